@@ -1,0 +1,1 @@
+"""From sources to artifacts that can be served."""

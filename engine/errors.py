@@ -1,0 +1,22 @@
+"""The one shape of every error that a person reads.
+
+Owns `SvcError`; each area has one subclass beside the code that raises it. A face (terminal, Console,
+problem page) renders the fields; nothing here knows how.
+"""
+
+
+class SvcError(Exception):
+    """Something went wrong that the user can understand and act upon.
+
+    `message` says what happened and to which thing, `hint` what to do next (may be empty), `code` is the
+    stable machine-readable kind (kebab-case).
+    """
+
+    code = "failed"
+
+    def __init__(self, message: str, hint: str = "", *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        if code is not None:
+            self.code = code

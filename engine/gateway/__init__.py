@@ -1,0 +1,1 @@
+"""The ASGI application: addresses, mounts, static files, dynamic dispatch, problem pages."""

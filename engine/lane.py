@@ -1,0 +1,84 @@
+"""The Protocol that each lane implements, and the values that cross it.
+
+A lane turns the sources of one Resource into one artifact and says exactly what it needs. It serves
+nothing and keeps no state that a build depends on, beyond caches that may be deleted at any time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from engine.artifact import Artifact
+from engine.errors import SvcError
+from engine.manifest.model import Resource
+
+BuildMode = Literal["dev", "deploy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One complaint of a compiler about a place in the user's sources.
+
+    `file` is relative to the Project folder (POSIX separators); `line` and `column` count from 1, 0 when
+    unknown; `frame` is a ready code frame of a few lines without colour, or empty.
+    """
+
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    frame: str = ""
+
+
+class BuildFailed(SvcError):
+    """The sources do not build. `output` is what the tool printed (may be empty)."""
+
+    code = "build-failed"
+
+    def __init__(
+        self, message: str, hint: str = "", *, diagnostics: tuple[Diagnostic, ...] = (), output: str = ""
+    ) -> None:
+        super().__init__(message, hint)
+        self.diagnostics = diagnostics
+        self.output = output
+
+
+class ToolchainMissing(SvcError):
+    """A tool that the lane needs is not there and could not be installed; the hint is the command."""
+
+    code = "toolchain-missing"
+
+
+def silent(_line: str) -> None:
+    """Report progress to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """One build of one Resource.
+
+    `root` is the Project folder, `cache` the folder for everything that can be made again (shared by all
+    Projects and processes of this user). `report` takes one line of progress at a time, for steps that
+    take longer than a blink ("installing the js toolchain …").
+    """
+
+    resource: Resource
+    root: Path
+    cache: Path
+    mode: BuildMode
+    report: Callable[[str], None] = field(default=silent)
+
+
+class Lane(Protocol):
+    """One lane. Errors: `BuildFailed` for the user's sources, `ToolchainMissing` for the machine."""
+
+    name: str
+
+    async def build(self, request: BuildRequest) -> Artifact:
+        """Build the Resource. May be cancelled; leaves nothing half-made behind either way."""
+        ...
+
+    async def aclose(self) -> None:
+        """End every helper process that the lane keeps."""
+        ...

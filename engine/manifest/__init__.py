@@ -1,0 +1,1 @@
+"""`svc.toml`: its model, its loader and its errors."""

@@ -1,0 +1,73 @@
+"""A Project as the engine sees it: validated, immutable values.
+
+Owns no parsing: `load.py` makes these from `svc.toml`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+LaneName = Literal["static", "go", "rust", "js"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """Requests whose path matches `pattern` go to the Resource `target` (`seed` 2.3).
+
+    `pattern` is `/<prefix>/*` (everything below `/<prefix>/` and `/<prefix>` itself) or an exact path.
+    """
+
+    pattern: str
+    target: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether the pattern names one path only."""
+        return not self.pattern.endswith("/*")
+
+    @property
+    def prefix(self) -> str:
+        """The pattern without its `/*`; empty for `/*`, which matches every path."""
+        return self.pattern if self.exact else self.pattern[:-2]
+
+    def matches(self, path: str) -> bool:
+        """Whether the URL path (no query, as sent by the client) belongs to this mount."""
+        if self.exact:
+            return path == self.pattern
+        return path == self.prefix or path.startswith(self.prefix + "/")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One `[resource.<name>]` table; paths are absolute and inside the Project folder."""
+
+    name: str
+    lane: LaneName
+    workdir: Path
+    public: bool = False
+    build: str | None = None
+    output: Path | None = None
+    entry: Path | None = None
+    spa: bool = False
+    mounts: tuple[Mount, ...] = ()
+    run_limit_secs: int = 30
+    memory_limit_mb: int = 128
+    egress: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with one `svc.toml`; `resources` keeps the order of the file."""
+
+    name: str
+    root: Path
+    resources: Mapping[str, Resource]
+
+    @property
+    def front(self) -> Resource | None:
+        """The Resource at the bare address: the public one with mounts, else the first public one."""
+        public = [r for r in self.resources.values() if r.public]
+        return next((r for r in public if r.mounts), public[0] if public else None)

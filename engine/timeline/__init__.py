@@ -1,0 +1,1 @@
+"""The timeline: what happened, request by request."""

@@ -1,0 +1,56 @@
+"""What the timeline is made of: one immutable value a record."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """One span: a request as one Resource saw it. Written when the span ends.
+
+    A dispatched call through a mount is a span of its own: same `request_id` and `trace_id`, its `parent`
+    is the front's `span_id`. `time_ns` is when it began (Unix epoch); `code` is the platform's error code
+    or empty; `target` is path and query.
+    """
+
+    time_ns: int
+    request_id: str
+    trace_id: str
+    span_id: str
+    parent: str
+    resource: str
+    method: str
+    target: str
+    status: int
+    code: str
+    detail: str
+    wall_ns: int
+    compute_ns: int
+    peak_memory: int | None
+    bytes_in: int
+    bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineRecord:
+    """One line that a guest printed, without its newline."""
+
+    time_ns: int
+    request_id: str
+    resource: str
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformRecord:
+    """Something the platform did or refused: a build, a denied call, a limit."""
+
+    time_ns: int
+    resource: str
+    level: Literal["INFO", "WARN", "ERROR"]
+    text: str
+    request_id: str = ""
+
+
+Record = RequestRecord | LineRecord | PlatformRecord

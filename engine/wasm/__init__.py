@@ -1,0 +1,1 @@
+"""WebAssembly components on the `wasi:http` contract: one fresh, metered instance a request."""

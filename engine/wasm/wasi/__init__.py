@@ -1,0 +1,1 @@
+"""Host functions, one file a WASI interface family."""

@@ -1,0 +1,1 @@
+"""Lanes: each turns the sources of a Resource into one artifact."""

@@ -1,0 +1,1 @@
+"""The js lane: JavaScript and TypeScript on the fetch contract."""

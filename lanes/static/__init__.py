@@ -1,0 +1,1 @@
+"""The static lane: a folder of files."""
