@@ -1,0 +1,5 @@
+"""The `svc` command."""
+
+
+def main() -> None:
+    """Run `svc`."""
