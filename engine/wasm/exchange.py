@@ -15,8 +15,8 @@ class Exchange:
     """One HTTP request on its way to a guest.
 
     `target` is path and query as the client sent them; `headers` are lower-case names with raw values,
-    hop-by-hop ones already removed. `receive` and `send` are ASGI's: the runner pulls the body from the one and pushes
-    `http.response.*` messages to the other. `env` is added to the guest's environment for this run.
+    hop-by-hop ones already removed. `receive` and `send` are ASGI's: the runner pulls the body from the
+    one and pushes `http.response.*` messages to the other. `env` is added to the guest's environment for this run.
     `on_line` gets each line that the guest prints, as it is printed, on the event loop's thread.
     """
 
@@ -50,8 +50,9 @@ class RunReport:
 
     `detail` explains an outcome other than `ok` in the guest's terms (trap, exit status, exception); it
     is for the Project's owner, never for a caller of the service. `status` is the response's, `None` when
-    no head was sent; then the caller owes the client a response, else (outcome not `ok`) a cut connection. Times in nanoseconds, sizes in bytes;
-    `peak_memory` is `None` when the instance was stopped before it could be read.
+    no head was sent; then the caller owes the client a response, else (outcome not `ok`) a cut
+    connection. Times in nanoseconds, sizes in bytes; `peak_memory` is `None` when the instance was stopped
+    before it could be read.
     """
 
     outcome: Outcome
