@@ -16,8 +16,9 @@ class Exchange:
 
     `target` is path and query as the client sent them; `headers` are lower-case names with raw values,
     hop-by-hop ones already removed. `receive` and `send` are ASGI's: the runner pulls the body from the
-    one and pushes `http.response.*` messages to the other. `env` is added to the guest's
-    environment for this run. `on_line` gets each line that the guest prints, as it is printed, on the event loop's thread.
+    one and pushes `http.response.*` messages to the other. `env` is added to the guest's environment for
+    this run. `on_line` gets each line that the guest prints, as it is printed, on the event loop's
+    thread.
     """
 
     method: str
