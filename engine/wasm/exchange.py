@@ -8,6 +8,7 @@ Headers = list[tuple[bytes, bytes]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 LineSink = Callable[[Literal["stdout", "stderr"], str], None]
+NoticeSink = Callable[[Literal["INFO", "WARN", "ERROR"], str], None]
 
 
 @dataclass(slots=True)
@@ -17,8 +18,8 @@ class Exchange:
     `target` is path and query as the client sent them; `headers` are lower-case names with raw values,
     hop-by-hop ones already removed. `receive` and `send` are ASGI's: the runner pulls the body from the
     one and pushes `http.response.*` messages to the other. `env` is added to the guest's environment for
-    this run. `on_line` gets each line that the guest prints, as it is printed, on the event loop's
-    thread.
+    this run. `on_line` gets each line that the guest prints, as it is printed, and `on_notice` what the
+    platform has to say about the run (a denied call), both on the event loop's thread.
     """
 
     method: str
@@ -31,6 +32,7 @@ class Exchange:
     env: dict[str, str]
     on_line: LineSink
     max_body: int
+    on_notice: NoticeSink = lambda level, text: None
 
 
 Outcome = Literal[
@@ -52,8 +54,9 @@ class RunReport:
     `detail` explains an outcome other than `ok` in the guest's terms (trap, exit status, exception); it
     is for the Project's owner, never for a caller of the service. `status` is the response's, `None` when
     no head was sent; then the caller owes the client a response, else (outcome not `ok`) a cut
-    connection. Times in nanoseconds, sizes in bytes; `peak_memory` is `None` when the instance was stopped
-    before it could be read.
+    connection, unless `complete`: then the whole response was sent and only what came after it failed.
+    Times in nanoseconds, sizes in bytes; `peak_memory` is `None` when the instance was stopped before it
+    could be read.
     """
 
     outcome: Outcome
@@ -64,3 +67,4 @@ class RunReport:
     peak_memory: int | None
     bytes_in: int
     bytes_out: int
+    complete: bool = False

@@ -1,0 +1,208 @@
+"""The wasmtime C API as this engine uses it: stores, instances and calls in flight.
+
+Owns every foreign function that is not part of a value's encoding (those are in `codec.py`). Pointers
+leave this file as plain integers. Signatures: wasmtime's C headers, version 50 (`component/*.h`,
+`async.h`, `store.h`).
+
+Two handles on the one library: `_short` keeps the GIL for calls of about a microsecond, `_long` releases
+it for those that run guest code.
+"""
+
+import ctypes
+from typing import Any
+
+from wasmtime import Engine, _ffi
+from wasmtime.component import Component, Linker, ResourceType
+
+LIBRARY = str(_ffi.filename)
+_short = ctypes.PyDLL(LIBRARY)
+_long = ctypes.CDLL(LIBRARY)
+_P = ctypes.c_void_p
+_SIZE = ctypes.c_size_t
+
+
+def _declare(library: Any, name: str, result: Any, *arguments: Any) -> Any:
+    function = library[name]
+    function.restype = result
+    function.argtypes = list(arguments)
+    return function
+
+
+_store_new = _declare(_short, "wasmtime_store_new", _P, _P, _P, _P)
+_store_context = _declare(_short, "wasmtime_store_context", _P, _P)
+_store_delete = _declare(_long, "wasmtime_store_delete", None, _P)
+_store_limiter = _declare(_short, "wasmtime_store_limiter", None, _P, *[ctypes.c_int64] * 5)
+_set_epoch_deadline = _declare(_short, "wasmtime_context_set_epoch_deadline", None, _P, ctypes.c_uint64)
+# The header promises an error, the library returns nothing: what comes back is not to be looked at.
+_yield_and_update = _declare(
+    _short, "wasmtime_context_epoch_deadline_async_yield_and_update", None, _P, ctypes.c_uint64
+)
+_instantiate_async = _declare(_long, "wasmtime_component_linker_instantiate_async", _P, _P, _P, _P, _P, _P)
+_get_func = _declare(_short, "wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
+_call_async = _declare(_short, "wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P)
+_call = _declare(_short, "wasmtime_component_func_call", _P, _P, _P, _P, _SIZE, _P, _SIZE)
+_future_poll = _declare(_long, "wasmtime_call_future_poll", ctypes.c_bool, _P)
+_future_delete = _declare(_long, "wasmtime_call_future_delete", None, _P)
+_val_delete = _declare(_short, "wasmtime_component_val_delete", None, _P)
+_error_message = _declare(_short, "wasmtime_error_message", None, _P, _P)
+_error_delete = _declare(_short, "wasmtime_error_delete", None, _P)
+_byte_vec_delete = _declare(_short, "wasm_byte_vec_delete", None, _P)
+_add_resource = _declare(
+    _short, "wasmtime_component_linker_instance_add_resource", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P, _P
+)
+_add_func = _declare(
+    _short, "wasmtime_component_linker_instance_add_func", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
+)
+_add_func_async = _declare(
+    _short, "wasmtime_component_linker_instance_add_func_async", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
+)
+
+VALUE_SIZE = 32  # sizeof(wasmtime_component_val_t)
+
+
+class AbiError(Exception):
+    """The library refused a call; the text is its own."""
+
+
+def address(managed: Any) -> int:
+    """Return the address behind one of wasmtime-py's managed objects."""
+    return ctypes.cast(managed.ptr(), _P).value or 0
+
+
+def _take_error(pointer: int | None) -> str | None:
+    """Return an error's text and free it."""
+    if not pointer:
+        return None
+    message = (ctypes.c_uint64 * 2)()
+    _error_message(pointer, ctypes.addressof(message))
+    text = ctypes.string_at(message[1], message[0]).decode(errors="replace")
+    _byte_vec_delete(ctypes.addressof(message))
+    _error_delete(pointer)
+    return text
+
+
+def _check(pointer: int | None) -> None:
+    text = _take_error(pointer)
+    if text is not None:
+        raise AbiError(text)
+
+
+class LinkerInstance:
+    """One imported interface on a Linker, filled function by function. Use while the Linker is open."""
+
+    def __init__(self, instance: Any) -> None:
+        self._pointer = address(instance)
+
+    def add_resource(self, name: str, resource: ResourceType, destructor: Any) -> None:
+        """Define a host resource type; `destructor` is a `codec.DESTRUCTOR` and must outlive the Linker."""
+        raw = name.encode()
+        _check(
+            _add_resource(
+                self._pointer, raw, len(raw), address(resource), ctypes.cast(destructor, _P), None, None
+            )
+        )
+
+    def add_func(self, name: str, callback: Any, *, blocking: bool) -> None:
+        """Define a host function; `callback` (made by `codec`) must outlive the Linker."""
+        raw = name.encode()
+        add = _add_func_async if blocking else _add_func
+        _check(add(self._pointer, raw, len(raw), ctypes.cast(callback, _P), None, None))
+
+
+class Store:
+    """One store: the home of one instance. Never touch it after a trap, except to close it."""
+
+    __slots__ = ("_pointer", "context")
+
+    def __init__(self, engine: Engine, *, memory_limit: int) -> None:
+        """Make a store whose instance yields at every epoch; `memory_limit` in bytes, a memory."""
+        self._pointer = _store_new(address(engine), None, None)
+        self.context: int = _store_context(self._pointer)
+        _store_limiter(self._pointer, memory_limit, -1, -1, -1, -1)
+        _set_epoch_deadline(self.context, 1)
+        _yield_and_update(self.context, 1)
+
+    def close(self) -> None:
+        """Free the store and all that lives in it; calls in flight must be closed first."""
+        if self._pointer:
+            _store_delete(self._pointer)
+            self._pointer = None
+
+
+class Future:
+    """A guest call in flight: a fiber that advances when polled, from any thread, one at a time."""
+
+    __slots__ = ("_arguments", "_error", "_keep", "_pointer")
+
+    def __init__(self, start: Any, keep: Any, arguments: Any = None) -> None:
+        self._error = ctypes.c_void_p()
+        self._keep = keep
+        self._arguments = arguments
+        self._pointer = start(ctypes.addressof(self._error))
+
+    def poll(self) -> bool:
+        """Run guest code until it ends (`True`), waits in a host call, or an epoch passes (`False`)."""
+        return bool(_future_poll(self._pointer))
+
+    def close(self) -> str | None:
+        """Free the call, ending it where it stands; return the text of its error, if it had one."""
+        if self._pointer:
+            _future_delete(self._pointer)
+            self._pointer = None
+            if self._arguments is not None:
+                base = ctypes.addressof(self._arguments)
+                for offset in range(0, ctypes.sizeof(self._arguments), VALUE_SIZE):
+                    _val_delete(base + offset)
+        text = _take_error(self._error.value)
+        self._error.value = None
+        return text
+
+
+class Instance:
+    """A component's instance in a store, while and after it is made."""
+
+    __slots__ = ("_context", "_instance")
+
+    def __init__(self, context: int) -> None:
+        self._context = context
+        self._instance = _ffi.wasmtime_component_instance_t()
+
+    def instantiate(self, linker: Linker, component: Component) -> Future:
+        """Start making the instance; poll the returned future to its end before any other use."""
+        linker_at, component_at = address(linker), address(component)
+        out = ctypes.addressof(self._instance)
+        return Future(
+            lambda error: _instantiate_async(linker_at, self._context, component_at, out, error), self
+        )
+
+    def _function(self, export: Any) -> Any:
+        function = _ffi.wasmtime_component_func_t()
+        found = _get_func(
+            ctypes.addressof(self._instance), self._context, address(export), ctypes.addressof(function)
+        )
+        if not found:
+            raise AbiError("the component does not export this function")
+        return function
+
+    def call(self, export: Any, arguments: bytes) -> Future:
+        """Start calling the exported function with encoded arguments (32 bytes each), no results."""
+        function = self._function(export)
+        buffer = (ctypes.c_char * len(arguments)).from_buffer_copy(arguments)
+        count = len(arguments) // VALUE_SIZE
+        context = self._context
+        return Future(
+            lambda error: _call_async(
+                ctypes.addressof(function), context, ctypes.addressof(buffer), count, None, 0, error
+            ),
+            (self, function),
+            buffer,
+        )
+
+    def read_u32(self, export: Any) -> int | None:
+        """Call an exported `func() -> u32` to its end at once; `None` when that fails."""
+        function = self._function(export)
+        result = (ctypes.c_uint64 * 4)()
+        error = _call(ctypes.addressof(function), self._context, None, 0, ctypes.addressof(result), 1)
+        if _take_error(error) is not None:
+            return None
+        return result[1] & 0xFFFFFFFF

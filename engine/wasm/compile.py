@@ -1,0 +1,125 @@
+"""Component -> machine code, in a process of its own, kept in a cache by content.
+
+Serialized code is trusted code: only files that `compile_component` made itself, in a folder that only
+this user can write, are ever loaded.
+"""
+
+import asyncio
+import fcntl
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+from wasmtime import Engine, WasmtimeError
+from wasmtime.component import Component
+
+from engine.errors import SvcError
+from engine.wasm.config import code_key, compile_config
+from engine.wasm.memory_probe import add_probe
+
+NICENESS = 10
+
+
+class ComponentRejected(SvcError):
+    """The file is not a component that this engine can run."""
+
+    code = "component-rejected"
+
+
+async def compile_component(
+    component: Path, digest: str, cache: Path, *, fast: bool, report: Callable[[str], None]
+) -> Path:
+    """Return the compiled form of a component file whose sha256 (hex) is `digest`, from the cache if there.
+
+    Runs the compiler at low priority; two callers at once share one compilation. Raises
+    `ComponentRejected` when the file does not compile.
+    """
+    folder = cache / "compiled"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = folder / f"{digest}-{code_key(fast=fast)}.cwasm"
+    if target.exists():
+        return target
+    report(f"compiling {component.name} to machine code …")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-I" if sys.flags.isolated else "-P", "-m", "engine.wasm.compile"),
+        *(str(component), str(target), "fast" if fast else "best"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: os.nice(NICENESS),
+    )
+    try:
+        _, complaint = await process.communicate()
+    except BaseException:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        raise
+    if process.returncode != 0:
+        reason = complaint.decode(errors="replace").strip() or f"the compiler ended with {process.returncode}"
+        raise ComponentRejected(
+            f"{component.name} does not compile: {reason.splitlines()[-1]}",
+            "It must be a WebAssembly component (not a core module) for WASI 0.2.",
+        )
+    return target
+
+
+def load_component(engine: Engine, compiled: Path) -> Component:
+    """Map a file that `compile_component` returned."""
+    return Component.deserialize_file(engine, str(compiled))
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 (hex) of a file."""
+    with path.open("rb") as file:
+        hasher = sha256()
+        while chunk := file.read(1 << 20):
+            hasher.update(chunk)
+    return hasher.hexdigest()
+
+
+@contextmanager
+def _locked(path: Path):  # type: ignore[no-untyped-def]
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write_whole(target: Path, data: bytes) -> None:
+    file: IO[bytes]
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".compiling-", delete=False) as file:
+        try:
+            file.write(data)
+            file.flush()
+            Path(file.name).replace(target)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def main(component: str, target: str, speed: str) -> int:
+    """Compile one file; the body of the compiler's process."""
+    out = Path(target)
+    with _locked(out.with_suffix(".lock")):
+        if out.exists():
+            return 0
+        try:
+            code = Component(
+                Engine(compile_config(fast=speed == "fast")), add_probe(Path(component).read_bytes())
+            ).serialize()
+            _write_whole(out, bytes(code))
+        except (WasmtimeError, OSError) as error:
+            print(" ".join(str(error).split("\n")[:3]), file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

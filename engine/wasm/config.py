@@ -1,0 +1,76 @@
+"""How wasmtime is set up, for the process that compiles and the one that runs: the same in both.
+
+Owns the wasmtime `Config` and the pool of instances. Compiled code only loads where the settings that
+shape it (`code_key`) are equal.
+"""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from wasmtime import Config, Engine, _ffi
+
+MIB = 1 << 20
+_SINGLE_PASS = 1  # wasmtime_regalloc_algorithm_t
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """Room for instances. `instances` at once, `memory_mib` the most that one memory may grow to.
+
+    `warm` slots keep up to `resident_mib` of touched memory for the next instance instead of giving it
+    back to the system: less page faults for more RSS.
+    """
+
+    instances: int = 512
+    memory_mib: int = 1024
+    warm: int = 32
+    resident_mib: int = 16
+
+
+def code_key(*, fast: bool) -> str:
+    """Return what compiled code depends on besides the component: part of its cache key."""
+    speed = "fast" if fast else "best"
+    return f"wasmtime-{version('wasmtime')}-{speed}-1"
+
+
+def compile_config(*, fast: bool) -> Config:
+    """Return settings for compiling; `fast` halves the time it takes and makes slower code."""
+    config = Config()
+    config.epoch_interruption = True
+    # With concurrency support on, a host `poll` that gets two or more borrowed pollables traps.
+    _ffi.wasmtime_config_concurrency_support_set(config.ptr(), False)
+    if fast:
+        config.cranelift_opt_level = "none"
+        _ffi.wasmtime_config_cranelift_regalloc_algorithm_set(config.ptr(), _SINGLE_PASS)
+    return config
+
+
+def engine(pool: PoolSettings) -> Engine:
+    """Return an engine that runs compiled components in a pool of instances."""
+    config = compile_config(fast=False)
+    pooling = _ffi.wasmtime_pooling_allocation_config_new()
+    per_instance = {
+        "total_component_instances": 1,
+        "total_core_instances": 16,
+        "total_memories": 2,
+        "total_tables": 8,
+        "total_stacks": 1,
+    }
+    fixed = {
+        "max_component_instance_size": MIB,
+        "max_core_instance_size": MIB,
+        "max_core_instances_per_component": 40,
+        "max_memories_per_component": 8,
+        "max_tables_per_component": 32,
+        "table_elements": 60_000,
+        "max_memory_size": pool.memory_mib * MIB,
+        "max_unused_warm_slots": pool.warm,
+        "linear_memory_keep_resident": pool.resident_mib * MIB,
+        "table_keep_resident": MIB,
+    }
+    values = {name: count * pool.instances for name, count in per_instance.items()} | fixed
+    for name, value in values.items():
+        getattr(_ffi, f"wasmtime_pooling_allocation_config_{name}_set")(pooling, value)
+    _ffi.wasmtime_pooling_allocation_strategy_set(config.ptr(), pooling)
+    _ffi.wasmtime_pooling_allocation_config_delete(pooling)
+    return Engine(config)

@@ -1,0 +1,308 @@
+"""One run, from a fresh instance to its report.
+
+Owns the loop that polls the guest's fiber, moves bytes between guest and client, and stops a run for
+whatever reason. Guest code runs on the event loop's thread until it shows to be heavy (it computed through
+an epoch); from then until it waits again it is polled in a worker thread.
+"""
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from engine.wasm import codec
+from engine.wasm.abi import AbiError, Future, Instance, Store
+from engine.wasm.exchange import Exchange, Outcome, RunReport
+from engine.wasm.failure import classify
+from engine.wasm.memory_probe import PAGE
+from engine.wasm.run import Run
+from engine.wasm.wasi.http_incoming import new_request
+
+if TYPE_CHECKING:
+    from engine.wasm.runner import Guest
+
+HEAVY_NS = 5_000_000
+PRINTED = 40
+_BODILESS = frozenset({204, 304})
+
+
+class _Stopped(Exception):
+    """The run was stopped from outside; `Drive.reason` says why."""
+
+
+class Drive:
+    """Drives one run."""
+
+    def __init__(self, guest: "Guest", exchange: Exchange) -> None:
+        self._guest = guest
+        self._exchange = exchange
+        names = {name for name, _ in exchange.headers}
+        has_body = b"transfer-encoding" in names or (
+            b"content-length" in names and dict(exchange.headers)[b"content-length"] != b"0"
+        )
+        environment = [*guest.environment.items(), *exchange.env.items()]
+        self._run = Run(exchange, environment, guest.fetch, guest.script, has_body=has_body)
+        self._run.wake = self._wake
+        self.deadline_ns = self._run.started_ns + guest.run_limit_ns
+        self.reason: Outcome | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._sending: asyncio.Task[Any] | None = None
+        self._room = asyncio.Event()
+        self._pumping = False
+        self._started = False
+        self._complete = False
+        self._compute_ns = 0
+        self._slice_ns = 0
+        self._bytes_in = 0
+        self._bytes_out = 0
+        self._printed: deque[str] = deque(maxlen=PRINTED)
+
+    # -- from outside ------------------------------------------------------------------------------------
+
+    def stop(self, reason: Outcome) -> None:
+        """End the run soon, wherever it is. Call on the loop's thread."""
+        if self.reason is None:
+            self.reason = reason
+            self._wake()
+            if self._sending is not None:
+                self._sending.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # -- the run -----------------------------------------------------------------------------------------
+
+    async def run(self) -> RunReport:
+        """Run to the end and say how it went."""
+        guest, run = self._guest, self._run
+        store = Store(guest.runner.engine, memory_limit=guest.memory_limit)
+        run.context = store.context
+        guest.runner.runs[store.context] = run
+        guest.runner.watch(self)
+        peak: int | None = None
+        text: str | None = None
+        try:
+            instance = Instance(store.context)
+            text = await self._finish(instance.instantiate(guest.program.linker, guest.program.component))
+            if text is None:
+                arguments = b"".join(codec.lower_resource(run, item) for item in new_request(run))
+                text = await self._finish(instance.call(guest.program.handle, arguments))
+            if text is None:
+                peak = self._peak(instance)
+        except AbiError as error:
+            text = str(error)
+        except _Stopped:
+            pass
+        finally:
+            guest.runner.unwatch(self)
+            for task in run.tasks:
+                task.cancel()
+            store.close()
+            del guest.runner.runs[store.context]
+        outcome, detail = self._outcome(text)
+        return RunReport(
+            outcome,
+            detail,
+            run.head.status if run.head is not None and self._started else None,
+            time.monotonic_ns() - run.started_ns,
+            self._compute_ns,
+            peak,
+            self._bytes_in,
+            self._bytes_out,
+            self._complete,
+        )
+
+    async def _finish(self, future: Future) -> str | None:
+        """Advance a call to its end; return its error's text."""
+        text: str | None = None
+        try:
+            await self._advance(future)
+        finally:
+            text = future.close()
+            if self._run.head is None or text is not None:
+                self._run.stdout.finish()
+                self._run.stderr.finish()
+            self._deliver()
+        return text
+
+    async def _advance(self, future: Future) -> None:
+        run, heavy = self._run, False
+        while True:
+            if heavy:
+                done = await self._poll_in_worker(future)
+            else:
+                done = self._poll(future)
+            self._deliver()
+            if run.head is not None and not self._complete:
+                await self._respond(run.head)
+            if done:
+                return
+            if self.reason is not None:
+                raise _Stopped
+            if run.wait is not None:
+                self._slice_ns = 0
+                heavy = False
+                await self._until_ready(run.wait)
+            else:
+                heavy = self._slice_ns > HEAVY_NS
+
+    def _poll(self, future: Future) -> bool:
+        began = time.thread_time_ns()
+        done = future.poll()
+        spent = time.thread_time_ns() - began
+        self._compute_ns += spent
+        self._slice_ns += spent
+        return done
+
+    async def _poll_in_worker(self, future: Future) -> bool:
+        """Poll in a worker thread; never leave before the thread has let go of the guest."""
+        job = asyncio.get_running_loop().run_in_executor(self._guest.runner.workers, self._poll, future)
+        cancelled = False
+        while not job.done():
+            try:
+                await asyncio.shield(job)
+            except asyncio.CancelledError:
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
+        return job.result()
+
+    async def _until_ready(self, wait: codec.Wait) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._pumping:
+            self._pumping = True
+            self._run.tasks.add(loop.create_task(self._pump()))
+        while not any(source.ready() for source in wait.sources):
+            if self.reason is not None:
+                raise _Stopped
+            deadlines = [s.deadline for s in wait.sources if getattr(s, "deadline", None) is not None]
+            self._waiter = loop.create_future()
+            timer = None
+            if deadlines:
+                timer = loop.call_later(max(0, min(deadlines) - self._run.now()) / 1e9, self._wake)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+        if self.reason is not None:
+            raise _Stopped
+
+    # -- bytes -------------------------------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        """Take the request body from the client, and hear of the client going away."""
+        run, body = self._run, self._run.body
+        body.on_room = lambda: run.on_loop(self._room.set)
+        while True:
+            message = await self._exchange.receive()
+            if message["type"] == "http.disconnect":
+                body.end(("HTTP-request-body-size", None) if not body.ended else None)
+                if not self._complete:
+                    self.stop("client-gone")
+                return
+            data = message.get("body", b"")
+            self._bytes_in += len(data)
+            if self._bytes_in > self._exchange.max_body:
+                self.stop("body-too-large")
+                return
+            body.feed(data)
+            if not message.get("more_body", False):
+                body.end()
+            self._wake()
+            while body.full:
+                self._room.clear()
+                await self._room.wait()
+
+    def _deliver(self) -> None:
+        """Do what guest code left for the loop's thread."""
+        run = self._run
+        while run.actions:
+            run.actions.popleft()()
+        while run.lines:
+            stream, text = run.lines.popleft()
+            line = self._guest.rewrite(text)
+            if stream == "stderr":
+                self._printed.append(line)
+            self._exchange.on_line(stream, line)  # type: ignore[arg-type]
+        while run.notices:
+            self._exchange.on_notice(*run.notices.popleft())
+
+    async def _respond(self, head: Any) -> None:
+        """Send what is there of the response."""
+        body = head.body
+        data = body.drain()
+        if not self._started:
+            headers = [(name.encode("latin-1"), value) for name, value in head.headers]
+            if body.finished and head.status not in _BODILESS and not _has(headers, b"content-length"):
+                headers.append((b"content-length", str(len(data)).encode()))
+            self._started = True
+            await self._send({"type": "http.response.start", "status": head.status, "headers": headers})
+        while data:
+            self._bytes_out += len(data)
+            over = body.finished and body.empty
+            await self._send({"type": "http.response.body", "body": data, "more_body": not over})
+            self._complete = over
+            data = body.drain()
+        if body.finished and not self._complete:
+            self._complete = True
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        """Send one message, held back by a slow client, until the run is stopped."""
+        if self.reason is not None:
+            raise _Stopped
+        task = self._sending = asyncio.current_task()
+        try:
+            await self._exchange.send(message)
+        except asyncio.CancelledError:
+            if self.reason is not None and task is not None:
+                task.uncancel()
+                raise _Stopped from None
+            raise
+        finally:
+            self._sending = None
+
+    # -- how it went -------------------------------------------------------------------------------------
+
+    def _peak(self, instance: Instance) -> int | None:
+        pages = [instance.read_u32(probe) for probe in self._guest.program.memory_probes]
+        known = [count for count in pages if count is not None]
+        return sum(known) * PAGE if known else None
+
+    def _outcome(self, text: str | None) -> tuple[Outcome, str]:
+        if self.reason is not None:
+            return self.reason, _REASONS.get(self.reason, "").format(
+                seconds=self._guest.resource.run_limit_secs, limit=self._exchange.max_body
+            )
+        run = self._run
+        if text is not None:
+            outcome, detail = classify(text, run.failure, list(self._printed))
+            return outcome, detail  # type: ignore[return-value]
+        if run.refused is not None:
+            return "guest-failed", f"the guest answered with the error {run.refused[0]}"
+        if run.head is None:
+            return "guest-failed", "the guest returned no response"
+        if not self._complete:
+            return "guest-failed", _broken(run.head.body.broken)
+        return "ok", ""
+
+
+_REASONS = {
+    "run-limit": "the run took longer than run_limit_secs = {seconds}",
+    "body-too-large": "the request body is larger than {limit} bytes",
+    "client-gone": "the client went away",
+    "stopping": "the service is stopping",
+}
+
+
+def _broken(why: Any) -> str:
+    if isinstance(why, tuple) and why[0] == "HTTP-response-body-size":
+        return f"the guest announced another content-length than the {why[1]} bytes it wrote"
+    return "the guest left its response body unfinished"
+
+
+def _has(headers: list[tuple[bytes, bytes]], name: bytes) -> bool:
+    return any(key == name for key, _ in headers)

@@ -1,0 +1,96 @@
+"""From a compiled component to a Program: imports checked and bound to host functions.
+
+Owns the rules of what a component may import. Runs nothing.
+"""
+
+import importlib
+from typing import Any
+
+from wasmtime import Engine
+from wasmtime.component import Component, Linker, ResourceType
+from wasmtime.component import _types as types
+
+from engine.wasm import codec
+from engine.wasm.abi import LinkerInstance
+from engine.wasm.compile import ComponentRejected
+from engine.wasm.memory_probe import PREFIX
+from engine.wasm.run import Trap
+from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunction
+
+HANDLER = "wasi:http/incoming-handler"
+for _family in (
+    *("io", "clocks", "random", "cli", "http_fields", "http_incoming", "http_outgoing"),
+    *("filesystem", "sockets", "script"),
+):
+    importlib.import_module(f"engine.wasm.wasi.{_family}")
+_HOSTED = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
+    "wasi:filesystem/types",
+    "wasi:sockets/tcp",
+    "wasi:sockets/udp",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+}
+
+
+def interface(name: str) -> str:
+    """Return an import's or export's name without its version."""
+    return name.partition("@")[0]
+
+
+class Program:
+    """A component ready to be instantiated any number of times."""
+
+    def __init__(self, engine: Engine, component: Component, runs: dict[int, Any]) -> None:
+        """Bind every import; `runs` maps a store's context to its run while it lives.
+
+        Raises `ComponentRejected` for a component without a handler or with imports that are not hosted.
+        """
+        self.component = component
+        self.linker = Linker(engine)
+        self._keep: list[Any] = []
+        exports = component.type.exports(engine)
+        handler = next((name for name in exports if interface(name) == HANDLER), None)
+        if handler is None:
+            found = ", ".join(name for name in exports if not name.startswith(PREFIX)) or "nothing"
+            raise ComponentRejected(
+                f"the component does not export {HANDLER} (it exports {found})",
+                "Build it for the wasi:http/proxy world, version 0.2.",
+            )
+        outer = component.get_export_index(handler)
+        self.handle = component.get_export_index("handle", outer)
+        self.memory_probes = [component.get_export_index(name) for name in exports if name.startswith(PREFIX)]
+        imports = component.type.imports(engine)
+        strange = sorted(name for name in imports if interface(name) not in _HOSTED)
+        if strange:
+            raise ComponentRejected(
+                f"the component imports {', '.join(strange)}, which is not hosted",
+                "Only WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets) can be imported.",
+            )
+        with self.linker.root() as root:
+            for name, extern in imports.items():
+                items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]
+                with root.add_instance(name) as instance:
+                    self._bind(interface(name), LinkerInstance(instance), items, runs)
+
+    def _bind(self, base: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any]) -> None:
+        for name, item in items.items():
+            kind = item.ty
+            if isinstance(kind, ResourceType):
+                drop = codec.destructor(runs)
+                self._keep.append(drop)
+                target.add_resource(name, RESOURCES[ALIASES.get(name, name)], drop)
+            elif isinstance(kind, types.FuncType):
+                function = FUNCTIONS.get(f"{base}#{name}") or _unreachable(f"{base}#{name}")
+                make = codec.blocking_function if function.blocking else codec.host_function
+                callback = make(runs, kind, function.body)
+                self._keep.append(callback)
+                target.add_func(name, callback, blocking=function.blocking)
+
+
+def _unreachable(name: str) -> HostFunction:
+    """Return a function for what is only reachable with a handle that no guest can hold."""
+
+    def body(run: Any, *_arguments: Any) -> None:
+        raise Trap(f"{name} is not available")
+
+    return HostFunction(body, blocking=False)

@@ -1,0 +1,93 @@
+"""The state of one run: everything that one guest instance may see or change.
+
+Owns no control flow: `runner.py` drives it. Host functions get it as their first argument.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal
+
+from engine.wasm.codec import Handles
+from engine.wasm.exchange import Exchange
+from engine.wasm.streams import Inflow, Lines, Outflow
+
+
+class GuestExit(Exception):
+    """The guest called `wasi:cli/exit`."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the guest exited with status {status}")
+        self.status = status
+
+
+class Trap(Exception):
+    """The guest broke a rule of an interface; the text says which."""
+
+
+class ResponseHead:
+    """The head of a response: status and header fields, as the guest set them."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: list[tuple[str, bytes]], body: Outflow) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+class Run(Handles):
+    """One run. Times are nanoseconds of the run's own clock, which starts at 1."""
+
+    __slots__ = (
+        "actions",
+        "body",
+        "environment",
+        "exchange",
+        "fetch",
+        "head",
+        "lines",
+        "notices",
+        "refused",
+        "script",
+        "started_ns",
+        "stderr",
+        "stdout",
+        "tasks",
+        "wake",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        environment: list[tuple[str, str]],
+        fetch: Callable[..., None],
+        script: str | None,
+        *,
+        has_body: bool,
+    ) -> None:
+        super().__init__()
+        self.exchange = exchange
+        self.environment = environment
+        self.fetch = fetch
+        self.script = script
+        self.started_ns = time.monotonic_ns()
+        self.body = Inflow(ended=not has_body)
+        self.head: ResponseHead | None = None
+        self.refused: Any = None
+        self.lines: deque[tuple[str, str]] = deque()
+        self.stdout = Lines("stdout", self.lines)
+        self.stderr = Lines("stderr", self.lines)
+        self.actions: deque[Callable[[], None]] = deque()
+        self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.wake: Callable[[], None] = lambda: None
+
+    def now(self) -> int:
+        """Return nanoseconds since the run began."""
+        return time.monotonic_ns() - self.started_ns + 1
+
+    def on_loop(self, action: Callable[[], None]) -> None:
+        """Have `action` called on the event loop's thread, soon after the guest gives way."""
+        self.actions.append(action)

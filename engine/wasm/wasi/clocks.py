@@ -1,0 +1,61 @@
+"""`wasi:clocks@0.2` (source: wasi:clocks 0.2.12, `package.wit`).
+
+The monotonic clock of every run starts at 1, so that it tells nothing of the host or of other runs.
+"""
+
+import time
+
+from engine.wasm.run import Run
+from engine.wasm.wasi.io import Pollable
+from engine.wasm.wasi.registry import host
+
+MONOTONIC = "wasi:clocks/monotonic-clock"
+
+
+@host(MONOTONIC, "now")
+def monotonic_now(run: Run) -> int:
+    """Return nanoseconds since the run began."""
+    return run.now()
+
+
+@host(MONOTONIC, "resolution")
+def monotonic_resolution(run: Run) -> int:
+    """Return the clock's step in nanoseconds."""
+    return 1
+
+
+@host(MONOTONIC, "subscribe-instant")
+def subscribe_instant(run: Run, when: int) -> Pollable:
+    """Return a pollable that is ready at an instant of the run's clock."""
+    return Pollable(deadline=when)
+
+
+@host(MONOTONIC, "subscribe-duration")
+def subscribe_duration(run: Run, duration: int) -> Pollable:
+    """Return a pollable that is ready after a duration in nanoseconds."""
+    return Pollable(deadline=run.now() + duration)
+
+
+@host("wasi:clocks/wall-clock", "now")
+def wall_now(run: Run) -> tuple[int, int]:
+    """Return the Unix time as seconds and nanoseconds."""
+    now = time.time_ns()
+    return now // 1_000_000_000, now % 1_000_000_000
+
+
+@host("wasi:clocks/wall-clock", "resolution")
+def wall_resolution(run: Run) -> tuple[int, int]:
+    """Return the clock's step as seconds and nanoseconds."""
+    return 0, 1
+
+
+@host("wasi:clocks/timezone", "display")
+def timezone_display(run: Run, when: tuple[int, int]) -> tuple[int, str, bool]:
+    """Every guest lives in UTC."""
+    return 0, "UTC", False
+
+
+@host("wasi:clocks/timezone", "utc-offset")
+def timezone_offset(run: Run, when: tuple[int, int]) -> int:
+    """Every guest lives in UTC."""
+    return 0

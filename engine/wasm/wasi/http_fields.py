@@ -1,0 +1,133 @@
+"""`fields` of `wasi:http/types@0.2`: header and trailer fields (source: wasi:http 0.2.12; RFC 9110 5).
+
+Names are lower-case, order and duplicates are kept.
+"""
+
+import re
+
+from engine.wasm.codec import Err
+from engine.wasm.run import Run
+from engine.wasm.wasi.registry import host, method, resource
+
+TYPES = "wasi:http/types"
+Items = list[tuple[str, bytes]]
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+FORBIDDEN = frozenset(
+    {
+        "connection",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Names that belong to the connection, which is the host's."""
+
+
+@resource("fields")
+class Fields:
+    """A multimap of names to values; `immutable` where it is a view of a message."""
+
+    __slots__ = ("immutable", "items")
+
+    def __init__(self, items: Items | None = None, *, immutable: bool = False) -> None:
+        self.items = items if items is not None else []
+        self.immutable = immutable
+
+
+def is_token(text: str) -> bool:
+    """Whether the text may stand as a method or a field name (RFC 9110 5.6.2)."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def _name(name: str) -> str:
+    if not is_token(name):
+        raise Err(("invalid-syntax", None))
+    name = name.lower()
+    if name in FORBIDDEN:
+        raise Err(("forbidden", None))
+    return name
+
+
+def _value(name: str, value: bytes) -> bytes:
+    value = value.strip(b" \t")
+    if not _VALUE.fullmatch(value) or (name == "content-length" and not value.isdigit()):
+        raise Err(("invalid-syntax", None))
+    return value
+
+
+def _changeable(fields: Fields) -> None:
+    if fields.immutable:
+        raise Err(("immutable", None))
+
+
+@host(TYPES, "[constructor]fields")
+def new(run: Run) -> Fields:
+    """Return empty, mutable fields."""
+    return Fields()
+
+
+@host(TYPES, "[static]fields.from-list")
+def from_list(run: Run, entries: Items) -> Fields:
+    """Return mutable fields with these entries."""
+    checked = []
+    for name, value in entries:
+        lower = _name(name)
+        checked.append((lower, _value(lower, value)))
+    return Fields(checked)
+
+
+@method(TYPES, "fields", "get")
+def get(run: Run, fields: Fields, name: str) -> list[bytes]:
+    """Return every value of a name, in order."""
+    name = name.lower()
+    return [value for key, value in fields.items if key == name]
+
+
+@method(TYPES, "fields", "has")
+def has(run: Run, fields: Fields, name: str) -> bool:
+    """Whether the name is there."""
+    name = name.lower()
+    return any(key == name for key, _ in fields.items)
+
+
+@method(TYPES, "fields", "set")
+def set_(run: Run, fields: Fields, name: str, values: list[bytes]) -> None:
+    """Replace every value of a name."""
+    _changeable(fields)
+    name = _name(name)
+    checked = [(name, _value(name, value)) for value in values]
+    fields.items = [item for item in fields.items if item[0] != name] + checked
+
+
+@method(TYPES, "fields", "delete")
+def delete(run: Run, fields: Fields, name: str) -> None:
+    """Remove every value of a name."""
+    _changeable(fields)
+    name = _name(name)
+    fields.items = [item for item in fields.items if item[0] != name]
+
+
+@method(TYPES, "fields", "append")
+def append(run: Run, fields: Fields, name: str, value: bytes) -> None:
+    """Add one more value."""
+    _changeable(fields)
+    name = _name(name)
+    fields.items.append((name, _value(name, value)))
+
+
+@method(TYPES, "fields", "entries")
+def entries(run: Run, fields: Fields) -> Items:
+    """Return everything, in order."""
+    return fields.items
+
+
+@method(TYPES, "fields", "clone")
+def clone(run: Run, fields: Fields) -> Fields:
+    """Return a mutable copy."""
+    return Fields(list(fields.items))

@@ -1,0 +1,225 @@
+"""Outgoing requests: `wasi:http/types@0.2` and `wasi:http/outgoing-handler@0.2` (source: 0.2.12).
+
+Owns what the guest sees; `engine/wasm/outgoing.py` does the network.
+"""
+
+from typing import Any
+
+from engine.wasm.codec import Err
+from engine.wasm.run import Run
+from engine.wasm.streams import Inflow, Outflow
+from engine.wasm.wasi.http_fields import TYPES, Fields, Items, is_token
+from engine.wasm.wasi.http_incoming import IncomingBody, OutgoingBody, announced_length
+from engine.wasm.wasi.io import Pollable
+from engine.wasm.wasi.registry import host, method, resource
+
+
+@resource("outgoing-request")
+class OutgoingRequest:
+    """A request that the guest is making."""
+
+    __slots__ = ("authority", "body", "headers", "method", "path", "scheme")
+
+    def __init__(self, headers: Fields) -> None:
+        self.headers = headers
+        self.method: tuple[str, str | None] = ("get", None)
+        self.path: str | None = None
+        self.scheme: tuple[str, str | None] | None = None
+        self.authority: str | None = None
+        self.body: Outflow | None = None
+
+
+@resource("request-options")
+class RequestOptions:
+    """Time-outs in nanoseconds; `None` means the host's own."""
+
+    __slots__ = ("between_bytes", "connect", "first_byte")
+
+    def __init__(self) -> None:
+        self.connect: int | None = None
+        self.first_byte: int | None = None
+        self.between_bytes: int | None = None
+
+
+@resource("incoming-response")
+class IncomingResponse:
+    """The head of an answer, with its body behind it."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: Items, flow: Inflow) -> None:
+        self.status = status
+        self.headers = headers
+        self.body: IncomingBody | None = IncomingBody(flow)
+
+    def drop(self, run: Run) -> None:
+        """Let go of a body that was never asked for."""
+        if self.body is not None:
+            self.body.drop(run)
+
+
+@resource("future-incoming-response")
+class FutureIncomingResponse:
+    """An answer to come: `("ok", IncomingResponse)` or `("err", error-code)` once it is there."""
+
+    __slots__ = ("cancel", "result", "taken")
+
+    def __init__(self) -> None:
+        self.result: tuple[str, Any] | None = None
+        self.taken = False
+        self.cancel: Any = None
+
+    def ready(self) -> bool:
+        """Whether the answer is there."""
+        return self.result is not None
+
+    def drop(self, run: Run) -> None:
+        """Give the request up when its answer was never taken."""
+        if not self.taken and self.cancel is not None:
+            run.on_loop(self.cancel)
+
+
+@host(TYPES, "[constructor]outgoing-request")
+def request_new(run: Run, headers: Fields) -> OutgoingRequest:
+    """Return a GET request with these headers."""
+    return OutgoingRequest(headers)
+
+
+@method(TYPES, "outgoing-request", "body")
+def request_body(run: Run, request: OutgoingRequest) -> OutgoingBody:
+    """Return the body, once."""
+    if request.body is not None:
+        raise Err
+    request.body = Outflow(announced_length(request.headers))
+    return OutgoingBody(request.body)
+
+
+@method(TYPES, "outgoing-request", "method")
+def get_method(run: Run, request: OutgoingRequest) -> tuple[str, str | None]:
+    """Return the method."""
+    return request.method
+
+
+@method(TYPES, "outgoing-request", "set-method")
+def set_method(run: Run, request: OutgoingRequest, value: tuple[str, str | None]) -> None:
+    """Set the method; another than the known ones must be a token."""
+    if value[0] == "other" and not is_token(value[1] or ""):
+        raise Err
+    request.method = value
+
+
+@method(TYPES, "outgoing-request", "path-with-query")
+def get_path(run: Run, request: OutgoingRequest) -> str | None:
+    """Return path and query."""
+    return request.path
+
+
+@method(TYPES, "outgoing-request", "set-path-with-query")
+def set_path(run: Run, request: OutgoingRequest, value: str | None) -> None:
+    """Set path and query: visible ASCII only."""
+    if value is not None and not all("!" <= c <= "~" for c in value):
+        raise Err
+    request.path = value
+
+
+@method(TYPES, "outgoing-request", "scheme")
+def get_scheme(run: Run, request: OutgoingRequest) -> tuple[str, str | None] | None:
+    """Return the scheme."""
+    return request.scheme
+
+
+@method(TYPES, "outgoing-request", "set-scheme")
+def set_scheme(run: Run, request: OutgoingRequest, value: tuple[str, str | None] | None) -> None:
+    """Set the scheme."""
+    if value is not None and value[0] == "other" and not (value[1] or "").isalnum():
+        raise Err
+    request.scheme = value
+
+
+@method(TYPES, "outgoing-request", "authority")
+def get_authority(run: Run, request: OutgoingRequest) -> str | None:
+    """Return host and port."""
+    return request.authority
+
+
+@method(TYPES, "outgoing-request", "set-authority")
+def set_authority(run: Run, request: OutgoingRequest, value: str | None) -> None:
+    """Set host and port: visible ASCII without user information or path."""
+    if value is not None and not (value and all("!" <= c <= "~" and c not in "@/?#\\" for c in value)):
+        raise Err
+    request.authority = value
+
+
+@method(TYPES, "outgoing-request", "headers")
+def request_headers(run: Run, request: OutgoingRequest) -> Fields:
+    """Return a read-only view of the header fields."""
+    return Fields(request.headers.items, immutable=True)
+
+
+@host(TYPES, "[constructor]request-options")
+def options_new(run: Run) -> RequestOptions:
+    """Return options without any time-out."""
+    return RequestOptions()
+
+
+def _option(name: str, attribute: str) -> None:
+    def getter(run: Run, options: RequestOptions) -> int | None:
+        value: int | None = getattr(options, attribute)
+        return value
+
+    def setter(run: Run, options: RequestOptions, value: int | None) -> None:
+        setattr(options, attribute, value)
+
+    method(TYPES, "request-options", name)(getter)
+    method(TYPES, "request-options", f"set-{name}")(setter)
+
+
+_option("connect-timeout", "connect")
+_option("first-byte-timeout", "first_byte")
+_option("between-bytes-timeout", "between_bytes")
+
+
+@method(TYPES, "incoming-response", "status")
+def response_status(run: Run, response: IncomingResponse) -> int:
+    """Return the status."""
+    return response.status
+
+
+@method(TYPES, "incoming-response", "headers")
+def response_headers(run: Run, response: IncomingResponse) -> Fields:
+    """Return a read-only view of the header fields."""
+    return Fields(response.headers, immutable=True)
+
+
+@method(TYPES, "incoming-response", "consume")
+def response_consume(run: Run, response: IncomingResponse) -> IncomingBody:
+    """Return the body, once."""
+    body, response.body = response.body, None
+    if body is None:
+        raise Err
+    return body
+
+
+@method(TYPES, "future-incoming-response", "subscribe")
+def future_subscribe(run: Run, future: FutureIncomingResponse) -> Pollable:
+    """Return a pollable that is ready when `get` has an answer."""
+    return Pollable(future)
+
+
+@method(TYPES, "future-incoming-response", "get")
+def future_get(run: Run, future: FutureIncomingResponse) -> Any:
+    """Return `None` while waiting; then, once, the response or the error."""
+    if future.result is None:
+        return None
+    if future.taken:
+        return ("err", None)
+    future.taken = True
+    return ("ok", future.result)
+
+
+@host("wasi:http/outgoing-handler", "handle")
+def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -> FutureIncomingResponse:
+    """Send a request; what the manifest's `egress` does not allow is refused at once."""
+    future = FutureIncomingResponse()
+    run.fetch(run, request, options or RequestOptions(), future)
+    return future

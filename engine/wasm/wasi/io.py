@@ -1,0 +1,251 @@
+"""`wasi:io@0.2`: errors, pollables, streams (source: wasi:io 0.2.12, `package.wit`)."""
+
+from typing import Any
+
+from engine.wasm.codec import Err, Wait
+from engine.wasm.run import Run, Trap
+from engine.wasm.streams import CHUNK, Inflow
+from engine.wasm.wasi.registry import host, method, resource
+
+STREAMS = "wasi:io/streams"
+
+
+@resource("error")
+class IoError:
+    """Why a stream failed; `code` is a wasi:http error-code when there is one."""
+
+    __slots__ = ("code", "text")
+
+    def __init__(self, text: str, code: Any = None) -> None:
+        self.text = text
+        self.code = code
+
+
+@resource("pollable")
+class Pollable:
+    """Something to wait for: a `deadline` in the run's nanoseconds, or a source that becomes ready."""
+
+    __slots__ = ("deadline", "source")
+
+    def __init__(self, source: Any = None, deadline: int | None = None) -> None:
+        self.source = source
+        self.deadline = deadline
+
+
+class Ready:
+    """A pollable as `Wait` sees it: bound to its run's clock."""
+
+    __slots__ = ("deadline", "run", "source")
+
+    def __init__(self, run: Run, pollable: Pollable) -> None:
+        self.run = run
+        self.source = pollable.source
+        self.deadline = pollable.deadline
+
+    def ready(self) -> bool:
+        """Whether the deadline has passed or the source has something."""
+        if self.deadline is not None:
+            return self.run.now() >= self.deadline
+        return bool(self.source is None or self.source.ready())
+
+
+@resource("input-stream")
+class InputStream:
+    """A guest's view of an `Inflow`."""
+
+    __slots__ = ("flow",)
+
+    def __init__(self, flow: Inflow) -> None:
+        self.flow = flow
+
+    def drop(self, run: Run) -> None:
+        """Take no more: what still comes is thrown away."""
+        self.flow.discard()
+
+
+@resource("output-stream")
+class OutputStream:
+    """A guest's view of an `Outflow` or of `Lines`; `permit` is what the last check-write allowed."""
+
+    __slots__ = ("flow", "permit")
+
+    def __init__(self, flow: Any) -> None:
+        self.flow = flow
+        self.permit = 0
+
+
+@method("wasi:io/error", "error", "to-debug-string")
+def to_debug_string(run: Run, error: IoError) -> str:
+    """Say what went wrong, in words for a person."""
+    return error.text
+
+
+@method("wasi:io/poll", "pollable", "ready")
+def ready(run: Run, pollable: Pollable) -> bool:
+    """Whether waiting would return at once."""
+    return Ready(run, pollable).ready()
+
+
+@method("wasi:io/poll", "pollable", "block", blocking=True)
+def block(run: Run, pollable: Pollable) -> Wait | None:
+    """Wait for one pollable."""
+    source = Ready(run, pollable)
+    return None if source.ready() else Wait([source], lambda: None)
+
+
+@host("wasi:io/poll", "poll", blocking=True)
+def poll(run: Run, pollables: list[Pollable]) -> Wait | list[int]:
+    """Wait until at least one is ready; return the positions of those that are."""
+    if not pollables:
+        raise Trap("poll was called with an empty list")
+    sources = [Ready(run, pollable) for pollable in pollables]
+
+    def positions() -> list[int]:
+        return [i for i, source in enumerate(sources) if source.ready()]
+
+    return positions() or Wait(sources, positions)
+
+
+def _failed(code: Any) -> Err:
+    return Err(("last-operation-failed", IoError(f"HTTP error: {code[0]}", code)))
+
+
+@method(STREAMS, "input-stream", "read")
+def read(run: Run, stream: InputStream, most: int) -> bytes:
+    """Read what is there now, possibly nothing."""
+    flow = stream.flow
+    if flow.exhausted:
+        if flow.error is not None:
+            error, flow.error = flow.error, None
+            raise _failed(error)
+        raise Err(("closed", None))
+    return flow.take(min(most, CHUNK))
+
+
+@method(STREAMS, "input-stream", "blocking-read", blocking=True)
+def blocking_read(run: Run, stream: InputStream, most: int) -> Wait | bytes:
+    """Read at least one byte, or hear of the end."""
+    if most and not stream.flow.ready():
+        return Wait([stream.flow], lambda: read(run, stream, most))
+    return read(run, stream, most)
+
+
+@method(STREAMS, "input-stream", "skip")
+def skip(run: Run, stream: InputStream, most: int) -> int:
+    """Throw away what is there now, up to `most` bytes; return how many."""
+    return len(read(run, stream, most))
+
+
+@method(STREAMS, "input-stream", "blocking-skip", blocking=True)
+def blocking_skip(run: Run, stream: InputStream, most: int) -> Wait | int:
+    """Throw away at least one byte, or hear of the end."""
+    if most and not stream.flow.ready():
+        return Wait([stream.flow], lambda: skip(run, stream, most))
+    return skip(run, stream, most)
+
+
+@method(STREAMS, "input-stream", "subscribe")
+def subscribe_input(run: Run, stream: InputStream) -> Pollable:
+    """Return a pollable that is ready when a read would not come back empty."""
+    return Pollable(stream.flow)
+
+
+def _room(stream: OutputStream) -> int:
+    """Return what may be written now; raise when the stream is over."""
+    flow = stream.flow
+    broken = getattr(flow, "broken", None)
+    if broken is not None:
+        raise _failed(broken) if broken != "closed" else Err(("closed", None))
+    return min(int(flow.room()), CHUNK)
+
+
+@method(STREAMS, "output-stream", "check-write")
+def check_write(run: Run, stream: OutputStream) -> int:
+    """Return how many bytes the next write may carry; 0 means: subscribe and wait."""
+    stream.permit = _room(stream)
+    return stream.permit
+
+
+def _put(stream: OutputStream, data: bytes) -> None:
+    flow = stream.flow
+    expected = getattr(flow, "expected", None)
+    if expected is not None and flow.total + len(data) > expected:
+        flow.broken = ("HTTP-response-body-size", flow.total + len(data))
+        raise _failed(flow.broken)
+    flow.put(data)
+
+
+@method(STREAMS, "output-stream", "write")
+def write(run: Run, stream: OutputStream, data: bytes) -> None:
+    """Write within the last check-write's permit; beyond it is a trap."""
+    _room(stream)
+    if len(data) > stream.permit:
+        raise Trap(f"write of {len(data)} bytes where check-write permitted {stream.permit}")
+    stream.permit -= len(data)
+    _put(stream, data)
+
+
+@method(STREAMS, "output-stream", "write-zeroes")
+def write_zeroes(run: Run, stream: OutputStream, count: int) -> None:
+    """Write `count` zero bytes under the same rule as `write`."""
+    if count > stream.permit:
+        raise Trap(f"write-zeroes of {count} bytes where check-write permitted {stream.permit}")
+    write(run, stream, bytes(count))
+
+
+@method(STREAMS, "output-stream", "blocking-write-and-flush", blocking=True)
+def blocking_write_and_flush(run: Run, stream: OutputStream, data: bytes) -> Wait | None:
+    """Write up to 4096 bytes, waiting for room; what is written leaves without waiting for more."""
+    if len(data) > CHUNK:
+        raise Trap(f"blocking-write-and-flush of {len(data)} bytes; at most {CHUNK} are allowed")
+    if _room(stream) < len(data):
+        return Wait([stream.flow], lambda: blocking_write_and_flush(run, stream, data))
+    _put(stream, data)
+    return None
+
+
+@method(STREAMS, "output-stream", "blocking-write-zeroes-and-flush", blocking=True)
+def blocking_write_zeroes_and_flush(run: Run, stream: OutputStream, count: int) -> Wait | None:
+    """Write up to 4096 zero bytes under the same rule."""
+    if count > CHUNK:
+        raise Trap(f"blocking-write-zeroes-and-flush of {count} bytes; at most {CHUNK} are allowed")
+    return blocking_write_and_flush(run, stream, bytes(count))
+
+
+@method(STREAMS, "output-stream", "flush")
+def flush(run: Run, stream: OutputStream) -> None:
+    """Ask for what is buffered to leave: it does, whenever the guest gives way or an epoch passes."""
+    _room(stream)
+
+
+@method(STREAMS, "output-stream", "blocking-flush", blocking=True)
+def blocking_flush(run: Run, stream: OutputStream) -> Wait | None:
+    """Wait until there is room again."""
+    _room(stream)
+    return None if stream.flow.ready() else Wait([stream.flow], lambda: flush(run, stream))
+
+
+@method(STREAMS, "output-stream", "subscribe")
+def subscribe_output(run: Run, stream: OutputStream) -> Pollable:
+    """Return a pollable that is ready when check-write would permit something."""
+    return Pollable(stream.flow)
+
+
+@method(STREAMS, "output-stream", "splice")
+def splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> int:
+    """Move what both sides can take now, up to `most` bytes; return how many."""
+    room = min(most, _room(stream))
+    if not room:
+        return 0
+    data = read(run, source, room)
+    _put(stream, data)
+    return len(data)
+
+
+@method(STREAMS, "output-stream", "blocking-splice", blocking=True)
+def blocking_splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> Wait | int:
+    """Move at least one byte, or hear of an end."""
+    waiting = [flow for flow in (stream.flow, source.flow) if not flow.ready()]
+    if most and waiting:
+        return Wait(waiting[:1], lambda: blocking_splice(run, stream, source, most))
+    return splice(run, stream, source, most)

@@ -1,0 +1,30 @@
+"""`wasi:random@0.2` (source: wasi:random 0.2.12, `package.wit`): all of it from the system's generator."""
+
+import os
+
+from engine.wasm.run import Run, Trap
+from engine.wasm.wasi.registry import host
+
+MOST = 65536
+
+
+@host("wasi:random/random", "get-random-bytes")
+@host("wasi:random/insecure", "get-insecure-random-bytes")
+def random_bytes(run: Run, count: int) -> bytes:
+    """Return `count` random bytes; more than 64 KiB in one call is a trap."""
+    if count > MOST:
+        raise Trap(f"{count} random bytes were asked for in one call; at most {MOST} are given")
+    return os.urandom(count)
+
+
+@host("wasi:random/random", "get-random-u64")
+@host("wasi:random/insecure", "get-insecure-random-u64")
+def random_u64(run: Run) -> int:
+    """Return a random 64-bit number."""
+    return int.from_bytes(os.urandom(8), "little")
+
+
+@host("wasi:random/insecure-seed", "insecure-seed")
+def insecure_seed(run: Run) -> tuple[int, int]:
+    """Return 128 bits to seed hash maps with."""
+    return random_u64(run), random_u64(run)

@@ -1,0 +1,57 @@
+"""The table of host functions and host resource types.
+
+Owns the names; the files beside this one fill it. A function is registered under
+`<package>/<interface>#<name>` without a version: every 0.2.x guest gets the same one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from wasmtime.component import ResourceType
+
+Body = Callable[..., Any]
+_F = TypeVar("_F", bound=Body)
+_C = TypeVar("_C", bound=type)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFunction:
+    """`body(run, *arguments)` returns the value or raises `Err`; a blocking one may return `Wait`."""
+
+    body: Body
+    blocking: bool
+
+
+FUNCTIONS: dict[str, HostFunction] = {}
+RESOURCES: dict[str, ResourceType] = {}
+# Interfaces name some resources twice: `use error.{error as io-error}`, `type headers = fields`.
+ALIASES = {"headers": "fields", "trailers": "fields", "io-error": "error"}
+
+
+def host(interface: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
+    """Register a function of an interface, under each of `names`."""
+
+    def register(body: _F) -> _F:
+        for name in names:
+            FUNCTIONS[f"{interface}#{name}"] = HostFunction(body, blocking)
+        return body
+
+    return register
+
+
+def method(interface: str, resource: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
+    """Register methods of a resource."""
+    return host(interface, *(f"[method]{resource}.{name}" for name in names), blocking=blocking)
+
+
+def resource(name: str) -> Callable[[_C], _C]:
+    """Register a class whose instances guests hold as handles of the resource type `name`."""
+
+    def register(cls: _C) -> _C:
+        cls.TYPE = len(RESOURCES) + 1  # type: ignore[attr-defined]
+        # Referenced for good: a collected ResourceType is a use after free inside the library.
+        RESOURCES[name] = ResourceType.host(cls.TYPE)  # type: ignore[attr-defined]
+        return cls
+
+    return register
