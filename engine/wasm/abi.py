@@ -40,7 +40,6 @@ _yield_and_update = _declare(
 _instantiate_async = _declare(_long, "wasmtime_component_linker_instantiate_async", _P, _P, _P, _P, _P, _P)
 _get_func = _declare(_short, "wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
 _call_async = _declare(_short, "wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P)
-_call = _declare(_short, "wasmtime_component_func_call", _P, _P, _P, _P, _SIZE, _P, _SIZE)
 _future_poll = _declare(_long, "wasmtime_call_future_poll", ctypes.c_bool, _P)
 _future_delete = _declare(_long, "wasmtime_call_future_delete", None, _P)
 _val_delete = _declare(_short, "wasmtime_component_val_delete", None, _P)
@@ -186,23 +185,29 @@ class Instance:
 
     def call(self, export: Any, arguments: bytes) -> Future:
         """Start calling the exported function with encoded arguments (32 bytes each), no results."""
-        function = self._function(export)
         buffer = (ctypes.c_char * len(arguments)).from_buffer_copy(arguments)
-        count = len(arguments) // VALUE_SIZE
-        context = self._context
-        return Future(
-            lambda error: _call_async(
-                ctypes.addressof(function), context, ctypes.addressof(buffer), count, None, 0, error
-            ),
-            (self, function),
-            buffer,
-        )
+        return self._start(self._function(export), buffer, None)
 
     def read_u32(self, export: Any) -> int | None:
         """Call an exported `func() -> u32` to its end at once; `None` when that fails."""
-        function = self._function(export)
         result = (ctypes.c_uint64 * 4)()
-        error = _call(ctypes.addressof(function), self._context, None, 0, ctypes.addressof(result), 1)
-        if _take_error(error) is not None:
-            return None
-        return result[1] & 0xFFFFFFFF
+        future = self._start(self._function(export), None, result)
+        while not future.poll():
+            pass
+        return result[1] & 0xFFFFFFFF if future.close() is None else None
+
+    def _start(self, function: Any, arguments: Any, result: Any) -> Future:
+        count = ctypes.sizeof(arguments) // VALUE_SIZE if arguments is not None else 0
+        return Future(
+            lambda error: _call_async(
+                ctypes.addressof(function),
+                self._context,
+                ctypes.addressof(arguments) if count else None,
+                count,
+                ctypes.addressof(result) if result is not None else None,
+                1 if result is not None else 0,
+                error,
+            ),
+            (self, function, result),
+            arguments,
+        )
