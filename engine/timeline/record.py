@@ -9,7 +9,8 @@ class RequestRecord:
     """One span: a request as one Resource saw it. Written when the span ends.
 
     A dispatched call through a mount is a span of its own: same `request_id` and `trace_id`, its `parent`
-    is the front's `span_id`. `time_ns` is when it began (Unix epoch); `code` is the platform's error code
+    is the front's `span_id`; it ends, and is written, before the front's. `root` tells the span that the
+    client's request began with; its `parent` is the caller's own span, or empty. `time_ns` is when it began (Unix epoch); `code` is the platform's error code
     or empty; `target` is path and query.
     """
 
@@ -29,6 +30,7 @@ class RequestRecord:
     peak_memory: int | None
     bytes_in: int
     bytes_out: int
+    root: bool = True
 
 
 @dataclass(frozen=True, slots=True)

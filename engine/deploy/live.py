@@ -1,0 +1,169 @@
+"""A Project as it is being worked on: builds its Resources and keeps a RouteTable of what is ready.
+
+Owns which version of each Resource serves. The old version serves until the new one is ready, and goes on
+when the new one does not build. It watches no files (`engine/watch.py` does) and prints nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.artifact import Artifact, ComponentArtifact
+from engine.errors import SvcError
+from engine.gateway.static import StaticResponder
+from engine.lane import BuildMode, BuildRequest, Lane
+from engine.manifest.model import Project, Resource
+from engine.routes import NotReady, RouteTable, Version
+from engine.wasm.runner import Runner
+
+
+class LaneMissing(SvcError):
+    """The manifest names a lane that this installation does not have."""
+
+    code = "lane-missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A build that ended. `error` is `None` when the new version serves; `again` tells a rebuild."""
+
+    resource: str
+    seconds: float
+    error: SvcError | None
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a LiveProject works with. `report` takes lines of progress, `built` each build that ended."""
+
+    lanes: Mapping[str, Lane]
+    runner: Runner
+    cache: Path
+    domain: str
+    mode: BuildMode
+    environ: Mapping[str, str]
+    report: Callable[[str], None]
+    built: Callable[[Built], None]
+
+
+def _build_inputs(resource: Resource) -> tuple[object, ...]:
+    """Return what of a Resource's manifest its artifact depends on."""
+    return resource.lane, resource.workdir, resource.build, resource.output, resource.entry
+
+
+class LiveProject:
+    """One Project in the hands of its developer."""
+
+    def __init__(self, project: Project, setting: Setting) -> None:
+        self.project = project
+        self._setting = setting
+        self._artifacts: dict[str, Artifact] = {}
+        self._versions: dict[str, Version] = {name: NotReady(name, None) for name in project.resources}
+        self._dirty: set[str] = set()
+        self._jobs: dict[str, asyncio.Task[None]] = {}
+        self.routes = self._table()
+
+    def _table(self) -> RouteTable:
+        return RouteTable.build(self.project, self._versions, domain=self._setting.domain)
+
+    def inputs(self, name: str) -> frozenset[Path]:
+        """Return the files outside `workdir` that the Resource was built from."""
+        artifact = self._artifacts.get(name)
+        return artifact.inputs if isinstance(artifact, ComponentArtifact) else frozenset()
+
+    def rebuild(self, names: set[str]) -> None:
+        """Start building these Resources; one that is being built is built once more after that."""
+        for name in names & self.project.resources.keys():
+            self._dirty.add(name)
+            if name not in self._jobs:
+                self._jobs[name] = asyncio.get_running_loop().create_task(self._work(name))
+
+    async def settled(self) -> None:
+        """Wait until nothing is being built."""
+        while self._jobs:
+            await asyncio.wait(self._jobs.values())
+
+    async def apply(self, project: Project) -> None:
+        """Take over an edited manifest: build what it changes, route the rest anew at once."""
+        before, self.project = self.project, project
+        stale = set()
+        for name in before.resources.keys() - project.resources.keys():
+            self._artifacts.pop(name, None)
+            self._versions.pop(name, None)
+        for name, resource in project.resources.items():
+            old = before.resources.get(name)
+            if old is None or _build_inputs(old) != _build_inputs(resource):
+                stale.add(name)
+                if old is None or old.lane != resource.lane:
+                    self._versions[name] = NotReady(name, None)
+            elif old != resource and name in self._artifacts:
+                self._versions[name] = await self._version(resource, self._artifacts[name])
+        self.routes = self._table()
+        self.rebuild(stale)
+
+    async def _work(self, name: str) -> None:
+        try:
+            while name in self._dirty:
+                self._dirty.discard(name)
+                await self._build(name)
+        finally:
+            del self._jobs[name]
+
+    async def _build(self, name: str) -> None:
+        resource = self.project.resources.get(name)
+        if resource is None:
+            return
+        began, again = time.perf_counter(), name in self._artifacts
+        error: SvcError | None = None
+        try:
+            lane = self._setting.lanes.get(resource.lane)
+            if lane is None:
+                raise LaneMissing(
+                    f"the {resource.lane} lane is not part of this version of svc",
+                    f"Resource {name} can use one of: {', '.join(self._setting.lanes)}.",
+                )
+            request = BuildRequest(
+                resource, self.project.root, self._setting.cache, self._setting.mode, self._setting.report
+            )
+            artifact = await lane.build(request)
+            version = await self._version(resource, artifact)
+        except SvcError as failure:
+            error = failure
+            if name in self.project.resources and name not in self._artifacts:
+                self._versions[name] = NotReady(name, failure)
+        else:
+            if self.project.resources.get(name) != resource:
+                self._dirty.add(name)
+                return
+            self._artifacts[name] = artifact
+            self._versions[name] = version
+        self.routes = self._table()
+        self._setting.built(Built(name, time.perf_counter() - began, error, again))
+
+    async def _version(self, resource: Resource, artifact: Artifact) -> Version:
+        if not isinstance(artifact, ComponentArtifact):
+            return StaticResponder(artifact, spa=resource.spa)
+        setting = self._setting
+        environment = {
+            name: setting.environ[name] for name in resource.secrets if name in setting.environ
+        } | {
+            "SVC_PROJECT": self.project.name,
+            "SVC_RESOURCE": resource.name,
+            "SVC_DEPLOYMENT": "dev",
+        }
+        # The dev loader is compiled once for all saves, so it may take the time for the best code.
+        fast = setting.mode == "dev" and artifact.script is None
+        return await setting.runner.guest(
+            resource, artifact, environment, fast=fast, report=setting.report
+        )
+
+    async def aclose(self) -> None:
+        """Stop building."""
+        self._dirty.clear()
+        jobs = list(self._jobs.values())
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)

@@ -1,0 +1,10 @@
+"""The composition root: which lanes this installation has. The only file that imports all of them."""
+
+from engine.lane import Lane
+from lanes.js.lane import JsLane
+from lanes.static.lane import StaticLane
+
+
+def lanes() -> dict[str, Lane]:
+    """Return one of each lane, by the name that the manifest uses."""
+    return {lane.name: lane for lane in (StaticLane(), JsLane())}

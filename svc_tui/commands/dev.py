@@ -1,0 +1,133 @@
+"""`svc dev`: serve the Project in this folder, and rebuild what is saved."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from engine.deploy.live import Built, LiveProject, Setting
+from engine.errors import SvcError
+from engine.gateway.app import Gateway, GatewaySettings
+from engine.manifest.load import find, load, warnings
+from engine.manifest.model import Project
+from engine.server import bind, serve
+from engine.timeline.feed import Timeline
+from engine.wasm.runner import Runner
+from engine.watch import Watcher
+from svc_tui.assembly import lanes
+from svc_tui.devlog import DevLog, duration
+from svc_tui.home import Home
+from svc_tui.terminal import diagnostics, output
+
+DOMAIN = "localhost"
+GRACE_SECONDS = 1.0
+TICK_SECONDS = 0.2
+
+
+def dev(
+    port: Annotated[int, typer.Option("--port", "-p", help="Port to listen on; 0 takes a free one.")] = 3000,
+    release: Annotated[
+        bool, typer.Option("--release", help="Serve deploy builds instead of the fast dev builds.")
+    ] = False,
+) -> None:
+    """Serve the Project in this folder at http://localhost:PORT and rebuild what you save."""
+    root = find(Path.cwd())
+    project = load(root)
+    sockets = bind("localhost", port)
+    cache = Home.from_environment(os.environ).cache()
+    asyncio.run(_serve(project, sockets, cache, release=release))
+
+
+async def _serve(project: Project, sockets: list, cache: Path, *, release: bool) -> None:  # type: ignore[type-arg]
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    port = sockets[0].getsockname()[1]
+    timeline, runner, parts = Timeline(), Runner(cache), lanes()
+    log = DevLog(output.line)
+    timeline.subscribe(log)
+    setting = Setting(
+        parts,
+        runner,
+        cache,
+        DOMAIN,
+        "deploy" if release else "dev",
+        os.environ,
+        diagnostics.progress,
+        _tell_built,
+    )
+    live = LiveProject(project, setting)
+    watcher = Watcher(live, load, diagnostics.render)
+    gateway = Gateway(lambda: live.routes, timeline, GatewaySettings(dev=True))
+    serving = loop.create_task(serve(gateway, sockets, stop=stop, grace=GRACE_SECONDS))
+    ticking = loop.create_task(_tick(log))
+    try:
+        for warning in warnings(project):
+            diagnostics.warn(warning.message, warning.hint)
+        live.rebuild(set(project.resources))
+        settled = loop.create_task(live.settled())
+        stopped = loop.create_task(stop.wait())
+        await asyncio.wait({settled, stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
+        if not stop.is_set() and not serving.done():
+            watcher.remember()
+            for line in addresses(live.project, port):
+                output.line(line)
+            await watcher.run(stop)
+        stopped.cancel()
+        settled.cancel()
+    finally:
+        stop.set()
+        ticking.cancel()
+        runner.stop_all()
+        await live.aclose()
+        await serving
+        await asyncio.gather(*(lane.aclose() for lane in parts.values()))
+        await runner.aclose()
+
+
+async def _tick(log: DevLog) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        log.tick(time.time_ns())
+
+
+def _tell_built(event: Built) -> None:
+    if event.error is not None:
+        diagnostics.render(event.error)
+        diagnostics.note(f"{event.resource}: the last version that built goes on serving" if event.again else "")
+        return
+    verb = "rebuilt" if event.again else "ready"
+    diagnostics.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
+
+
+def addresses(project: Project, port: int) -> list[Text]:
+    """Return the lines that say where each Resource is."""
+    mounted: dict[str, list[str]] = {}
+    for resource in project.resources.values():
+        for mount in resource.mounts:
+            mounted.setdefault(mount.target, []).append(f"{resource.name}:{mount.pattern}")
+    lines = [Text.assemble("\n  ", (project.name, "bold"), f"  http://localhost:{port}/\n")]
+    width = max((len(name) for name in project.resources), default=0)
+    for name, resource in project.resources.items():
+        where = ", ".join(mounted.get(name, []))
+        place = (
+            f"http://{name}--{project.name}.{DOMAIN}:{port}/"
+            if resource.public
+            else f"private, mounted at {where}"
+            if where
+            else "private, not mounted"
+        )
+        lines.append(Text.assemble("  ", (f"{name:<{width}}", "cyan"), f"  {resource.lane:<6}  {place}"))
+    lines.append(Text("\n  watching for changes · ctrl+c stops\n", "dim"))
+    return lines
+
+
+def refuse(error: SvcError) -> None:
+    """Say that an edited manifest is not valid; the old one stays in force."""
+    diagnostics.render(error)

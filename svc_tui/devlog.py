@@ -1,0 +1,119 @@
+"""What `svc dev` prints of the timeline: one line a request, the guest's own lines under it.
+
+Owns the layout of those lines. A request that runs longer than a moment (a stream) has its guest's lines
+printed as they come, and its own line when it ends.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.text import Text
+
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord
+
+LIVE_AFTER_NS = 400_000_000
+_STATUS = {2: "green", 3: "cyan", 4: "yellow", 5: "red"}
+_BADGE = {"stdout": "blue", "stderr": "magenta", "INFO": "green", "WARN": "yellow", "ERROR": "red"}
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that has not ended: its lines, and the spans of the Resources it was handed to."""
+
+    lines: list[LineRecord | PlatformRecord] = field(default_factory=list)
+    spans: list[RequestRecord] = field(default_factory=list)
+    live: bool = False
+
+
+def duration(nanoseconds: int) -> str:
+    """Return a duration for a person: `0.8 ms`, `12 ms`, `3.4 s`."""
+    milliseconds = nanoseconds / 1e6
+    if milliseconds < 10:
+        return f"{milliseconds:.1f} ms"
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def clock(time_ns: int) -> str:
+    """Return the local time of day with milliseconds."""
+    return datetime.fromtimestamp(time_ns / 1e9).strftime("%H:%M:%S.%f")[:-3]
+
+
+class DevLog:
+    """Turns records into lines; `write` takes each."""
+
+    def __init__(self, write: Callable[[Text], None]) -> None:
+        self._write = write
+        self._open: dict[str, _Open] = {}
+
+    def __call__(self, record: Record) -> None:
+        """Take the next record of the timeline."""
+        if isinstance(record, RequestRecord):
+            self._span(record)
+        elif record.request_id:
+            entry = self._open.setdefault(record.request_id, _Open())
+            if entry.live:
+                self._write(_line(record, record.request_id))
+            else:
+                entry.lines.append(record)
+        else:
+            self._write(_line(record, ""))
+
+    def tick(self, now_ns: int) -> None:
+        """Print what waits for a request that is still running."""
+        for request_id, entry in self._open.items():
+            if entry.lines and (entry.live or entry.lines[0].time_ns < now_ns - LIVE_AFTER_NS):
+                entry.live = True
+                for line in entry.lines:
+                    self._write(_line(line, request_id))
+                entry.lines.clear()
+
+    def _span(self, record: RequestRecord) -> None:
+        entry = self._open.setdefault(record.request_id, _Open())
+        entry.spans.append(record)
+        if not record.root:
+            return
+        del self._open[record.request_id]
+        self._write(_request(entry.spans))
+        for line in entry.lines:
+            self._write(_line(line, "", indent=True))
+
+
+def _request(spans: list[RequestRecord]) -> Text:
+    """Return the line of a request; spans come innermost first."""
+    front, inner = spans[-1], spans[0]
+    path = " → ".join(span.resource or "–" for span in reversed(spans))
+    text = Text()
+    text.append(clock(front.time_ns), "dim")
+    text.append(f" {front.method:<6} ", "bold")
+    text.append(front.target)
+    text.append(f"  {front.status}", _STATUS.get(front.status // 100, "white") + " bold")
+    if inner.code:
+        text.append(f" {inner.code}", "red")
+    text.append(f"  {duration(front.wall_ns)}")
+    if inner.compute_ns:
+        text.append(f"  cpu {duration(inner.compute_ns)}", "dim")
+    if inner.peak_memory is not None:
+        text.append(f"  {inner.peak_memory / (1 << 20):.1f} MiB", "dim")
+    text.append(f"  {path}", "cyan")
+    text.append(f"  {front.request_id}", "dim")
+    if inner.detail:
+        text.append(f"\n    {inner.detail}", "red")
+    return text
+
+
+def _line(record: LineRecord | PlatformRecord, request_id: str, *, indent: bool = False) -> Text:
+    """Return a guest's or the platform's own line."""
+    badge = record.stream if isinstance(record, LineRecord) else record.level
+    text = Text()
+    if indent:
+        text.append("    │ ", "dim")
+    else:
+        text.append(clock(record.time_ns) + " ", "dim")
+    text.append(f"{badge.upper():<6} ", _BADGE[badge])
+    if not indent and record.resource:
+        text.append(f"{record.resource}  ", "cyan")
+    text.append(record.text)
+    if request_id:
+        text.append(f"  {request_id}", "dim")
+    return text
