@@ -1,5 +1,125 @@
-"""The `svc` command."""
+"""The `svc` command: a table of commands that are imported when they are called, and the one edge where
+every error becomes a message and an exit code.
+"""
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from engine.errors import SvcError
+from svc_tui.terminal import diagnostics, output
+from svc_tui.terminal.diagnostics import ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Where a command lives: `function` of `svc_tui.commands.<module>`."""
+
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS = {
+    "new": Command("new", "new", "Make a Project that runs as it is."),
+    "dev": Command("dev", "dev", "Serve the Project in this folder and rebuild what you save."),
+    "build": Command("build", "build", "Build every Resource as a deploy does."),
+}
+
+
+class _Lazy(TyperGroup):
+    """A group that imports a command when it is called or asked for help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = COMMANDS.get(cmd_name)
+        if command is None:
+            close = get_close_matches(cmd_name, COMMANDS, n=1)
+            hint = f"Did you mean `svc {close[0]}`?" if close else "`svc --help` lists the commands."
+            raise SvcError(f'there is no command "{cmd_name}"', hint, code="usage")
+        module = importlib.import_module(f"svc_tui.commands.{command.module}")
+        one = typer.Typer(add_completion=False, rich_markup_mode=None)
+        one.command(cmd_name)(getattr(module, command.function))
+        return typer.main.get_command(one)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+
+app = typer.Typer(
+    cls=_Lazy,
+    add_completion=True,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        output.line(f"svc {version('svc-tui')}")
+        raise typer.Exit
+
+
+@app.callback()
+def svc(
+    folder: Path = typer.Option(Path(), "-C", metavar="DIR", help="Work in this folder."),
+    color: str = typer.Option("auto", metavar="WHEN", help="auto, always or never."),
+    _show: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
+    ),
+) -> None:
+    """Host small web applications from a terminal."""
+    if color not in ("auto", "always", "never"):
+        raise SvcError(f'there is no colour mode "{color}"', "Use auto, always or never.", code="usage")
+    output.set_color(color)
+    diagnostics.set_color(color)
+    if folder != Path():
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise SvcError(f"cannot work in {folder}: {error.strerror}", code="usage") from error
+
+
+def run(arguments: list[str]) -> int:
+    """Run `svc` with arguments and return its exit code."""
+    try:
+        result = typer.main.get_command(app).main(arguments, prog_name="svc", standalone_mode=False)
+    except SvcError as error:
+        diagnostics.render(error)
+        return diagnostics.exit_code(error)
+    except typer.Exit as error:
+        return error.exit_code
+    except typer.TyperException as error:
+        diagnostics.render(
+            SvcError(error.format_message(), "Add --help to see how it is used.", code="usage")
+        )
+        return ExitCode.USAGE
+    except (typer.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        output.closed_pipe()
+    except Exception as error:
+        if os.environ.get("SVC_DEBUG"):
+            raise
+        diagnostics.render(
+            SvcError(f"svc failed: {type(error).__name__}: {error}", "Set SVC_DEBUG=1 to see where.")
+        )
+        return ExitCode.FAILED
+    return result if isinstance(result, int) else ExitCode.OK
 
 
 def main() -> None:
-    """Run `svc`."""
+    """Run `svc` for the command line."""
+    sys.exit(run(sys.argv[1:]))

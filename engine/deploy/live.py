@@ -156,9 +156,7 @@ class LiveProject:
         }
         # The dev loader is compiled once for all saves, so it may take the time for the best code.
         fast = setting.mode == "dev" and artifact.script is None
-        return await setting.runner.guest(
-            resource, artifact, environment, fast=fast, report=setting.report
-        )
+        return await setting.runner.guest(resource, artifact, environment, fast=fast, report=setting.report)
 
     async def aclose(self) -> None:
         """Stop building."""

@@ -100,7 +100,9 @@ async def _tick(log: DevLog) -> None:
 def _tell_built(event: Built) -> None:
     if event.error is not None:
         diagnostics.render(event.error)
-        diagnostics.note(f"{event.resource}: the last version that built goes on serving" if event.again else "")
+        diagnostics.note(
+            f"{event.resource}: the last version that built goes on serving" if event.again else ""
+        )
         return
     verb = "rebuilt" if event.again else "ready"
     diagnostics.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")

@@ -1,0 +1,290 @@
+"""The ASGI application: every request of the service takes its way through here, in one direction.
+
+Owns routing, mounts, request ids, spans and the platform's answers. Files are `static.py`'s, guests are
+the runner's; nothing here knows the web server, except that an exception out of `__call__` after the
+response began must cut the connection (`engine/server.py` sees to it).
+"""
+
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.gateway.identity import Trace, request_id
+from engine.gateway.problem import Insight, send_problem, wants_page
+from engine.routes import Endpoint, NotReady, RouteTable
+from engine.timeline.feed import Timeline
+from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
+from engine.wasm.exchange import Exchange, Headers, Receive, RunReport, Send
+
+MAX_DEPTH = 8
+MAX_BODY = 32 << 20
+LINES_SHOWN = 60
+_HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
+)
+_REPLACED = frozenset({b"x-request-id", b"traceparent"})
+
+
+class Cut(Exception):
+    """The response can not be completed: the connection must end so that the client can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """`dev` shows developers what went wrong; `max_body` is the most bytes a request may carry."""
+
+    dev: bool = False
+    max_body: int = MAX_BODY
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """How a span ended."""
+
+    status: int
+    code: str = ""
+    detail: str = ""
+    report: RunReport | None = None
+    bytes_out: int = 0
+    cut: bool = False
+
+
+class _Request:
+    """One client request on its way through the spans that it makes."""
+
+    __slots__ = (
+        *("authority", "headers", "id", "method", "path", "query", "receive", "scheme", "send"),
+        *("started", "table"),
+    )
+
+    def __init__(self, scope: dict[str, Any], receive: Receive, send: Send, table: RouteTable) -> None:
+        self.id = request_id()
+        self.method: str = scope["method"]
+        self.scheme: str = scope["scheme"]
+        self.path: str = scope["raw_path"].decode("ascii", errors="replace")
+        self.query: bytes = scope["query_string"]
+        self.headers: Headers = scope["headers"]
+        self.authority = next((v.decode("latin-1") for n, v in self.headers if n == b"host"), "")
+        self.receive = receive
+        self.table = table
+        self.started = False
+        stamp = (b"x-request-id", self.id.encode())
+
+        async def stamped(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                kept = [h for h in message["headers"] if h[0] not in _HOP_BY_HOP and h[0] != b"x-request-id"]
+                message = {**message, "headers": [*kept, stamp]}
+                self.started = True
+            await send(message)
+
+        self.send: Send = stamped
+
+    @property
+    def target(self) -> str:
+        return f"{self.path}?{self.query.decode('latin-1')}" if self.query else self.path
+
+    def header(self, name: bytes) -> str | None:
+        return next((value.decode("latin-1") for key, value in self.headers if key == name), None)
+
+
+class Gateway:
+    """The service as an ASGI application."""
+
+    def __init__(
+        self, routes: Callable[[], RouteTable], timeline: Timeline, settings: GatewaySettings
+    ) -> None:
+        """`routes` is asked once a request for the table in force."""
+        self._routes = routes
+        self._timeline = timeline
+        self._settings = settings
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one ASGI scope."""
+        if scope["type"] == "http":
+            request = _Request(scope, receive, send, self._routes())
+            try:
+                result = await self._serve(request)
+            except Exception:
+                await self._internal(request)
+                return
+            if result.cut:
+                raise Cut(result.code)
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        else:
+            await receive()
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _internal(self, request: _Request) -> None:
+        """Answer for a fault of this service itself; the timeline gets the traceback."""
+        text = traceback.format_exc()
+        self._timeline.append(PlatformRecord(time.time_ns(), "", "ERROR", text, request.id))
+        if request.started:
+            raise Cut("internal")
+        await self._problem(request, "internal", None)
+
+    async def _serve(self, request: _Request) -> _Result:
+        trace = Trace.begin(request.header(b"traceparent"))
+        endpoint = request.table.find(request.authority)
+        if endpoint is None:
+            began, now = time.perf_counter_ns(), time.time_ns()
+            status, size = await self._problem(request, "not-found", None)
+            result = _Result(status, "not-found", bytes_out=size)
+            self._record(request, trace, "", now, began, result, root=True)
+            return result
+        return await self._span(request, endpoint, trace, 0)
+
+    async def _span(self, request: _Request, endpoint: Endpoint, trace: Trace, depth: int) -> _Result:
+        """Answer a request at one Resource, or hand it on; one record when it is over."""
+        began, now = time.perf_counter_ns(), time.time_ns()
+        result = _Result(500, "internal", "cancelled", cut=True)
+        try:
+            target = endpoint.mounted(request.path)
+            if target is None:
+                result = await self._answer(request, endpoint, trace)
+            elif depth + 1 >= MAX_DEPTH:
+                status, size = await self._problem(request, "mount-loop", None)
+                result = _Result(status, "mount-loop", bytes_out=size)
+            else:
+                inner = await self._span(request, target, trace.child(), depth + 1)
+                result = _Result(inner.status, inner.code, bytes_out=inner.bytes_out, cut=inner.cut)
+        finally:
+            self._record(request, trace, endpoint.name, now, began, result, root=depth == 0)
+        return result
+
+    async def _answer(self, request: _Request, endpoint: Endpoint, trace: Trace) -> _Result:
+        version = endpoint.version
+        if isinstance(version, NotReady):
+            insight = Insight(error=version.error) if version.error else None
+            status, size = await self._problem(request, "not-ready", insight)
+            detail = version.error.message if version.error else ""
+            return _Result(status, "not-ready", detail, bytes_out=size)
+        if hasattr(version, "respond"):
+            sent = await version.respond(
+                request.method, request.path, request.query, request.headers, request.send
+            )
+            if sent is None:
+                status, size = await self._problem(request, "not-found", None)
+                return _Result(status, "not-found", bytes_out=size)
+            return _Result(sent[0], bytes_out=sent[1])
+        return await self._run(request, endpoint, trace)
+
+    async def _run(self, request: _Request, endpoint: Endpoint, trace: Trace) -> _Result:
+        announced = request.header(b"content-length")
+        if announced is not None and announced.isdigit() and int(announced) > self._settings.max_body:
+            extra = [(b"connection", b"close")]
+            status, size = await self._problem(request, "body-too-large", None, extra)
+            return _Result(status, "body-too-large", bytes_out=size)
+        lines: deque[str] = deque(maxlen=LINES_SHOWN)
+        resource, timeline = endpoint.name, self._timeline
+
+        def on_line(stream: Any, text: str) -> None:
+            lines.append(text)
+            timeline.append(LineRecord(time.time_ns(), request.id, resource, stream, text))
+
+        def on_notice(level: Any, text: str) -> None:
+            lines.append(text)
+            timeline.append(PlatformRecord(time.time_ns(), resource, level, text, request.id))
+
+        headers = guest_headers(request.headers)
+        headers.append((b"traceparent", trace.traceparent.encode()))
+        exchange = Exchange(
+            request.method,
+            request.scheme,
+            request.authority,
+            request.target,
+            headers,
+            request.receive,
+            request.send,
+            {"SVC_REQUEST_ID": request.id, "TRACEPARENT": trace.traceparent},
+            on_line,
+            self._settings.max_body,
+            on_notice,
+        )
+        report = await endpoint.version.run(exchange)  # type: ignore[union-attr]
+        return await self._conclude(request, report, tuple(lines))
+
+    async def _conclude(self, request: _Request, report: RunReport, lines: tuple[str, ...]) -> _Result:
+        """Turn a run's report into what the client is still owed."""
+        code = "" if report.outcome == "ok" else report.outcome
+        if report.status is not None:
+            cut = bool(code) and not report.complete
+            return _Result(report.status, code, report.detail, report, report.bytes_out, cut)
+        if code in ("client-gone", "stopping"):
+            return _Result(499, code, report.detail, report, cut=True)
+        extra = [(b"connection", b"close")] if code == "body-too-large" else []
+        status, size = await self._problem(request, code, Insight(report.detail, lines), extra)
+        return _Result(status, code, report.detail, report, size)
+
+    async def _problem(
+        self, request: _Request, code: str, insight: Insight | None, extra: Headers | None = None
+    ) -> tuple[int, int]:
+        return await send_problem(
+            code,
+            request.id,
+            html=wants_page(request.headers),
+            head=request.method == "HEAD",
+            insight=insight if self._settings.dev else None,
+            extra=extra or [],
+            send=request.send,
+        )
+
+    def _record(
+        self,
+        request: _Request,
+        trace: Trace,
+        resource: str,
+        time_ns: int,
+        began_ns: int,
+        result: _Result,
+        *,
+        root: bool,
+    ) -> None:
+        report = result.report
+        self._timeline.append(
+            RequestRecord(
+                time_ns,
+                request.id,
+                trace.trace_id,
+                trace.span_id,
+                trace.parent,
+                resource,
+                request.method,
+                request.target,
+                result.status,
+                result.code,
+                result.detail,
+                time.perf_counter_ns() - began_ns,
+                report.compute_ns if report else 0,
+                report.peak_memory if report else None,
+                report.bytes_in if report else 0,
+                result.bytes_out,
+                root,
+            )
+        )
+
+
+def guest_headers(headers: Headers) -> Headers:
+    """Return the header fields that a guest may see: none that belong to one connection."""
+    named = {
+        token.strip().lower()
+        for name, value in headers
+        if name == b"connection"
+        for token in value.split(b",")
+    }
+    dropped = _HOP_BY_HOP | _REPLACED | named
+    kept = [(name, value) for name, value in headers if name not in dropped]
+    # Whether a body follows is a fact about the message, which the runner needs to know.
+    kept += [(name, value) for name, value in headers if name == b"transfer-encoding"]
+    return kept
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
