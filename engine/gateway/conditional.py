@@ -1,0 +1,37 @@
+"""Conditional and partial requests: `If-None-Match`, `If-Range`, `Range` (RFC 9110, 13 and 14).
+
+Owns reading these headers; it knows nothing of files.
+"""
+
+import re
+from typing import Literal
+
+_ETAG = re.compile(rb'(?:W/)?("[^"\x00-\x20\x7f]*")')
+_RANGE = re.compile(rb"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
+
+
+def none_match(header: bytes, etag: bytes) -> bool:
+    """Whether `If-None-Match` names the entity tag (weak comparison), so that 304 is the answer."""
+    return header.strip() == b"*" or etag in _ETAG.findall(header)
+
+
+def byte_range(header: bytes, size: int) -> tuple[int, int] | Literal["unsatisfiable"] | None:
+    """Return the single range asked for as (first, one past the last) byte of `size`.
+
+    `None` when the header is to be ignored: another unit, several ranges, or not a range at all.
+    """
+    found = _RANGE.fullmatch(header)
+    if found is None:
+        return None
+    first, last = found.groups()
+    if not first:
+        if not last:
+            return None
+        length = min(int(last), size)
+        return (size - length, size) if length else "unsatisfiable"
+    start = int(first)
+    if last and int(last) < start:
+        return None
+    if start >= size:
+        return "unsatisfiable"
+    return start, min(int(last) + 1, size) if last else size

@@ -1,0 +1,81 @@
+"""One file that can be served: its representations, with everything a response head needs worked out.
+
+Owns these values and their headers; finding files and answering requests is elsewhere.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+Header = tuple[bytes, bytes]
+
+# Webpack and its like: `main.8f3c21ab.js`.
+_HEX_HASH = re.compile(r"[.\-_](?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}\.[^/]+$")
+# Vite, Rollup and esbuild: eight characters of base64url or base32 at the end of the stem.
+_MIXED_HASH = re.compile(r"[.\-_]([A-Za-z0-9_-]{8})\.[A-Za-z0-9]+(?:\.map)?$")
+_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])")
+
+IMMUTABLE = b"public, max-age=31536000, immutable"
+REVALIDATE = b"no-cache"
+
+
+@lru_cache(maxsize=2048)
+def carries_hash(name: str) -> bool:
+    """Whether a file name carries a hash of the content, as bundlers write them.
+
+    Cautious: a name taken for hashed by mistake would be kept by browsers for a year, one not recognised
+    costs a revalidation. So a date, a version or a camel-case word is no hash.
+    """
+    if _HEX_HASH.search(name):
+        return True
+    found = _MIXED_HASH.search(name)
+    if found is None or not re.search("[0-9]", found[1]) or not re.search("[A-Z]", found[1]):
+        return False
+    return len(_CHANGE.findall(found[1])) >= 3
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """One encoding of a file.
+
+    `place` is the file that holds the bytes and `stamp` what its `fstat` must give for them to be these
+    (`None`: the place never changes). `body` is the content itself when it is small. `headers` are those
+    of a 200 without `content-length`; `lean_headers` those of a 304.
+    """
+
+    size: int
+    etag: bytes
+    headers: tuple[Header, ...]
+    lean_headers: tuple[Header, ...]
+    place: str
+    stamp: tuple[int, ...] | None = None
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file by its content codings; `sizes` (coding to bytes) is what is negotiated on."""
+
+    representations: Mapping[str, Representation]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRedirect:
+    """The name is that of a folder with an index page; its address ends with a slash."""
+
+    name: str
+
+
+def heads(
+    name: str, content_type: str, coding: str, etag: bytes
+) -> tuple[tuple[Header, ...], tuple[Header, ...]]:
+    """Return the headers of a representation: those of its 200 (no `content-length`), those of its 304."""
+    caching = IMMUTABLE if carries_hash(name) else REVALIDATE
+    lean = ((b"etag", etag), (b"cache-control", caching), (b"vary", b"accept-encoding"))
+    own = (
+        (b"accept-ranges", b"bytes") if coding == "identity" else (b"content-encoding", coding.encode()),
+        (b"content-type", content_type.encode()),
+    )
+    return own + lean, lean
