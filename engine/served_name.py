@@ -7,13 +7,21 @@ WELL_KNOWN = ".well-known"
 MANIFEST = "svc.toml"
 
 
+def hidden_name(name: str) -> bool:
+    """Whether a file or folder is kept to its owner.
+
+    That is a name that begins with a dot (except `.well-known`, RFC 8615), and the manifest.
+    """
+    return (name[:1] == "." and name != WELL_KNOWN) or name == MANIFEST
+
+
 def served_name(name: str) -> bool:
     """Whether a file or folder of this name (one path segment) is served.
 
-    Left out: names that begin with a dot (except `.well-known`, RFC 8615), the manifest, and names that
-    no URL path can hold safely: control characters, backslashes, text that is not Unicode.
+    Left out: hidden names, and those that no URL path can hold safely (control characters, backslashes,
+    text that is not Unicode).
     """
-    if not name or (name[0] == "." and name != WELL_KNOWN) or name == MANIFEST:
+    if not name or hidden_name(name):
         return False
     if name.isascii():
         return name.isprintable() and "\\" not in name

@@ -1,0 +1,185 @@
+"""Runs a build command that a user wrote: a shell line in its own process group.
+
+Owns the process from start to end: whatever happens (end, limit, cancellation), nothing of its group is
+left. It knows no lane and no manifest key beyond what callers put into its error texts.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from engine.lane import BuildFailed
+
+KEPT = 64 * 1024
+LIMIT_SECS = 600.0
+_REPORTED_LINES = 1000
+_LONGEST_LINE = 500
+_GRACE_SECS = 2.0
+_READ = 64 * 1024
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+
+
+class _Output:
+    """What a command prints: lines as they come, the last `KEPT` bytes at the end."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._tail = bytearray()
+        self._line = bytearray()
+        self._reported = 0
+
+    def feed(self, block: bytes) -> None:
+        self._tail += block
+        del self._tail[:-KEPT]
+        if self._reported > _REPORTED_LINES:
+            return
+        *lines, rest = (self._line + block).replace(b"\r", b"\n").split(b"\n")
+        for line in lines:
+            self._say(line)
+        self._line = rest[:_LONGEST_LINE]
+
+    def close(self) -> None:
+        self._say(self._line)
+
+    def _say(self, line: bytes | bytearray) -> None:
+        text = _plain(line[:_LONGEST_LINE])
+        if not text.strip() or self._reported > _REPORTED_LINES:
+            return
+        self._reported += 1
+        self._report(text if self._reported <= _REPORTED_LINES else "… (more output, not shown as it comes)")
+
+    @property
+    def tail(self) -> str:
+        """The end of the output, as text; a first line that was cut is left out."""
+        text = _plain(bytes(self._tail).replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        return text.partition("\n")[2] if len(self._tail) == KEPT and "\n" in text else text
+
+
+def _plain(data: bytes | bytearray) -> str:
+    """Decode output for people: no colours, no cursor movements, no control characters."""
+    return _CONTROL.sub("", data.decode(errors="replace"))
+
+
+async def run_command(
+    command: str,
+    *,
+    what: str,
+    workdir: Path,
+    report: Callable[[str], None],
+    environment: Mapping[str, str] | None = None,
+    limit_secs: float = LIMIT_SECS,
+) -> str:
+    """Run `command` by `/bin/sh` in `workdir` until it ends with status 0; return the end of its output.
+
+    `what` names it in errors ("the build command of resource front"). `report` gets its lines, stdout and
+    stderr merged, as they come (the first 1000). Standard input is empty; `environment` replaces the own
+    one. Background processes that it leaves are ended with it. Raises `BuildFailed` with the end of the
+    output (64 KiB) when it fails, when it takes longer than `limit_secs`, and when it can not start.
+    """
+    output = _Output(report)
+    try:
+        async with asyncio.timeout(limit_secs):
+            status = await _run(command, workdir, environment, output)
+    except TimeoutError:
+        raise BuildFailed(
+            f"{what} did not end within {limit_secs:g} seconds and was stopped: {command}",
+            "A build command has to end by itself: one that watches or serves goes on for ever.",
+            output=output.tail,
+        ) from None
+    except OSError as error:
+        place = error.filename or workdir
+        raise BuildFailed(
+            f"{what} can not start in {workdir}: {place}: {error.strerror or error}",
+            "Check that the folder exists and that you may enter it.",
+        ) from error
+    output.close()
+    if status:
+        raise BuildFailed(f"{what} {_ending(status)}: {command}", _hint(status, workdir), output=output.tail)
+    return output.tail
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"failed with exit status {status}"
+    with contextlib.suppress(ValueError):
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"was ended by signal {-status}"
+
+
+def _hint(status: int, workdir: Path) -> str:
+    if status == 127:
+        return f"A command in it was not found: install it, or correct the line. It runs in {workdir}."
+    if status == 126:
+        return f"A file in it may not be executed: `chmod +x` it. It runs in {workdir}."
+    if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        return "SIGKILL often means that the machine ran out of memory."
+    return f"Run it by hand in {workdir} to see more."
+
+
+async def _run(command: str, workdir: Path, environment: Mapping[str, str] | None, output: _Output) -> int:
+    # A pipe of our own, not asyncio's: `wait` then returns when the shell ends, even if something that it
+    # left behind still holds the other end.
+    reading, writing = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_shell(
+            command,
+            cwd=workdir,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=writing,
+            stderr=writing,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    printed = asyncio.create_task(_collect(reading, output))
+    try:
+        return await process.wait()
+    finally:
+        try:
+            await _end_group(process)
+            # Bounded: a daemon that left the group may hold the pipe open for ever.
+            await asyncio.wait({printed}, timeout=_GRACE_SECS)
+        finally:
+            printed.cancel()
+
+
+async def _end_group(process: asyncio.subprocess.Process) -> None:
+    """End what is left of the group: politely while its leader lives, then by force."""
+    try:
+        if process.returncode is None and _signal(process.pid, signal.SIGTERM):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _GRACE_SECS)
+    finally:
+        _signal(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> bool:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # nobody left; macOS says it so of a group of zombies
+        return False
+    return True
+
+
+async def _collect(descriptor: int, output: _Output) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_READ)
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    try:
+        while block := await reader.read(_READ):
+            output.feed(block)
+    finally:
+        transport.close()

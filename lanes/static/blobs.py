@@ -1,0 +1,123 @@
+"""The lane's store of file contents and of their compressed forms, shared by all images.
+
+Owns `blobs/<sha256>` and `packed/<sha256>.<coding>-<quality>` below its folder. Every write is atomic and
+what is there never changes, so any number of processes may use it, and it may be deleted at any time.
+"""
+
+import gzip
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import brotli  # type: ignore[import-untyped]
+
+_CHUNK = 1024 * 1024
+# Compression costs memory and time; these bounds keep a large file from holding up a build for minutes.
+_LARGEST = 128 * 1024 * 1024
+_LARGEST_AT_BEST = 8 * 1024 * 1024
+_QUICK = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A content: its sha256 (hex) and its size in bytes."""
+
+    sha256: str
+    size: int
+
+
+class BlobStore:
+    """Contents by their sha256. Methods block and may be called on any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep it all below `folder`, which is made when it is missing."""
+        self._blobs = folder / "blobs"
+        self._packed = folder / "packed"
+        self._blobs.mkdir(parents=True, exist_ok=True)
+        self._packed.mkdir(parents=True, exist_ok=True)
+
+    def path(self, blob: Blob) -> Path:
+        """Return where a blob is."""
+        return self._blobs / blob.sha256
+
+    def add(self, source: Path) -> Blob:
+        """Take in a file as it is now. Raises OSError when it can not be read."""
+        descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as original, _unnamed(self._blobs) as copy:  # noqa: PTH123
+            digest, size = hashlib.sha256(), 0
+            while chunk := original.read(_CHUNK):
+                digest.update(chunk)
+                copy.write(chunk)
+                size += len(chunk)
+            return self._name(copy, Blob(digest.hexdigest(), size))
+
+    def compressed(self, blob: Blob, coding: str, quality: int) -> Blob | None:
+        """Return the `br` or `gzip` form of a blob, `None` when it would not be smaller.
+
+        `quality` is 1 to 11 for `br`, 1 to 9 for `gzip`. What was compressed before is not compressed
+        again. Raises OSError.
+        """
+        if blob.size > _LARGEST:
+            return None
+        if blob.size > _LARGEST_AT_BEST:
+            quality = min(quality, _QUICK)
+        note = self._packed / f"{blob.sha256}.{coding}-{quality}"
+        known = self._known(note)
+        if known is not None and (known.size >= blob.size or self.path(known).exists()):
+            return known if known.size < blob.size else None
+        data = self.path(blob).read_bytes()
+        packed = _compress(data, coding, quality)
+        result = Blob(hashlib.sha256(packed).hexdigest(), len(packed))
+        if result.size < blob.size:
+            with _unnamed(self._blobs) as copy:
+                copy.write(packed)
+                self._name(copy, result)
+        with _unnamed(self._packed) as written:
+            written.write(f"{result.sha256} {result.size}".encode())
+            written.flush()
+            os.replace(written.name, note)  # noqa: PTH105
+        return result if result.size < blob.size else None
+
+    @staticmethod
+    def _known(note: Path) -> Blob | None:
+        try:
+            sha256, size = note.read_text("ascii").split()
+            return Blob(sha256, int(size))
+        except (OSError, ValueError):
+            return None
+
+    def _name(self, copy: IO[bytes], blob: Blob) -> Blob:
+        copy.flush()
+        os.fchmod(copy.fileno(), 0o444)
+        os.replace(copy.name, self.path(blob))  # noqa: PTH105
+        return blob
+
+
+def _compress(data: bytes, coding: str, quality: int) -> bytes:
+    if coding == "br":
+        return bytes(brotli.compress(data, quality=quality))
+    return gzip.compress(data, compresslevel=quality, mtime=0)
+
+
+@contextmanager
+def _unnamed(folder: Path) -> Iterator[IO[bytes]]:
+    """Give a temporary file of `folder`, removed at the end unless it was renamed."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as file:
+        try:
+            yield file
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+
+
+def place_blob(source: Path, target: Path) -> None:
+    """Make a blob appear as `target`: a hard link where the file system has them, else a copy."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

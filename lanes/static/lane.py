@@ -1,0 +1,81 @@
+"""The static lane: files as they are, or a build command and an image of what it leaves.
+
+Owns which of the two it is and the errors about the output folder; packing and running are next door.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from engine.artifact import FolderArtifact, ImageArtifact
+from engine.lane import BuildFailed, BuildRequest
+from lanes.command import run_command
+from lanes.static.pack import Packing, pack
+
+_QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
+
+
+class StaticLane:
+    """Implements `engine.lane.Lane`."""
+
+    name = "static"
+
+    def __init__(self) -> None:
+        self._workers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-pack")
+
+    async def build(self, request: BuildRequest) -> FolderArtifact | ImageArtifact:
+        """Build the Resource: a live folder in dev without `build`, else an image.
+
+        Raises `BuildFailed`.
+        """
+        resource = request.resource
+        if not resource.workdir.is_dir():
+            raise BuildFailed(
+                f"resource {resource.name}: the folder {_shown(resource.workdir, request)} does not exist",
+                f"Make it, or correct `workdir` of [resource.{resource.name}] in svc.toml.",
+            )
+        if resource.output is None:
+            raise BuildFailed(
+                f"resource {resource.name}: nothing says which folder to serve",
+                f'Add `output = "public"` (the folder) to [resource.{resource.name}] in svc.toml.',
+            )
+        if resource.build is not None:
+            await run_command(
+                resource.build,
+                what=f"the build command of resource {resource.name}",
+                workdir=resource.workdir,
+                report=request.report,
+            )
+        _check_output(resource.output, request)
+        if resource.build is None and request.mode == "dev":
+            return FolderArtifact(resource.output)
+        brotli, gzip = _QUALITY[request.mode]
+        packing = Packing(request.cache, brotli, gzip, self._workers, request.report)
+        return await pack(resource.output, packing)
+
+    async def aclose(self) -> None:
+        """Let go of the compression threads; what has not begun is dropped."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+
+def _check_output(output: Path, request: BuildRequest) -> None:
+    if output.is_dir():
+        return
+    resource = request.resource
+    shown = _shown(output, request)
+    if output.exists():
+        wrong = f"{shown} is a file, not a folder"
+    elif resource.build is not None:
+        wrong = f"the build command left no folder {shown}"
+    else:
+        wrong = f"the folder {shown} does not exist"
+    remedy = "Make it" if resource.build is None else "See where the command writes to"
+    raise BuildFailed(
+        f"resource {resource.name}: {wrong}",
+        f"{remedy}, or correct `output` of [resource.{resource.name}] in svc.toml.",
+    )
+
+
+def _shown(path: Path, request: BuildRequest) -> str:
+    """Return a path as the user knows it: relative to the Project folder where it is inside."""
+    return str(path.relative_to(request.root)) if path.is_relative_to(request.root) else str(path)

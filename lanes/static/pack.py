@@ -1,0 +1,135 @@
+"""Packs an output folder into a static image.
+
+Owns the way from files on disk to a complete image in the cache; which files belong is `walk`'s, the
+contents are `blobs`', the format `engine.image`'s. It runs no command.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.artifact import ImageArtifact, ImageFile
+from engine.content_type import compressible, content_type
+from engine.image import BLOBS, INDEX, blob_path, encode_index, index_digest
+from engine.lane import BuildFailed
+from lanes.static.blobs import Blob, BlobStore, place_blob
+from lanes.static.walk import walk
+
+_PROGRESS_SECS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How to pack: `brotli` 1 to 11 and `gzip` 1 to 9 are the qualities, `workers` does the heavy part."""
+
+    cache: Path
+    brotli: int
+    gzip: int
+    workers: Executor
+    report: Callable[[str], None]
+
+
+async def pack(root: Path, packing: Packing) -> ImageArtifact:
+    """Make an image of the files below `root`: equal files and qualities make the same one.
+
+    Raises `BuildFailed` when a file can not be read or vanishes meanwhile, or the cache can not be
+    written.
+    """
+    try:
+        return await _pack(root, packing)
+    except OSError as error:
+        raise BuildFailed(
+            f"{error.filename or root} can not be packed: {error.strerror or error}",
+            "Check that it may be read, that nothing writes there during the build, and that the disk "
+            f"of {packing.cache} is not full; then build again.",
+        ) from error
+
+
+async def _pack(root: Path, packing: Packing) -> ImageArtifact:
+    found = await asyncio.to_thread(walk, root)
+    for note in found.notes:
+        packing.report(note)
+    store = await asyncio.to_thread(BlobStore, packing.cache / "static")
+    loop = asyncio.get_running_loop()
+    jobs = {
+        loop.run_in_executor(packing.workers, _image_file, store, name, place, packing)
+        for name, place in found.files.items()
+    }
+    pending = set(jobs)
+    try:
+        while pending:
+            done, pending = await asyncio.wait(
+                pending, timeout=_PROGRESS_SECS, return_when=asyncio.FIRST_EXCEPTION
+            )
+            failures = [failure for job in done if (failure := job.exception())]
+            if failures:
+                raise failures[0]
+            if pending:
+                packing.report(f"compressing files: {len(jobs) - len(pending)} of {len(jobs)} done …")
+    finally:
+        for job in pending:
+            job.cancel()
+    files = [job.result() for job in jobs]
+    return await asyncio.to_thread(_assemble, files, store, packing.cache / "images")
+
+
+def _image_file(store: BlobStore, name: str, place: Path, packing: Packing) -> ImageFile:
+    blob = store.add(place)
+    encodings = {"identity": (blob.sha256, blob.size)}
+    if compressible(name):
+        for coding, quality in (("br", packing.brotli), ("gzip", packing.gzip)):
+            packed = store.compressed(blob, coding, quality)
+            if packed is not None:
+                encodings[coding] = (packed.sha256, packed.size)
+    return ImageFile(name, content_type(name), encodings)
+
+
+def _assemble(files: list[ImageFile], store: BlobStore, images: Path) -> ImageArtifact:
+    """Put index and blobs into their final folder, by a rename; a whole image that is there is kept."""
+    index = encode_index(files)
+    blobs = {Blob(*encoding) for file in files for encoding in file.encodings.values()}
+    image = ImageArtifact(images / index_digest(index), index_digest(index))
+    if _complete(image.folder, index, blobs):
+        return image
+    images.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(dir=images, prefix="new-"))
+    try:
+        (making / BLOBS).mkdir()
+        for blob in blobs:
+            place_blob(store.path(blob), blob_path(making, blob.sha256))
+        (making / INDEX).write_bytes(index)
+        making.chmod(0o755)
+        _install(making, image.folder, index, blobs)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return image
+
+
+def _install(making: Path, folder: Path, index: bytes, blobs: set[Blob]) -> None:
+    try:
+        making.rename(folder)
+        return
+    except OSError:
+        # Another process was quicker, or what is there is not whole.
+        if _complete(folder, index, blobs):
+            return
+    damaged = Path(tempfile.mkdtemp(dir=folder.parent, prefix="old-"))
+    try:
+        os.replace(folder, damaged / "image")  # noqa: PTH105
+        making.rename(folder)
+    finally:
+        shutil.rmtree(damaged, ignore_errors=True)
+
+
+def _complete(folder: Path, index: bytes, blobs: set[Blob]) -> bool:
+    try:
+        return (folder / INDEX).read_bytes() == index and all(
+            blob_path(folder, blob.sha256).stat().st_size == blob.size for blob in blobs
+        )
+    except OSError:
+        return False

@@ -1,0 +1,71 @@
+"""Which files of an output folder go into its image.
+
+Owns the walk: symlinks, hidden names and files that are none. It reads no file's content.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.served_name import hidden_name, served_name
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a walk found: files by their path in the image (POSIX separators), and what it left out.
+
+    `files` holds real paths. `notes` are lines for the user, one for each thing left out that they may
+    miss.
+    """
+
+    files: dict[str, Path]
+    notes: tuple[str, ...]
+
+
+def walk(root: Path) -> Found:
+    """Find all files below `root` to be served. Raises OSError when a folder can not be read."""
+    real_root = Path(os.path.realpath(root))
+    files: dict[str, Path] = {}
+    notes: list[str] = []
+    # Folders still to be read: path in the image, real path, the real paths of the folders above it.
+    waiting: list[tuple[str, Path, frozenset[Path]]] = [("", real_root, frozenset())]
+    while waiting:
+        prefix, folder, above = waiting.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not served_name(entry.name):
+                    if not hidden_name(entry.name):
+                        notes.append(f"left out {prefix + entry.name!r}: no address can hold its name")
+                    continue
+                name = prefix + entry.name
+                place = Path(entry.path)
+                if entry.is_symlink():
+                    reason = _refusal(place, real_root)
+                    if reason:
+                        notes.append(f"left out {name}: {reason}")
+                        continue
+                    place = Path(os.path.realpath(place))
+                mode = place.stat().st_mode
+                if stat.S_ISDIR(mode):
+                    if place == folder or place in above:
+                        notes.append(f"left out {name}: the link leads back to a folder that holds it")
+                    else:
+                        waiting.append((name + "/", place, above | {folder}))
+                elif stat.S_ISREG(mode):
+                    files[name] = place
+                else:
+                    notes.append(f"left out {name}: neither a file nor a folder")
+    return Found(files, tuple(sorted(notes)))
+
+
+def _refusal(link: Path, real_root: Path) -> str:
+    """Say why a symlink is not followed; empty when it is."""
+    target = Path(os.path.realpath(link))
+    if not target.exists():
+        return f"the link leads nowhere ({link.readlink()})"
+    if not target.is_relative_to(real_root):
+        return f"the link leads out of the folder, to {target}"
+    if not all(map(served_name, target.relative_to(real_root).parts)):
+        return f"the link leads to a hidden file, {target}"
+    return ""
