@@ -224,6 +224,8 @@ class Drive:
         while run.lines:
             stream, text = run.lines.popleft()
             line = self._guest.rewrite(text)
+            if line is None:
+                continue
             if stream == "stderr":
                 self._printed.append(line)
             self._exchange.on_line(stream, line)  # type: ignore[arg-type]

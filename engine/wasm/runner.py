@@ -167,8 +167,8 @@ class Guest:
         self._source_map_json = artifact.source_map
         self._source_map: SourceMap | None = None
 
-    def rewrite(self, line: str) -> str:
-        """Return a printed line with stack frames that name the user's files."""
+    def rewrite(self, line: str) -> str | None:
+        """Return a printed line with stack frames that name the user's files; `None` drops the line."""
         if self._source_map_json is None:
             return line
         if self._source_map is None:

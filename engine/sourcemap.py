@@ -1,0 +1,102 @@
+"""Source maps: from a place in a bundle to the place in the user's file.
+
+Owns Source Map v3 (https://tc39.es/source-map/) as far as stacks need it, and the rewriting of stack
+frames in printed lines. Decoding waits until the first frame is seen.
+"""
+
+import json
+import re
+from bisect import bisect_right
+
+BUNDLE = "svc-app.js"
+"""The name under which guests know their bundle."""
+_FRAME = re.compile(
+    r"^\s*(?P<name>.*?)@(?P<file>svc-(?:app|loader)\.js)(?:[^:\n]*):(?P<line>\d+):(?P<column>\d+)\s*$"
+)
+_DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
+_OWN = re.compile(r"(^|/)lanes/js/glue/|^svc:")
+_NOISE = re.compile(r"async\*|promise callback\*|setTimeout handler\*|[/<]+$")
+
+Segment = tuple[int, int, int, int]
+"""Column in the bundle, index of the source, line and column there; all from 0."""
+
+
+class SourceMap:
+    """One bundle's map."""
+
+    def __init__(self, sources: list[str], mappings: str) -> None:
+        self._sources = sources
+        self._mappings = mappings
+        self._lines: list[list[Segment]] | None = None
+
+    @classmethod
+    def parse(cls, data: bytes) -> "SourceMap":
+        """Read a map; one that can not be read maps nothing."""
+        try:
+            document = json.loads(data)
+            return cls([str(source) for source in document["sources"]], str(document["mappings"]))
+        except (ValueError, KeyError, TypeError):
+            return cls([], "")
+
+    def locate(self, line: int, column: int) -> tuple[str, int, int] | None:
+        """Return file, line and column (from 1) for a place in the bundle (from 1)."""
+        if self._lines is None:
+            self._lines = _decode(self._mappings)
+        if not 0 < line <= len(self._lines):
+            return None
+        segments = self._lines[line - 1]
+        at = bisect_right(segments, (column - 1, len(self._sources), 0, 0)) - 1
+        if at < 0 or not 0 <= segments[at][1] < len(self._sources):
+            return None
+        _, source, original_line, original_column = segments[at]
+        return self._sources[source], original_line + 1, original_column + 1
+
+    def rewrite(self, line: str) -> str | None:
+        """Return a printed line with a stack frame led to the user's file; `None` for a frame of ours."""
+        match = _FRAME.match(line)
+        if match is None:
+            return line
+        place = self.locate(int(match["line"]), int(match["column"])) if match["file"] == BUNDLE else None
+        if place is None or _OWN.search(place[0]):
+            return None
+        name = _NOISE.sub("", match["name"]).strip()
+        where = f"{place[0]}:{place[1]}:{place[2]}"
+        return f"    at {name} ({where})" if name else f"    at ({where})"
+
+
+def _decode(mappings: str) -> list[list[Segment]]:
+    """Decode the VLQ mappings; what is malformed ends the decoding."""
+    lines: list[list[Segment]] = []
+    source = original_line = original_column = 0
+    for group in mappings.split(";"):
+        segments: list[Segment] = []
+        column = 0
+        for field in group.split(","):
+            values = _vlq(field)
+            if values is None:
+                return [*lines, segments]
+            if values:
+                column += values[0]
+            if len(values) >= 4:
+                source += values[1]
+                original_line += values[2]
+                original_column += values[3]
+                segments.append((column, source, original_line, original_column))
+        lines.append(segments)
+    return lines
+
+
+def _vlq(field: str) -> list[int] | None:
+    values: list[int] = []
+    value = shift = 0
+    for char in field:
+        digit = _DIGITS.get(char)
+        if digit is None:
+            return None
+        value |= (digit & 31) << shift
+        if digit & 32:
+            shift += 5
+            continue
+        values.append(-(value >> 1) if value & 1 else value >> 1)
+        value = shift = 0
+    return values

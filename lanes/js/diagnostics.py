@@ -1,0 +1,90 @@
+"""Turns what esbuild and the snapshot tool say into errors with the user's file, line and a code frame."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from engine.lane import BuildFailed, BuildRequest, Diagnostic
+from engine.sourcemap import SourceMap
+
+_UNRESOLVED = re.compile(r'Could not resolve "([^"]+)"')
+_PLACE = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
+CONTEXT = 2
+
+
+def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
+    """Return the lines around a place, with a marker under it; empty when they can not be read."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    if not 0 < line <= len(lines):
+        return ""
+    first, last = max(1, line - CONTEXT), min(len(lines), line + 1)
+    width = len(str(last))
+    shown = []
+    for number in range(first, last + 1):
+        mark = ">" if number == line else " "
+        shown.append(f"{mark} {number:>{width}} │ {lines[number - 1].expandtabs(2)}")
+        if number == line and column > 0:
+            pad = len(lines[number - 1][: column - 1].expandtabs(2))
+            shown.append(f"  {'':>{width}} │ {' ' * pad}{'^' * max(1, min(length, 60))}")
+    return "\n".join(shown)
+
+
+def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: str) -> BuildFailed:
+    """Return the error for what esbuild found: all of it, in its order."""
+    hint = ""
+    found = []
+    for error in errors:
+        text, file = error["text"], error.get("file", "")
+        if file.startswith("svc:"):
+            file, error = entry, {}
+            if 'import "default"' in text:
+                text = "the module has no default export"
+                hint = "Add: export default { async fetch(request) { return new Response('hello'); } }"
+        missing = _UNRESOLVED.search(text)
+        if missing:
+            hint = hint or _unresolved_hint(missing.group(1), request)
+        line, column = error.get("line", 0), error.get("column", 0)
+        frame = code_frame(request.root / file, line, column, error.get("length", 1)) if line else ""
+        found.append(Diagnostic(text, file, line, column, frame))
+    count = "an error" if len(found) == 1 else f"{len(found)} errors"
+    return BuildFailed(
+        f"Resource {request.resource.name} does not build: {count}", hint, diagnostics=tuple(found)
+    )
+
+
+def _unresolved_hint(name: str, request: BuildRequest) -> str:
+    if name.startswith((".", "/")):
+        return "Check the path: it is relative to the file that imports it, with its extension."
+    package = "/".join(name.split("/")[: 2 if name.startswith("@") else 1])
+    folder = request.resource.workdir.relative_to(request.root).as_posix()
+    where = "" if folder == "." else f" in {folder}"
+    declared = request.resource.workdir / "package.json"
+    try:
+        known = f'"{package}"' in declared.read_text()
+    except OSError:
+        known = False
+    return f"Run `npm install`{where}." if known else f"Run `npm install {package}`{where}."
+
+
+def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -> BuildFailed:
+    """Return the error for a module that failed while it was evaluated for the snapshot."""
+    lines = [rewritten for line in output.splitlines() if (rewritten := mapping.rewrite(line)) is not None]
+    text = "\n".join(line for line in lines if line.strip())
+    place = _PLACE.search(text)
+    message = next(
+        (line.strip() for line in lines if "Error" in line and "Failed to" not in line), "it failed"
+    )
+    diagnostics: tuple[Diagnostic, ...] = ()
+    if place:
+        file, line, column = place.group(1), int(place.group(2)), int(place.group(3))
+        frame = code_frame(request.root / file, line, column)
+        diagnostics = (Diagnostic(message, file, line, column, frame),)
+    return BuildFailed(
+        f"Resource {request.resource.name}: its module fails while it is loaded: {message}",
+        "Code at the top level of a module runs once, at build time, without environment or network.",
+        diagnostics=diagnostics,
+        output=text,
+    )

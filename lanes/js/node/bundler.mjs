@@ -1,0 +1,92 @@
+// Bundles Resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
+//
+// {id, entry, name, root, glue?}  ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault}
+//
+// `entry` is the absolute path of the user's module and `name` what to call it; paths in answers are
+// relative to `root`. With `glue` (a folder) the bundle is the main module of a deploy build, without it
+// a script whose value is the module's exports.
+import { context } from 'esbuild';
+import { createInterface } from 'node:readline';
+import { builtinModules } from 'node:module';
+import { join } from 'node:path';
+
+const contexts = new Map();
+const builtins = new Set(builtinModules.flatMap((name) => [name, `node:${name}`]));
+
+function plugin({ entry, name, glue }) {
+  const source = `import app from ${JSON.stringify(entry)};\n` +
+    `export default app;\nexport const entry = ${JSON.stringify(name)};\n`;
+  return {
+    name: 'svc',
+    setup(build) {
+      build.onResolve({ filter: /^svc:app$/ }, () => ({ path: 'app', namespace: 'svc' }));
+      build.onLoad({ filter: /.*/, namespace: 'svc' }, () => ({ contents: source, resolveDir: '/', loader: 'js' }));
+      build.onResolve({ filter: /^wasi:/ }, ({ path, importer }) =>
+        glue && importer.startsWith(glue) ? { path, external: true } : undefined);
+      build.onResolve({ filter: /.*/ }, ({ path, resolveDir }) => {
+        if (!path.startsWith('node:') && !(builtins.has(path) && !path.includes('/'))) return undefined;
+        return build.resolve(path + '/', { resolveDir, kind: 'import-statement', pluginData: 'own' }).then((found) =>
+          found.errors.length ? { errors: [{ text: `"${path}" is a module of Node.js, which the js lane does not have` }] } : found);
+      });
+    },
+  };
+}
+
+function options(request) {
+  const { root, glue } = request;
+  return {
+    ...(glue
+      ? { entryPoints: [join(glue, 'deploy.js')], format: 'esm' }
+      : { entryPoints: ['svc:app'], format: 'iife', globalName: '__svc_app', footer: { js: '__svc_app;\n//# sourceURL=svc-app.js' } }),
+    bundle: true,
+    write: false,
+    outfile: join(root, 'svc-app.js'),
+    absWorkingDir: root,
+    platform: 'neutral',
+    target: 'es2022',
+    supported: { 'top-level-await': false },
+    mainFields: ['module', 'main'],
+    conditions: ['worker', 'browser', 'import', 'module'],
+    loader: { '.txt': 'text', '.html': 'text', '.css': 'text', '.svg': 'text', '.wasm': 'binary' },
+    sourcemap: 'external',
+    sourcesContent: false,
+    metafile: true,
+    charset: 'utf8',
+    legalComments: 'none',
+    logLevel: 'silent',
+    keepNames: false,
+    plugins: [plugin(request)],
+  };
+}
+
+function message({ text, location, notes }) {
+  const place = location && { file: location.file, line: location.line, column: location.column + 1, length: location.length };
+  return { text, notes: (notes ?? []).map((note) => note.text), ...place };
+}
+
+async function bundle(request) {
+  const key = JSON.stringify([request.entry, request.name, request.root, request.glue]);
+  let kept = contexts.get(key);
+  if (!kept) contexts.set(key, (kept = await context(options(request))));
+  try {
+    const result = await kept.rebuild();
+    const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
+    return {
+      code: text('svc-app.js'),
+      map: text('svc-app.js.map'),
+      inputs: Object.entries(result.metafile.inputs).map(([path, { bytes }]) => ({ path, bytes })),
+      warnings: result.warnings.map(message),
+    };
+  } catch (error) {
+    if (!error.errors) throw error;
+    return { errors: error.errors.map(message) };
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+  const request = JSON.parse(line);
+  bundle(request)
+    .catch((error) => ({ fault: String(error?.stack ?? error) }))
+    .then((answer) => process.stdout.write(JSON.stringify({ id: request.id, ...answer }) + '\n'));
+}
+for (const kept of contexts.values()) kept.dispose();

@@ -1,0 +1,40 @@
+"""Runs one tool to its end, in a process group of its own that is killed as a whole when it is cancelled."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+NICENESS = 10
+OUTPUT_KEPT = 64 << 10
+
+
+async def run(
+    command: Sequence[str], folder: Path, *, environ: Mapping[str, str] | None = None, nice: bool = False
+) -> tuple[int, str]:
+    """Run a command; return its exit status and the last 64 KiB of what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=environ,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=(lambda: os.nice(NICENESS)) if nice else None,
+    )
+    kept = bytearray()
+    try:
+        assert process.stdout is not None
+        while data := await process.stdout.read(1 << 16):
+            kept += data
+            del kept[:-OUTPUT_KEPT]
+        code = await process.wait()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        raise
+    return code, kept.decode(errors="replace")

@@ -1,0 +1,145 @@
+"""What the js lane needs of the machine: node, and the pinned npm packages in the cache folder.
+
+Owns finding, installing and explaining them. An installation is made beside its place and renamed into it,
+under a lock: two at once share one, and one that is killed leaves nothing that counts.
+"""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from engine.lane import ToolchainMissing
+from lanes.js.process import run
+
+NODE_MAJOR = 20
+_HERE = Path(__file__).parent
+SCRIPTS = _HERE / "node"
+GLUE = _HERE / "glue"
+_CLI = "  import wasi:cli/environment@0.2.10;\n  import wasi:cli/exit@0.2.10;\n"
+WORLDS = {"service": _CLI, "loader": _CLI + "  import svc:dev/script@0.1.0;\n"}
+_SCRIPT_WIT = "package svc:dev@0.1.0;\n\ninterface script {\n  source: func() -> string;\n}\n"
+_WIT_PACKAGES = ("cli", "clocks", "filesystem", "http", "io", "random", "sockets")
+_WIT_VERSION = "0.2.10"
+"""The version that componentize-js implements its handler for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """An installed toolchain. `key` changes with everything that shapes what it makes."""
+
+    node: str
+    folder: Path
+    key: str
+
+    @property
+    def wit(self) -> Path:
+        """The folder of interface definitions, for `world`."""
+        return self.folder / "wit"
+
+    def script(self, name: str) -> str:
+        """Return the path of one of our node scripts, beside the packages that it imports."""
+        return str(self.folder / name)
+
+
+def key() -> str:
+    """Return a digest of the lock file and of all that this lane adds to a build."""
+    digest = sha256()
+    for path in sorted([*SCRIPTS.iterdir(), *GLUE.iterdir()]):
+        if path.is_file():
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    digest.update(repr(WORLDS).encode())
+    return digest.hexdigest()[:16]
+
+
+async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
+    """Return the toolchain, installed when it is not there. Raises `ToolchainMissing`."""
+    node = await _node()
+    name = key()
+    folder = cache / "toolchains" / f"js-{name}"
+    if not (folder / "complete").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        async with locked(folder.with_suffix(".lock"), report):
+            if not (folder / "complete").exists():
+                await _install(folder, report)
+    return Toolchain(node, folder, name)
+
+
+async def _node() -> str:
+    node = shutil.which("node")
+    remedy = f"Install Node.js {NODE_MAJOR} or newer (https://nodejs.org) and have `node` and `npm` on PATH."
+    if node is None or shutil.which("npm") is None:
+        missing = "node" if node is None else "npm"
+        raise ToolchainMissing(f"the js lane needs {missing}, which is not on PATH", remedy)
+    code, output = await run([node, "--version"], Path.cwd())
+    version = output.strip().removeprefix("v")
+    major = version.partition(".")[0]
+    if code != 0 or not major.isdigit() or int(major) < NODE_MAJOR:
+        raise ToolchainMissing(
+            f"the js lane needs Node.js {NODE_MAJOR} or newer; {node} is {version}", remedy
+        )
+    return node
+
+
+@asynccontextmanager
+async def locked(path: Path, report: Callable[[str], None]) -> AsyncIterator[None]:
+    """Hold an exclusive lock between processes while the body runs."""
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("waiting for another svc that installs the same thing …")
+            await asyncio.get_running_loop().run_in_executor(None, fcntl.flock, lock, fcntl.LOCK_EX)
+        yield
+
+
+async def _install(folder: Path, report: Callable[[str], None]) -> None:
+    report("installing the js toolchain (componentize-js, esbuild) with npm: about 400 MB, once …")
+    making = Path(tempfile.mkdtemp(prefix=".installing-", dir=folder.parent))
+    try:
+        for path in SCRIPTS.iterdir():
+            if path.is_file():
+                shutil.copyfile(path, making / path.name)
+        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save"]
+        code, output = await run(command, making, environ={**os.environ, "CI": "true"})
+        if code != 0:
+            told = [line for line in output.splitlines() if line.startswith("npm error")] or [output]
+            tail = "\n".join(told[:8])
+            raise ToolchainMissing(
+                f"npm could not install the js toolchain:\n{tail}",
+                "Check the network and `npm config get registry`, then run the command again.",
+            )
+        _write_wit(making)
+        (making / "complete").touch()
+        shutil.rmtree(folder, ignore_errors=True)
+        making.replace(folder)
+    except OSError as error:
+        raise ToolchainMissing(
+            f"the js toolchain could not be written to {folder.parent}: {error.strerror}",
+            "Make room there, or set SVC_HOME to a folder with 500 MB free.",
+        ) from error
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _write_wit(folder: Path) -> None:
+    """Write our worlds beside the WASI packages that jco carries, at the version of the handler."""
+    source = folder / "node_modules/@bytecodealliance/jco/lib/wit/builtin/0.2.12"
+    for world, imports in WORLDS.items():
+        out = folder / "wit" / world
+        for package in _WIT_PACKAGES:
+            text = (source / f"wasi-{package}" / "package.wit").read_text()
+            target = out / "deps" / package
+            target.mkdir(parents=True)
+            (target / "package.wit").write_text(text.replace("@0.2.12", f"@{_WIT_VERSION}"))
+        if "svc:dev" in imports:
+            (out / "deps" / "svc-dev").mkdir()
+            (out / "deps" / "svc-dev" / "package.wit").write_text(_SCRIPT_WIT)
+        body = f"{imports}  export wasi:http/incoming-handler@{_WIT_VERSION};\n"
+        (out / "world.wit").write_text(f"package svc:js;\n\nworld {world} {{\n{body}}}\n")

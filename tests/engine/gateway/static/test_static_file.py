@@ -1,0 +1,53 @@
+import pytest
+
+from engine.content_type import compressible, content_type
+from engine.gateway.static_file import carries_hash
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "main.8f3c21ab.js",
+        "main.8f3c21ab.js.map",
+        "assets/index-C9x1TfQ2.js",
+        "chunk-5KJ2QX7A.js",
+        "chunk-5KJ2QX7A.js.map",
+        "style-0a1b2c3d4e5f60718293a4b5c6d7e8f9.css",
+    ],
+)
+def test_a_bundlers_hash_is_recognised(name: str) -> None:
+    assert carries_hash(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "index.html",
+        "my-document.js",
+        "site-settings.css",
+        "jquery-3.7.1.min.js",
+        "report-20240131.pdf",
+        "release-20240131.tar.gz",
+        "photo-Screen01.png",
+        "index-MainPage.js",
+        "app-version2.js",
+        "feedface.js",
+        "8f3c21ab",
+        "a-facade.html",
+        "dir-8f3c21ab/app.js",
+    ],
+)
+def test_ordinary_names_are_not_taken_for_hashed(name: str) -> None:
+    assert not carries_hash(name)
+
+
+def test_types_come_from_a_fixed_table() -> None:
+    assert content_type("a/b.HTML") == "text/html; charset=utf-8"
+    assert content_type("x.js") == content_type("x.mjs") == "text/javascript; charset=utf-8"
+    assert content_type("m.wasm") == "application/wasm"
+    assert content_type("LICENSE") == content_type("dir.html/file") == "application/octet-stream"
+
+
+def test_what_is_compressed_already_is_told_apart() -> None:
+    assert all(map(compressible, ["a.html", "a.svg", "a.wasm", "a.json", "a.wav", "a.ttf", "LICENSE"]))
+    assert not any(map(compressible, ["a.png", "a.mp4", "a.woff2", "a.zip", "a.js.br", "a.gz", "a.mp3"]))

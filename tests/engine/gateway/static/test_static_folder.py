@@ -1,0 +1,242 @@
+"""What a live folder adds: it is the disk of this moment, safe against what happens there meanwhile."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.artifact import FolderArtifact
+from engine.gateway.static import StaticResponder
+from engine.gateway.static_body import PIECE, FileChanged
+from engine.gateway.static_source import SMALL
+
+BIG = 5 * SMALL
+
+
+@pytest.fixture
+def live(site: Path) -> StaticResponder:
+    return StaticResponder(FolderArtifact(site))
+
+
+def _age(path: Path) -> None:
+    """Make a file look old enough to be kept in memory; only its change time still tells."""
+    os.utime(path, ns=(1, 1))
+
+
+def test_a_save_is_visible_at_once_even_of_equal_size(live, ask, site: Path) -> None:
+    page = site / "index.html"
+    for number in range(300):
+        page.write_text(f"{number:04}")
+        assert ask(live, "/").body == f"{number:04}".encode()
+
+
+def test_an_atomic_replacement_is_visible_even_with_an_equal_time_stamp(live, ask, site: Path) -> None:
+    page, other = site / "index.html", site / "new"
+    page.write_text("old!")
+    _age(page)
+    assert ask(live, "/").body == b"old!"
+    other.write_text("new!")
+    _age(other)
+    other.replace(page)
+    assert ask(live, "/").body == b"new!"
+
+
+def test_a_removed_file_is_gone_and_a_new_one_is_there(live, ask, site: Path) -> None:
+    assert ask(live, "/app.js").status == 200
+    (site / "app.js").unlink()
+    assert ask(live, "/app.js") is None
+    (site / "app.js").write_text("back")
+    assert ask(live, "/app.js").body == b"back"
+
+
+def test_the_folder_itself_may_come_and_go(live, ask, site: Path) -> None:
+    away = site.with_name("away")
+    site.rename(away)
+    assert ask(live, "/") is None
+    away.rename(site)
+    assert ask(live, "/").status == 200
+
+
+def test_an_equal_content_keeps_its_entity_tag(live, ask, site: Path) -> None:
+    etag = ask(live, "/app.js").headers["etag"]
+    (site / "app.js").write_bytes((site / "app.js").read_bytes())
+    assert ask(live, "/app.js", ("if-none-match", etag)).status == 304
+    (site / "app.js").write_text("other")
+    assert ask(live, "/app.js", ("if-none-match", etag)).status == 200
+
+
+def test_no_symlink_leads_out(live, ask, site: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "file.txt").write_text("secret")
+    (secret / "index.html").write_text("secret")
+    (site / "file").symlink_to(secret / "file.txt")
+    (site / "folder").symlink_to(secret)
+    sibling = site.with_name(site.name + "-other")
+    sibling.mkdir()
+    (sibling / "x.txt").write_text("secret")
+    (site / "sibling").symlink_to(sibling)
+    for path in ("/file", "/folder", "/folder/", "/folder/file.txt", "/sibling/x.txt"):
+        assert ask(live, path) is None
+
+
+def test_a_link_to_a_hidden_file_or_to_nothing_or_to_itself_is_no_file(live, ask, site: Path) -> None:
+    (site / ".env").write_text("SECRET=1")
+    (site / "env").symlink_to(".env")
+    (site / "nothing").symlink_to("nowhere")
+    (site / "loop").symlink_to("loop")
+    for path in ("/env", "/nothing", "/loop", "/loop/x"):
+        assert ask(live, path) is None
+
+
+def test_links_inside_the_folder_and_to_the_folder_work(ask, site: Path, tmp_path: Path) -> None:
+    (site / "same.js").symlink_to("app.js")
+    (tmp_path / "link").symlink_to(site)
+    linked = StaticResponder(FolderArtifact(tmp_path / "link"))
+    assert ask(linked, "/same.js").body == (site / "app.js").read_bytes()
+
+
+def test_what_is_no_file_is_not_opened(live, ask, site: Path) -> None:
+    os.mkfifo(site / "pipe")
+    assert ask(live, "/pipe") is None
+
+
+def test_a_name_too_long_for_the_disk_is_no_file(live, ask) -> None:
+    assert ask(live, "/" + "x" * 300) is None
+    assert ask(live, "/x" * 5000) is None
+
+
+def test_the_manifest_beside_the_pages_stays_private(live, ask, site: Path) -> None:
+    (site / "svc.toml").write_text("[project]")
+    assert ask(live, "/svc.toml") is None
+
+
+def test_a_large_file_leaves_in_pieces(live, ask, site: Path) -> None:
+    content = os.urandom(BIG + 1)
+    (site / "big.bin").write_bytes(content)
+    answer = ask(live, "/big.bin")
+    assert answer.body == content
+    assert answer.pieces == BIG // PIECE + 1
+    part = ask(live, "/big.bin", ("range", f"bytes={PIECE - 1}-{3 * PIECE}"))
+    assert (part.status, part.body) == (206, content[PIECE - 1 : 3 * PIECE + 1])
+    assert ask(live, "/big.bin", ("if-none-match", answer.headers["etag"])).status == 304
+    (site / "big.bin").write_bytes(content[::-1])
+    assert ask(live, "/big.bin", ("if-none-match", answer.headers["etag"])).status == 200
+
+
+def test_a_file_of_which_the_disk_has_nothing_needs_no_memory(live, site: Path) -> None:
+    size = 256 * 1024 * 1024
+    with (site / "huge.bin").open("wb") as file:
+        file.truncate(size)
+    left = 0
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal left
+        body = message.get("body", b"")
+        assert len(body) <= PIECE
+        left += len(body)
+
+    assert asyncio.run(live.respond("GET", "/huge.bin", b"", [], send)) == (200, size)
+    assert left == size
+
+
+def _serve_while(live: StaticResponder, action: Any) -> int:
+    """Ask for /big.bin and run `action` once the first piece has left; return the bytes that left."""
+    left = 0
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal left
+        if message.get("body") and not left:
+            action()
+        left += len(message.get("body", b""))
+
+    asyncio.run(live.respond("GET", "/big.bin", b"", [], send))
+    return left
+
+
+def test_a_file_that_shrinks_or_is_written_meanwhile_cuts_the_response(live, site: Path) -> None:
+    big = site / "big.bin"
+    size = 16 * BIG
+    for action in (lambda: os.truncate(big, 10), lambda: big.write_bytes(b"y" * size)):
+        big.write_bytes(b"x" * size)
+        with pytest.raises(FileChanged, match="changed while it was being sent"):
+            _serve_while(live, action)
+
+
+def test_a_file_removed_or_replaced_meanwhile_is_served_whole(live, site: Path) -> None:
+    big, other = site / "big.bin", site / "other.bin"
+    big.write_bytes(b"x" * 16 * BIG)
+    other.write_bytes(b"y")
+    assert _serve_while(live, lambda: other.replace(big)) == 16 * BIG
+    big.write_bytes(b"x" * 16 * BIG)
+    assert _serve_while(live, big.unlink) == 16 * BIG
+
+
+def test_a_client_that_went_away_is_not_read_for(live, site: Path) -> None:
+    (site / "big.bin").write_bytes(b"x" * 64 * BIG)
+
+    async def scenario() -> tuple[int, int] | None:
+        gone = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            if message.get("body"):
+                gone.set()
+
+        return await live.respond("GET", "/big.bin", b"", [], send, receive)
+
+    result = asyncio.run(scenario())
+    assert result is not None
+    assert result[1] < 64 * BIG
+
+
+def test_other_requests_go_on_while_a_large_file_is_sent(live, site: Path) -> None:
+    (site / "big.bin").write_bytes(b"x" * 16 * BIG)
+
+    async def scenario() -> list[str]:
+        order: list[str] = []
+
+        async def download() -> None:
+            async def send(message: dict[str, Any]) -> None:
+                await asyncio.sleep(0)
+
+            await live.respond("GET", "/big.bin", b"", [], send)
+            order.append("big")
+
+        async def page() -> None:
+            async def send(message: dict[str, Any]) -> None:
+                await asyncio.sleep(0)
+
+            await live.respond("GET", "/", b"", [], send)
+            order.append("page")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(download())
+            group.create_task(page())
+        return order
+
+    assert asyncio.run(scenario()) == ["page", "big"]
+
+
+def test_no_file_stays_open(live, ask, site: Path) -> None:
+    (site / "big.bin").write_bytes(b"x" * BIG)
+    before = len(os.listdir("/dev/fd"))
+    for _ in range(5):
+        assert ask(live, "/big.bin").status == 200
+        assert ask(live, "/app.js").status == 200
+    assert len(os.listdir("/dev/fd")) == before
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(path=st.text(alphabet="/.\\%2eEfFcC05 ~adocsindex.htmlé", max_size=40))
+def test_no_path_gets_anything_but_the_folders_own_files(live, ask, site: Path, path: str) -> None:
+    own = {p.read_bytes() for p in site.rglob("*") if p.is_file()}
+    answer = ask(live, "/" + path)
+    assert answer is None or answer.status == 308 or answer.body in own

@@ -1,0 +1,268 @@
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from engine.wasm.config import MIB, PoolSettings
+from tests.engine.wasm.conftest import Answer, Client
+
+pytestmark = pytest.mark.slow
+Serve = Callable[..., Any]
+
+
+def ask(
+    serve: Serve, target: str, client: Client | None = None, method: str = "GET", **fields: Any
+) -> Answer:
+    answer: Answer = serve(lambda guest, runner: (client or Client()).call(guest, target, method), **fields)
+    return answer
+
+
+def test_a_plain_answer_is_metered(serve: Serve) -> None:
+    answer = ask(serve, "/hello")
+    assert (answer.status, answer.body, answer.ended) == (200, b"hello\n", True)
+    assert answer.headers[b"content-length"] == b"6"
+    report = answer.report
+    assert report.outcome == "ok" and report.complete
+    assert 0 < report.compute_ns <= report.wall_ns
+    assert report.peak_memory is not None and report.peak_memory > 1 * MIB
+    assert (report.bytes_in, report.bytes_out) == (0, 6)
+
+
+def test_nothing_survives_a_run(serve: Serve) -> None:
+    async def twice(guest: Any, _runner: Any) -> list[bytes]:
+        return [(await Client().call(guest, "/count")).body for _ in range(3)]
+
+    assert serve(twice) == [b"1", b"1", b"1"]
+
+
+def test_method_path_and_query_arrive_as_sent(serve: Serve) -> None:
+    answer = ask(serve, "/method?q=%20a/b", method="PURGE")
+    assert answer.body == b"PURGE http://api.localhost/method?q=%20a/b"
+
+
+def test_the_environment_is_the_manifests_and_the_platforms(serve: Serve) -> None:
+    import json
+
+    env = json.loads(ask(serve, "/env", env={"COLOUR": "blue"}).body)
+    assert env == {"COLOUR": "blue", "SVC_PROJECT": "test", "SVC_REQUEST_ID": "request-1"}
+
+
+def test_an_upload_comes_back_byte_exact(serve: Serve) -> None:
+    pieces = [bytes(range(256)) * 256 for _ in range(16)]
+    answer = ask(serve, "/echo", Client(pieces), "POST")
+    assert answer.body == b"".join(pieces)
+    assert answer.report.bytes_in == answer.report.bytes_out == 1 << 20
+
+
+def test_every_event_leaves_when_it_is_written(serve: Serve) -> None:
+    async def timed(guest: Any, _runner: Any) -> tuple[Answer, list[float]]:
+        times: list[float] = []
+
+        async def note() -> None:
+            times.append(time.perf_counter())
+
+        return await Client(pause=note).call(guest, "/ticks"), times
+
+    answer, times = serve(timed)
+    assert answer.chunks == [b"data: %d\n\n" % i for i in range(4)]
+    gaps = [after - before for before, after in zip(times[1:], times[2:], strict=False)]
+    assert all(gap > 0.05 for gap in gaps[:3])
+
+
+def test_lines_are_captured_per_stream(serve: Serve) -> None:
+    answer = ask(serve, "/log")
+    assert answer.lines == [("stdout", "to stdout"), ("stderr", "to stderr")]
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("/throw", "thrown on purpose"),
+        ("/reject", "rejected on purpose"),
+        ("/nothing", "Response"),
+        ("/recurse", "too much recursion"),
+    ],
+)
+def test_a_guest_that_fails_before_its_response(serve: Serve, target: str, says: str) -> None:
+    answer = ask(serve, target)
+    assert answer.status is None and answer.report.status is None
+    assert answer.report.outcome == "guest-failed"
+    assert says in answer.report.detail
+    assert any(stream == "stderr" and says in text for stream, text in answer.lines)
+
+
+def test_a_stream_that_fails_half_way_does_not_end_well(serve: Serve) -> None:
+    answer = ask(serve, "/late")
+    assert answer.status == 200 and answer.body == b"first\n"
+    assert not answer.ended and not answer.report.complete
+    assert answer.report.outcome == "guest-failed"
+    assert "failed half-way" in answer.report.detail
+
+
+@pytest.mark.parametrize("target", ["/loop", "/sleep", "/forever"])
+def test_the_run_limit_stops_computing_waiting_and_streaming(serve: Serve, target: str) -> None:
+    answer = ask(serve, target, run_limit_secs=1)
+    assert answer.report.outcome == "run-limit"
+    assert 1e9 <= answer.report.wall_ns < 1.5e9
+
+
+def test_the_memory_limit_is_told_apart(serve: Serve) -> None:
+    answer = ask(serve, "/allocate", memory_limit_mb=64)
+    assert answer.report.outcome == "memory-limit"
+    assert "memory_limit_mb" in answer.report.detail
+
+
+def test_a_client_that_leaves_stops_the_guest(serve: Serve) -> None:
+    answer = ask(serve, "/forever", Client(leave_after=2))
+    assert answer.report.outcome == "client-gone"
+    assert answer.report.wall_ns < 1e9
+
+
+def test_a_body_over_the_limit(serve: Serve) -> None:
+    answer = ask(serve, "/length", Client([bytes(60000)] * 4, max_body=100_000), "POST")
+    assert answer.report.outcome == "body-too-large" and answer.status is None
+
+
+def test_a_slow_reader_holds_the_guest_back(serve: Serve) -> None:
+    async def slow(guest: Any, _runner: Any) -> Answer:
+        async def pause() -> None:
+            await asyncio.sleep(0.005)
+
+        return await Client(pause=pause).call(guest, "/big")
+
+    answer = serve(slow)
+    assert len(answer.body) == 3_000_000 and answer.ended
+    assert max(map(len, answer.chunks)) <= 80_000
+
+
+def test_a_heavy_guest_does_not_stop_the_others(serve: Serve) -> None:
+    async def both(guest: Any, _runner: Any) -> tuple[Answer, list[int]]:
+        heavy = asyncio.create_task(Client().call(guest, "/burn"))
+        await asyncio.sleep(0)
+        light = [(await Client().call(guest, "/hello")).report.wall_ns for _ in range(10)]
+        assert not heavy.done()
+        return await heavy, light
+
+    heavy, light = serve(both)
+    assert heavy.body == b"burnt"
+    assert heavy.report.compute_ns > 100e6
+    assert sorted(light)[5] < 60e6
+
+
+def test_more_requests_than_instances_wait_and_then_are_refused(serve: Serve) -> None:
+    async def crowd(guest: Any, _runner: Any) -> list[str]:
+        answers = await asyncio.gather(*[Client().call(guest, "/ticks") for _ in range(8)])
+        return sorted(answer.report.outcome for answer in answers)
+
+    outcomes = serve(crowd, pool=PoolSettings(instances=2), queue=4)
+    assert outcomes == ["ok"] * 6 + ["overloaded"] * 2
+
+
+def test_two_hundred_streams_need_no_thread_each(serve: Serve) -> None:
+    async def crowd(guest: Any, _runner: Any) -> tuple[list[Answer], list[float], int]:
+        began, firsts = time.perf_counter(), []
+
+        def client() -> Client:
+            seen = False
+
+            async def first() -> None:
+                nonlocal seen
+                if not seen:
+                    seen = True
+                    firsts.append(time.perf_counter() - began)
+
+            return Client(pause=first)
+
+        calls = [asyncio.create_task(client().call(guest, "/ticks")) for _ in range(200)]
+        while len(firsts) < 200:
+            await asyncio.sleep(0.01)
+        threads = threading.active_count()
+        return await asyncio.gather(*calls), firsts, threads
+
+    answers, firsts, threads = serve(crowd)
+    assert {answer.report.outcome for answer in answers} == {"ok"}
+    assert {len(answer.chunks) for answer in answers} == {4}
+    assert threads < 12
+    assert max(firsts) < 1.0
+
+
+def test_stopping_ends_every_run(serve: Serve) -> None:
+    async def stop(guest: Any, runner: Any) -> list[str]:
+        calls = [
+            asyncio.create_task(Client().call(guest, target)) for target in ("/forever", "/loop", "/sleep")
+        ]
+        await asyncio.sleep(0.2)
+        runner.stop_all()
+        return [(await call).report.outcome for call in calls]
+
+    assert serve(stop) == ["stopping"] * 3
+
+
+class Peer(BaseHTTPRequestHandler):
+    """The other server of the outgoing tests."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path == "/slow":
+            time.sleep(0.3)
+        self.reply(b"peer got " + self.path.encode())
+
+    def do_POST(self) -> None:
+        if "content-length" in self.headers:
+            body = self.rfile.read(int(self.headers["content-length"]))
+        else:
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        self.reply(body + b" with " + self.headers["x-mine"].encode())
+
+    def reply(self, body: bytes) -> None:
+        self.send_response(201)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def peer() -> Any:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Peer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_guest_calls_what_egress_allows(serve: Serve, peer: str) -> None:
+    answer = ask(serve, f"/fetch?url={peer}/x%3Fy=1", egress=(peer,))
+    assert answer.body == b"201 peer got /x?y=1"
+
+
+def test_a_guest_sends_a_body(serve: Serve, peer: str) -> None:
+    assert ask(serve, f"/post?url={peer}/", egress=(peer,)).body == b"sent by a guest with yes"
+
+
+def test_calls_run_side_by_side(serve: Serve, peer: str) -> None:
+    answer = ask(serve, f"/fetches?url={peer}/slow", egress=(peer,))
+    assert 300 <= float(answer.body) < 900
+
+
+def test_what_egress_does_not_allow_is_denied_with_the_line_to_add(serve: Serve, peer: str) -> None:
+    answer = ask(serve, f"/fetch?url={peer}/")
+    assert answer.report.outcome == "guest-failed"
+    notice = next(text for level, text in answer.lines if level == "WARN")
+    assert f'egress = ["{peer}"]' in notice
+
+
+def test_a_dead_peer_is_an_error_for_the_guest(serve: Serve) -> None:
+    answer = ask(serve, "/fetch?url=http://127.0.0.1:9/", egress=("http://127.0.0.1:9",))
+    assert answer.report.outcome == "guest-failed"
