@@ -21,7 +21,7 @@ SMALL = 256 * 1024
 MEMORY = 32 * 1024 * 1024
 # A file written this recently may be written again without its time stamp moving (they tick in
 # milliseconds), so what was read then is not kept.
-_FRESH_NS = 100_000_000
+FRESH_NS = 100_000_000
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -89,7 +89,7 @@ class FolderSource:
             body = _read(descriptor, SMALL + 1) if status.st_size <= SMALL else None
             if body is not None and len(body) > SMALL:
                 body, stamp = None, stamp_of(os.fstat(descriptor))
-            settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _FRESH_NS
+            settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > FRESH_NS
             settled = settled and stamp_of(os.fstat(descriptor)) == stamp
         finally:
             os.close(descriptor)

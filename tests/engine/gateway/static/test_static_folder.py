@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.artifact import FolderArtifact
+from engine.gateway import static_source
 from engine.gateway.static import StaticResponder
 from engine.gateway.static_body import PIECE, FileChanged
 from engine.gateway.static_source import SMALL
@@ -43,6 +44,22 @@ def test_an_atomic_replacement_is_visible_even_with_an_equal_time_stamp(live, as
     _age(other)
     other.replace(page)
     assert ask(live, "/").body == b"new!"
+
+
+def test_what_is_kept_in_memory_is_dropped_when_the_file_changes(ask, site: Path, monkeypatch) -> None:
+    monkeypatch.setattr(static_source, "FRESH_NS", 0)
+    monkeypatch.setattr(static_source, "MEMORY", 10_000)
+    live, page = StaticResponder(FolderArtifact(site)), site / "index.html"
+    for text in ("first", "other", "third"):
+        page.write_text(text)
+        _age(page)
+        for _ in range(3):
+            assert ask(live, "/").body == text.encode()
+    names = [f"{number}.txt" for number in range(30)]
+    for name in names:
+        (site / name).write_text(name * 200)
+    for name in names + names[::-1]:
+        assert ask(live, f"/{name}").body == (name * 200).encode()
 
 
 def test_a_removed_file_is_gone_and_a_new_one_is_there(live, ask, site: Path) -> None:
@@ -227,11 +244,11 @@ def test_other_requests_go_on_while_a_large_file_is_sent(live, site: Path) -> No
 
 def test_no_file_stays_open(live, ask, site: Path) -> None:
     (site / "big.bin").write_bytes(b"x" * BIG)
-    before = len(os.listdir("/dev/fd"))
+    before = len(list(Path("/dev/fd").iterdir()))
     for _ in range(5):
         assert ask(live, "/big.bin").status == 200
         assert ask(live, "/app.js").status == 200
-    assert len(os.listdir("/dev/fd")) == before
+    assert len(list(Path("/dev/fd").iterdir())) == before
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)

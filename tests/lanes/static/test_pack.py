@@ -1,0 +1,68 @@
+"""What happens while an image is being made: cancellation, files that vanish, slow progress."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.image import read_index
+from engine.lane import BuildFailed
+from lanes.static.pack import Packing, pack
+
+
+class Watched(ThreadPoolExecutor):
+    """Threads that tell when they are given work."""
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        super().__init__(2)
+        self._told = told
+
+    def submit(self, *args: Any, **kwargs: Any) -> "Future[Any]":
+        self._told()
+        return super().submit(*args, **kwargs)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    folder = tmp_path / "aus gabe ü"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number}.js").write_text(os.urandom(20_000).hex())
+    return folder
+
+
+def test_a_cancelled_packing_leaves_nothing_half_made_and_can_be_done_again(
+    output: Path, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        begun = asyncio.Event()
+        with Watched(begun.set) as workers:
+            packing = Packing(tmp_path / "cache", 11, 9, workers, lambda line: None)
+            job = asyncio.create_task(pack(output, packing))
+            await begun.wait()
+            job.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await job
+            assert not (tmp_path / "cache" / "images").exists()
+            assert len(read_index(await pack(output, packing))) == 30
+
+    asyncio.run(scenario())
+    assert not list((tmp_path / "cache").rglob("new-*"))
+
+
+def test_a_file_that_vanishes_meanwhile_is_named(output: Path, tmp_path: Path) -> None:
+    def vanish() -> None:
+        for number in (7, 8, 9):
+            (output / f"{number}.js").unlink(missing_ok=True)
+
+    with Watched(vanish) as workers:
+        packing = Packing(tmp_path / "cache", 5, 6, workers, lambda line: None)
+        with pytest.raises(BuildFailed, match=r"/[789]\.js can not be packed: No such file") as caught:
+            asyncio.run(pack(output, packing))
+    assert "build again" in caught.value.hint
+    assert not (tmp_path / "cache" / "images").exists()
+    assert not list((tmp_path / "cache").rglob("new-*"))

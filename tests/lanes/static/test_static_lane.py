@@ -1,0 +1,228 @@
+import asyncio
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import brotli  # type: ignore[import-untyped]
+import pytest
+
+from engine.artifact import FolderArtifact, ImageArtifact, ImageFile
+from engine.gateway.static import StaticResponder
+from engine.image import blob_path, read_index
+from engine.lane import BuildFailed, BuildMode, BuildRequest
+from engine.manifest.model import Resource
+from lanes.static.lane import StaticLane
+
+
+class Workshop:
+    """A Project folder with one static Resource, and the lane that builds it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "mein projekt ü"
+        self.cache = root / "cache ü"
+        self.output = self.root / "front" / "public"
+        self.output.mkdir(parents=True)
+        self.lines: list[str] = []
+        self.lane = StaticLane()
+
+    def write(self, name: str, data: str | bytes) -> Path:
+        path = self.output / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def build(
+        self, build: str | None = None, mode: BuildMode = "deploy", **fields: Any
+    ) -> FolderArtifact | ImageArtifact:
+        fields = {"workdir": self.root / "front", "output": self.output, **fields}
+        resource = Resource("site", "static", build=build, **fields)
+        self.lines.clear()
+        request = BuildRequest(resource, self.root, self.cache, mode, self.lines.append)
+        return asyncio.run(self.lane.build(request))
+
+    def image(self, build: str | None = None, mode: BuildMode = "deploy") -> ImageArtifact:
+        artifact = self.build(build, mode)
+        assert isinstance(artifact, ImageArtifact)
+        return artifact
+
+    def files(self, image: ImageArtifact) -> dict[str, ImageFile]:
+        return {file.path: file for file in read_index(image)}
+
+    def failure(self, build: str | None = None, mode: BuildMode = "deploy", **fields: Any) -> BuildFailed:
+        with pytest.raises(BuildFailed) as caught:
+            self.build(build, mode, **fields)
+        assert caught.value.hint
+        return caught.value
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Workshop]:
+    workshop = Workshop(tmp_path)
+    yield workshop
+    asyncio.run(workshop.lane.aclose())
+
+
+def test_without_build_the_folder_is_served_as_it_is_in_dev(shop: Workshop) -> None:
+    assert shop.build(mode="dev") == FolderArtifact(shop.output)
+    assert not shop.cache.exists()
+
+
+def test_deploy_makes_an_image_of_every_file(shop: Workshop) -> None:
+    text = "body { color: red }\n" * 100
+    shop.write("a/style.css", text)
+    shop.write("ü b#%.html", "tiny")
+    shop.write("photo.png", b"\x89PNG" + bytes(2000))
+    image = shop.image()
+    files = shop.files(image)
+    assert sorted(files) == ["a/style.css", "photo.png", "ü b#%.html"]
+    assert files["a/style.css"].content_type == "text/css; charset=utf-8"
+    assert set(files["a/style.css"].encodings) == {"identity", "br", "gzip"}
+    assert set(files["ü b#%.html"].encodings) == {"identity"}
+    assert set(files["photo.png"].encodings) == {"identity"}
+    for coding, decode in (("identity", bytes), ("br", brotli.decompress), ("gzip", gzip.decompress)):
+        sha256, size = files["a/style.css"].encodings[coding]
+        blob = blob_path(image.folder, sha256).read_bytes()
+        assert (hashlib.sha256(blob).hexdigest(), len(blob)) == (sha256, size)
+        assert decode(blob).decode() == text
+    assert image.folder == shop.cache / "images" / image.digest
+    assert hashlib.sha256((image.folder / "index.json").read_bytes()).hexdigest() == image.digest
+
+
+def test_the_image_is_served(shop: Workshop) -> None:
+    shop.write("index.html", "<p>hello</p>" * 100)
+    messages: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        messages.append(message)
+
+    responder = StaticResponder(shop.image())
+    assert asyncio.run(responder.respond("GET", "/", b"", [(b"accept-encoding", b"br")], send))
+    assert brotli.decompress(messages[1]["body"]) == b"<p>hello</p>" * 100
+
+
+def test_equal_files_make_an_equal_image_whatever_their_times(shop: Workshop, tmp_path: Path) -> None:
+    for workshop in (shop, other := Workshop(tmp_path / "other")):
+        for name in ("b.html", "a.html") if workshop is shop else ("a.html", "b.html"):
+            workshop.write(name, "<p>text</p>" * 50)
+    os.utime(shop.output / "a.html", (1, 1))
+    assert shop.image().digest == other.image().digest
+    shop.write("a.html", "changed")
+    assert shop.image().digest != other.image().digest
+    asyncio.run(other.lane.aclose())
+
+
+def test_the_build_command_makes_the_files(shop: Workshop) -> None:
+    build = "mkdir -p public/js && echo compiling && echo 'let x' > public/js/app.js"
+    assert list(shop.files(shop.image(build))) == ["js/app.js"]
+    assert "compiling" in shop.lines
+    assert isinstance(shop.build(build, "dev"), ImageArtifact)
+
+
+def test_a_failing_build_command_names_resource_status_and_output(shop: Workshop) -> None:
+    error = shop.failure("echo 'no such module' >&2; exit 2")
+    assert "the build command of resource site failed with exit status 2" in error.message
+    assert error.output == "no such module\n"
+    assert not (shop.cache / "images").exists()
+
+
+def test_a_missing_output_names_folder_and_key(shop: Workshop) -> None:
+    shop.output.rmdir()
+    error = shop.failure(mode="dev")
+    assert error.message == "resource site: the folder front/public does not exist"
+    assert "`output` of [resource.site]" in error.hint
+    assert "the build command left no folder front/public" in shop.failure("true").message
+    shop.output.write_text("a file")
+    assert "is a file, not a folder" in shop.failure(mode="dev").message
+
+
+def test_a_missing_workdir_or_output_key_is_told(shop: Workshop) -> None:
+    error = shop.failure(workdir=shop.root / "gone")
+    assert "the folder gone does not exist" in error.message
+    assert "`workdir`" in error.hint
+    assert 'output = "public"' in shop.failure(output=None).hint
+
+
+def test_nothing_hidden_or_outside_gets_in(shop: Workshop, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x.txt").write_text("secret")
+    for name in (".env", ".git/config", "svc.toml", "index.html", ".well-known/security.txt", "sub/real.txt"):
+        shop.write(name, "x")
+    (shop.output / "file-link").symlink_to(tmp_path / "secret.txt")
+    (shop.output / "folder-link").symlink_to(tmp_path / "outside")
+    (shop.output / "env-link").symlink_to(".env")
+    (shop.output / "broken").symlink_to("nowhere")
+    (shop.output / "sub" / "loop").symlink_to("..")
+    (shop.output / "again").symlink_to("sub")
+    (shop.output / "inside.html").symlink_to("index.html")
+    os.mkfifo(shop.output / "pipe")
+    (shop.output / "bad\\name").write_text("x")
+    names = sorted(shop.files(shop.image()))
+    assert names == [
+        ".well-known/security.txt", "again/real.txt", "index.html", "inside.html", "sub/real.txt",
+    ]  # fmt: skip
+    told = "\n".join(shop.lines)
+    for name in ("file-link", "folder-link", "env-link", "broken", "sub/loop", "pipe", "name"):
+        assert name in told
+    assert ".git" not in told
+
+
+def test_unchanged_files_are_not_compressed_again(shop: Workshop) -> None:
+    shop.write("a.js", "function a() {}\n" * 300)
+    shop.write("b.js", "function b() {}\n" * 300)
+    first = shop.files(shop.image())
+    packed = shop.cache / "static" / "packed"
+    before = {note.name: note.stat().st_mtime_ns for note in packed.iterdir()}
+    assert len(before) == 4
+    shop.write("b.js", "function c() {}\n" * 300)
+    second = shop.files(shop.image())
+    after = {note.name: note.stat().st_mtime_ns for note in packed.iterdir()}
+    assert len(after) == 6
+    assert before.items() <= after.items()
+    assert first["a.js"] == second["a.js"]
+
+
+def test_dev_compresses_quicker_than_deploy(shop: Workshop) -> None:
+    shop.write("data.json", json.dumps([{"number": n, "square": n * n} for n in range(5000)]))
+    dev, deploy = (shop.files(shop.image("true", mode))["data.json"] for mode in ("dev", "deploy"))
+    assert deploy.encodings["br"][1] < dev.encodings["br"][1]
+
+
+def test_a_damaged_image_or_store_is_made_anew(shop: Workshop) -> None:
+    shop.write("a.js", "function a() {}\n" * 300)
+    image = shop.image()
+    sha256, _ = shop.files(image)["a.js"].encodings["br"]
+    blob_path(image.folder, sha256).unlink()
+    (shop.cache / "static" / "blobs" / sha256).unlink()
+    assert shop.image() == image
+    assert brotli.decompress(blob_path(image.folder, sha256).read_bytes())
+    assert [entry.name for entry in (shop.cache / "images").iterdir()] == [image.digest]
+
+
+def test_builds_at_once_end_with_one_image(shop: Workshop) -> None:
+    for number in range(20):
+        shop.write(f"{number}.html", f"<p>{number}</p>" * 100)
+
+    async def together() -> set[str]:
+        resource = Resource("site", "static", shop.root / "front", output=shop.output)
+        request = BuildRequest(resource, shop.root, shop.cache, "deploy")
+        artifacts = await asyncio.gather(*(shop.lane.build(request) for _ in range(4)))
+        return {a.digest for a in artifacts if isinstance(a, ImageArtifact)}
+
+    (digest,) = asyncio.run(together())
+    assert [entry.name for entry in (shop.cache / "images").iterdir()] == [digest]
+    assert not list(shop.cache.rglob("new-*"))
+
+
+def test_a_cache_that_can_not_be_written_is_told(shop: Workshop) -> None:
+    shop.write("index.html", "x")
+    shop.cache.write_text("a file where the cache should be")
+    assert "can not be packed" in shop.failure().message
+
+
+def test_an_empty_output_makes_an_image_without_files(shop: Workshop) -> None:
+    assert shop.files(shop.image()) == {}

@@ -1,0 +1,157 @@
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.lane import BuildFailed
+from lanes.command import KEPT, run_command
+
+
+def run(command: str, workdir: Path, lines: list[str] | None = None, limit: float = 60) -> str:
+    report = (lines if lines is not None else []).append
+    return asyncio.run(
+        run_command(command, what="the build", workdir=workdir, report=report, limit_secs=limit)
+    )
+
+
+def failure(command: str, workdir: Path, limit: float = 60) -> BuildFailed:
+    with pytest.raises(BuildFailed) as caught:
+        run(command, workdir, limit=limit)
+    return caught.value
+
+
+def dies(pid: int) -> bool:
+    """Wait for a process that has been sent its end to be gone (or a zombie that init has yet to see)."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+            stat = Path(f"/proc/{pid}/stat")
+            if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+    return False
+
+
+def test_output_is_reported_line_by_line_and_returned(tmp_path: Path) -> None:
+    lines: list[str] = []
+    tail = run("echo one; echo two >&2; printf three", tmp_path, lines)
+    assert lines == ["one", "two", "three"]
+    assert tail == "one\ntwo\nthree"
+
+
+def test_it_runs_in_its_folder_with_an_empty_input(tmp_path: Path) -> None:
+    folder = tmp_path / "mein ordner ü"
+    folder.mkdir()
+    lines: list[str] = []
+    run('cat; basename "$PWD"; echo "$(echo a | tr a b)" && true', folder, lines)
+    assert lines == ["mein ordner ü", "b"]
+
+
+def test_colours_and_cursor_movements_are_taken_out(tmp_path: Path) -> None:
+    lines: list[str] = []
+    run(r"printf '\033[31mred\033[0m\r50%%\r100%%\n\033]0;title\007x\a\n\377\n'", tmp_path, lines)
+    assert lines == ["red", "50%", "100%", "x", "�"]
+
+
+def test_a_failure_has_status_command_and_output(tmp_path: Path) -> None:
+    error = failure("echo what went wrong >&2; exit 3", tmp_path)
+    assert error.message == "the build failed with exit status 3: echo what went wrong >&2; exit 3"
+    assert error.output == "what went wrong\n"
+    assert error.hint
+
+
+def test_a_missing_command_is_told(tmp_path: Path) -> None:
+    error = failure("no-such-command-at-all --x", tmp_path)
+    assert "127" in error.message
+    assert "not found" in error.hint
+    assert "no-such-command-at-all" in error.output
+
+
+def test_a_file_that_may_not_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tool.sh").write_text("echo x")
+    assert "chmod +x" in failure("./tool.sh", tmp_path).hint
+
+
+def test_an_end_by_a_signal_is_named(tmp_path: Path) -> None:
+    error = failure("kill -KILL $$", tmp_path)
+    assert "SIGKILL" in error.message
+    assert "memory" in error.hint
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    error = failure("true", tmp_path / "nowhere")
+    assert "can not start" in error.message
+    assert "nowhere" in error.message
+
+
+def test_endless_output_costs_neither_memory_nor_a_flood_of_lines(tmp_path: Path) -> None:
+    lines: list[str] = []
+    with pytest.raises(BuildFailed) as caught:
+        run("yes 0123456789 | head -c 50000000; printf END; exit 1", tmp_path, lines)
+    assert len(lines) < 1100
+    assert lines[-1].startswith("…")
+    assert len(caught.value.output) <= KEPT
+    assert caught.value.output.endswith("END")
+    assert caught.value.output.startswith("0123456789\n")
+
+
+def test_one_endless_line_costs_no_memory(tmp_path: Path) -> None:
+    lines: list[str] = []
+    run("head -c 20000000 /dev/zero | tr '\\0' x", tmp_path, lines)
+    assert [len(line) for line in lines] == [500]
+
+
+def test_the_limit_ends_the_whole_group(tmp_path: Path) -> None:
+    error = failure("echo going; sleep 1000 & echo $! > child; wait", tmp_path, limit=0.5)
+    assert "0.5 seconds" in error.message
+    assert "watches or serves" in error.hint
+    assert error.output == "going\n"
+    assert dies(int((tmp_path / "child").read_text()))
+
+
+@pytest.mark.slow
+def test_a_group_that_ignores_the_polite_signal_is_ended_by_force(tmp_path: Path) -> None:
+    failure("trap '' TERM; sleep 1000 & echo $! > child; while :; do wait; done", tmp_path, limit=0.5)
+    assert dies(int((tmp_path / "child").read_text()))
+
+
+def test_what_is_left_in_the_background_is_ended_and_not_waited_for(tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert run("sleep 1000 & echo $! > child; echo done", tmp_path) == "done\n"
+    assert time.monotonic() - began < 30
+    assert dies(int((tmp_path / "child").read_text()))
+
+
+def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        started = asyncio.Event()
+
+        def report(_: str) -> None:
+            started.set()
+
+        task = asyncio.create_task(
+            run_command(
+                "sleep 1000 & echo $! > child; echo up; wait", what="x", workdir=tmp_path, report=report
+            )
+        )
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert dies(int((tmp_path / "child").read_text()))
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    run("true", tmp_path)
+    before = len(list(Path("/dev/fd").iterdir()))
+    for command in ("true", "echo x"):
+        run(command, tmp_path)
+    failure("exit 1", tmp_path)
+    failure("true", tmp_path / "nowhere")
+    assert len(list(Path("/dev/fd").iterdir())) == before
