@@ -10,8 +10,8 @@ class RequestRecord:
 
     A dispatched call through a mount is a span of its own: same `request_id` and `trace_id`, its `parent`
     is the front's `span_id`; it ends, and is written, before the front's. `root` tells the span that the
-    client's request began with; its `parent` is the caller's own span, or empty. `time_ns` is when it began (Unix epoch); `code` is the platform's error code
-    or empty; `target` is path and query.
+    client's request began with; its `parent` is the caller's own span, or empty. `time_ns` is when it
+    began (Unix epoch); `code` is the platform's error code or empty; `target` is path and query.
     """
 
     time_ns: int
