@@ -10,7 +10,7 @@ from typing import Protocol
 
 from engine.errors import SvcError
 from engine.manifest.model import Mount, Project, Resource
-from engine.wasm.exchange import Exchange, Headers, RunReport, Send
+from engine.wasm.exchange import Exchange, Headers, Receive, RunReport, Send
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
@@ -27,7 +27,13 @@ class StaticVersion(Protocol):
     """A live version of a static Resource."""
 
     async def respond(
-        self, method: str, path: str, query: bytes, headers: Headers, send: Send
+        self,
+        method: str,
+        path: str,
+        query: bytes,
+        headers: Headers,
+        send: Send,
+        receive: Receive | None = None,
     ) -> tuple[int, int] | None:
         """Answer one request: return status and body bytes sent, or `None` when no file matches."""
         ...

@@ -128,7 +128,7 @@ async def serve(app: Any, sockets: list[socket.socket], *, stop: asyncio.Event, 
     config.graceful_timeout = grace
     config.backlog = BACKLOG
     requests: set[asyncio.Task[Any]] = set()
-    framework: ASGIFramework = _Edge(app, requests)  # type: ignore[assignment]
+    framework: ASGIFramework = _Edge(app, requests)
     server = asyncio.get_running_loop().create_task(
         worker_serve(
             wrap_app(framework, 0, "asgi"),

@@ -14,6 +14,7 @@ from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRe
 
 LIVE_AFTER_NS = 400_000_000
 _STATUS = {2: "green", 3: "cyan", 4: "yellow", 5: "red"}
+_QUIET = frozenset({"client-gone", "stopping"})
 _BADGE = {"stdout": "blue", "stderr": "magenta", "INFO": "green", "WARN": "yellow", "ERROR": "red"}
 
 
@@ -88,7 +89,7 @@ def _request(spans: list[RequestRecord]) -> Text:
     text.append(f" {front.method:<6} ", "bold")
     text.append(front.target)
     text.append(f"  {front.status}", _STATUS.get(front.status // 100, "white") + " bold")
-    if inner.code:
+    if inner.code and inner.code not in _QUIET:
         text.append(f" {inner.code}", "red")
     text.append(f"  {duration(front.wall_ns)}")
     if inner.compute_ns:
@@ -97,7 +98,9 @@ def _request(spans: list[RequestRecord]) -> Text:
         text.append(f"  {inner.peak_memory / (1 << 20):.1f} MiB", "dim")
     text.append(f"  {path}", "cyan")
     text.append(f"  {front.request_id}", "dim")
-    if inner.detail:
+    if inner.code in _QUIET:
+        text.append(f"  {inner.detail}", "dim")
+    elif inner.detail:
         text.append(f"\n    {inner.detail}", "red")
     return text
 

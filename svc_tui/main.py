@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -74,11 +74,12 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def svc(
-    folder: Path = typer.Option(Path(), "-C", metavar="DIR", help="Work in this folder."),
-    color: str = typer.Option("auto", metavar="WHEN", help="auto, always or never."),
-    _show: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
-    ),
+    folder: Annotated[Path, typer.Option("-C", metavar="DIR", help="Work in this folder.")] = Path(),
+    color: Annotated[str, typer.Option(metavar="WHEN", help="auto, always or never.")] = "auto",
+    _show: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop."),
+    ] = False,
 ) -> None:
     """Host small web applications from a terminal."""
     if color not in ("auto", "always", "never"):

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.gateway.identity import Trace, request_id
 from engine.gateway.problem import Insight, send_problem, wants_page
+from engine.gateway.static_body import FileChanged
 from engine.routes import Endpoint, NotReady, RouteTable
 from engine.timeline.feed import Timeline
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
@@ -163,9 +164,17 @@ class Gateway:
             detail = version.error.message if version.error else ""
             return _Result(status, "not-ready", detail, bytes_out=size)
         if hasattr(version, "respond"):
-            sent = await version.respond(
-                request.method, request.path, request.query, request.headers, request.send
-            )
+            try:
+                sent = await version.respond(
+                    request.method,
+                    request.path,
+                    request.query,
+                    request.headers,
+                    request.send,
+                    request.receive,
+                )
+            except FileChanged as error:
+                return _Result(200, "file-changed", str(error), cut=True)
             if sent is None:
                 status, size = await self._problem(request, "not-found", None)
                 return _Result(status, "not-found", bytes_out=size)

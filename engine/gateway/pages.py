@@ -45,7 +45,8 @@ def page(status: int, title: str, code: str, meaning: str, request_id: str, insi
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
-        f"<title>{status} {escape(title)}</title><style>{_STYLE}</style><main>{''.join(parts)}</main></html>\n"
+        f"<title>{status} {escape(title)}</title><style>{_STYLE}</style>"
+        f"<main>{''.join(parts)}</main></html>\n"
     )
 
 

@@ -79,11 +79,13 @@ class Streamed:
         gone = asyncio.ensure_future(_disconnected(receive)) if receive is not None else None
         at = start
         try:
-            while at < stop and not (gone is not None and gone.done()):
+            while at < stop:
                 block = await asyncio.to_thread(os.pread, self._descriptor, min(_READ, stop - at), at)
                 if not block or self._changed():
                     raise FileChanged(self._place)
                 for begin in range(0, len(block), PIECE):
+                    if gone is not None and gone.done():
+                        return at - start
                     piece = block[begin : begin + PIECE]
                     at += len(piece)
                     await send({"type": "http.response.body", "body": piece, "more_body": at < stop})

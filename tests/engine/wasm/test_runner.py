@@ -3,6 +3,7 @@ import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def test_every_event_leaves_when_it_is_written(serve: Serve) -> None:
 
     answer, times = serve(timed)
     assert answer.chunks == [b"data: %d\n\n" % i for i in range(4)]
-    gaps = [after - before for before, after in zip(times[1:], times[2:], strict=False)]
+    gaps = [after - before for before, after in pairwise(times[1:])]
     assert all(gap > 0.05 for gap in gaps[:3])
 
 
@@ -165,6 +166,7 @@ def test_more_requests_than_instances_wait_and_then_are_refused(serve: Serve) ->
 def test_two_hundred_streams_need_no_thread_each(serve: Serve) -> None:
     async def crowd(guest: Any, _runner: Any) -> tuple[list[Answer], list[float], int]:
         began, firsts = time.perf_counter(), []
+        everyone = asyncio.Event()
 
         def client() -> Client:
             seen = False
@@ -174,12 +176,13 @@ def test_two_hundred_streams_need_no_thread_each(serve: Serve) -> None:
                 if not seen:
                     seen = True
                     firsts.append(time.perf_counter() - began)
+                    if len(firsts) == 200:
+                        everyone.set()
 
             return Client(pause=first)
 
         calls = [asyncio.create_task(client().call(guest, "/ticks")) for _ in range(200)]
-        while len(firsts) < 200:
-            await asyncio.sleep(0.01)
+        await everyone.wait()
         threads = threading.active_count()
         return await asyncio.gather(*calls), firsts, threads
 

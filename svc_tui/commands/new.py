@@ -1,0 +1,84 @@
+"""`svc new`: a Project that runs as it is, copied from a template."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.errors import SvcError
+from engine.manifest.check import NAME_RULE, is_name
+from engine.manifest.problems import did_you_mean
+from svc_tui.terminal import diagnostics, output
+
+PLACEHOLDER = "PROJECT"
+_PACKAGE = Path(__file__).resolve().parent.parent
+_LEFT_OUT = shutil.ignore_patterns(".svc", "node_modules", "__pycache__")
+
+
+def templates() -> dict[str, Path]:
+    """Return the folder of each template. `pulse` is the sample application of that name."""
+    found = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}
+    sample = _PACKAGE.parent / "sample-apps" / "pulse"
+    if "pulse" not in found and sample.is_dir():
+        found["pulse"] = sample
+    return found
+
+
+def new(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Folder to make; its last part names the Project.")
+    ],
+    template: Annotated[str, typer.Option("--template", "-t", help="static, js or pulse.")] = "pulse",
+) -> None:
+    """Make a Project that runs as it is."""
+    target = Path(name)
+    project = target.name
+    if not is_name(project):
+        raise SvcError(f'"{project}" is not a name for a Project', NAME_RULE, code="usage")
+    known = templates()
+    if template not in known:
+        raise SvcError(
+            f'there is no template "{template}"', did_you_mean(template, list(known)), code="usage"
+        )
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise SvcError(f"{target} is there already and not empty", "Take another name, or empty it first.")
+    try:
+        _copy(known[template], target, project)
+    except OSError as error:
+        raise SvcError(
+            f"{target} could not be made: {error.strerror}", "Choose a folder you may write."
+        ) from error
+    diagnostics.note(f"made {target} from the {template} template; next:")
+    output.line(f"  cd {_quoted(target)}")
+    output.line("  svc dev")
+
+
+def _copy(source: Path, target: Path, project: str) -> None:
+    """Copy a template beside its place and move it there whole."""
+    parent = target.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".svc-new-", dir=parent) as making:
+        made = Path(making) / "project"
+        shutil.copytree(source, made, ignore=_LEFT_OUT)
+        for path in _texts(made):
+            text = path.read_text(encoding="utf-8")
+            changed = text.replace(PLACEHOLDER, project)
+            if path.name == "svc.toml":
+                changed = changed.replace('name = "pulse"', f'name = "{project}"', 1)
+            if changed != text:
+                path.write_text(changed, encoding="utf-8")
+        if target.is_dir():
+            target.rmdir()
+        made.replace(target)
+
+
+def _texts(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.suffix in (".toml", ".js", ".html"))
+
+
+def _quoted(path: Path) -> str:
+    text = str(path)
+    return text if text.replace("/", "").replace("-", "").replace(".", "").isalnum() else f"'{text}'"
