@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.lane import BuildFailed
@@ -72,20 +72,18 @@ async def run_command(
     what: str,
     workdir: Path,
     report: Callable[[str], None],
-    environment: Mapping[str, str] | None = None,
     limit_secs: float = LIMIT_SECS,
 ) -> str:
     """Run `command` by `/bin/sh` in `workdir` until it ends with status 0; return the end of its output.
 
     `what` names it in errors ("the build command of resource front"). `report` gets its lines, stdout and
-    stderr merged, as they come (the first 1000). Standard input is empty; `environment` replaces the own
-    one. Background processes that it leaves are ended with it. Raises `BuildFailed` with the end of the
+    stderr merged, as they come (the first 1000). Standard input is empty. Background processes that it leaves are ended with it. Raises `BuildFailed` with the end of the
     output (64 KiB) when it fails, when it takes longer than `limit_secs`, and when it can not start.
     """
     output = _Output(report)
     try:
         async with asyncio.timeout(limit_secs):
-            status = await _run(command, workdir, environment, output)
+            status = await _run(command, workdir, output)
     except TimeoutError:
         raise BuildFailed(
             f"{what} did not end within {limit_secs:g} seconds and was stopped: {command}",
@@ -122,7 +120,7 @@ def _hint(status: int, workdir: Path) -> str:
     return f"Run it by hand in {workdir} to see more."
 
 
-async def _run(command: str, workdir: Path, environment: Mapping[str, str] | None, output: _Output) -> int:
+async def _run(command: str, workdir: Path, output: _Output) -> int:
     # A pipe of our own, not asyncio's: `wait` then returns when the shell ends, even if something that it
     # left behind still holds the other end.
     reading, writing = os.pipe()
@@ -130,7 +128,6 @@ async def _run(command: str, workdir: Path, environment: Mapping[str, str] | Non
         process = await asyncio.create_subprocess_shell(
             command,
             cwd=workdir,
-            env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=writing,
             stderr=writing,
