@@ -77,8 +77,9 @@ async def run_command(
     """Run `command` by `/bin/sh` in `workdir` until it ends with status 0; return the end of its output.
 
     `what` names it in errors ("the build command of resource front"). `report` gets its lines, stdout and
-    stderr merged, as they come (the first 1000). Standard input is empty. Background processes that it leaves are ended with it. Raises `BuildFailed` with the end of the
-    output (64 KiB) when it fails, when it takes longer than `limit_secs`, and when it can not start.
+    stderr merged, as they come (the first 1000). Standard input is empty. Background processes that it
+    leaves are ended with it. Raises `BuildFailed` with the end of the output (64 KiB) when it fails, when
+    it takes longer than `limit_secs`, and when it can not start.
     """
     output = _Output(report)
     try:

@@ -4,11 +4,14 @@ import gzip
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import brotli  # type: ignore[import-untyped]
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from engine.artifact import ImageArtifact
+from engine.artifact import FolderArtifact, ImageArtifact
 from engine.gateway.static import StaticResponder
 from engine.image import ImageDamaged, blob_path
 
@@ -218,3 +221,33 @@ def test_a_damaged_image_is_refused_with_its_name(image: ImageArtifact, damage: 
 def test_a_missing_image_is_refused(tmp_path: Path, make: Callable[[bool], StaticResponder]) -> None:
     with pytest.raises(ImageDamaged):
         StaticResponder(ImageArtifact(tmp_path / "nowhere", "0" * 64))
+
+
+_PARTS = [
+    "docs",
+    "docs/",
+    "index.html",
+    "a b#%é&+.txt",
+    "app.js",
+    ".well-known",
+    "no-index",
+    "x",
+    "..",
+    "%2e",
+    "//",
+]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(
+    parts=st.lists(st.sampled_from(_PARTS), max_size=4),
+    spa=st.booleans(),
+    method=st.sampled_from(["GET", "HEAD", "POST"]),
+)
+def test_a_folder_and_its_image_answer_alike(
+    site, image, ask, parts: list[str], spa: bool, method: str
+) -> None:
+    path = "/" + quote("/".join(parts), safe="/%")
+    live = ask(StaticResponder(FolderArtifact(site), spa), path, HTML, method=method)
+    packed = ask(StaticResponder(image, spa), path, HTML, method=method)
+    assert live == packed
