@@ -23,8 +23,9 @@ from hypercorn.utils import wrap_app
 from engine.errors import SvcError
 from engine.gateway.app import Cut
 
-HEADER_BYTES = 64 << 10
+HEADER_BYTES = 32 << 10
 IDLE_SECONDS = 75
+RESET_SECONDS = 1.0
 BACKLOG = 1024
 _PORTS_TRIED = 50
 _log = logging.getLogger("svc.server")
@@ -73,7 +74,8 @@ def _bind_one(host: str, port: int, *, optional: bool) -> socket.socket | None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     opened = None
     try:
-        opened = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio turns Nagle's algorithm off only for sockets that name their protocol.
+        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -176,12 +178,15 @@ class _Edge:
 
 
 async def _reset(send: Any) -> None:
-    """Reset the HTTP/2 stream that `send` belongs to."""
+    """Reset the HTTP/2 stream that `send` belongs to, after what was sent on it has left."""
     stream = send.__self__
     protocol = stream.send.__self__
     connection: h2.connection.H2Connection = protocol.connection
+    buffer = protocol.stream_buffers.get(stream.stream_id)
     try:
+        if buffer is not None:
+            await asyncio.wait_for(buffer.drain(), RESET_SECONDS)
         connection.reset_stream(stream.stream_id, h2.errors.ErrorCodes.INTERNAL_ERROR)
         await protocol._flush()
-    except h2.exceptions.ProtocolError:
+    except (TimeoutError, h2.exceptions.ProtocolError):
         return

@@ -109,8 +109,11 @@ def run(arguments: list[str]) -> int:
         return ExitCode.USAGE
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        output.closed_pipe()
+    except SystemExit as error:
+        # What the parser makes of a closed pipe while it prints help.
+        if isinstance(error.__context__, BrokenPipeError):
+            output.closed_pipe()
+        raise
     except Exception as error:
         if os.environ.get("SVC_DEBUG"):
             raise

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engine.wasm.runner import Guest
 
 HEAVY_NS = 5_000_000
-PRINTED = 40
+PRINTED = 20
 _BODILESS = frozenset({204, 304})
 
 
@@ -226,7 +226,7 @@ class Drive:
             line = self._guest.rewrite(text)
             if line is None:
                 continue
-            if stream == "stderr":
+            if stream == "stderr" and line.strip() and not line[0].isspace():
                 self._printed.append(line)
             self._exchange.on_line(stream, line)  # type: ignore[arg-type]
         while run.notices:
@@ -281,8 +281,7 @@ class Drive:
             )
         run = self._run
         if text is not None:
-            outcome, detail = classify(text, run.failure, list(self._printed))
-            return outcome, detail  # type: ignore[return-value]
+            return classify(text, run.failure, list(self._printed))
         if run.refused is not None:
             return "guest-failed", f"the guest answered with the error {run.refused[0]}"
         if run.head is None:

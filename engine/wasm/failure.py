@@ -1,6 +1,7 @@
 """Tells apart why a guest failed, from what the library says and the guest printed."""
 
 import re
+from typing import Literal
 
 from engine.wasm.run import GuestExit, Trap
 
@@ -18,16 +19,18 @@ _MEANING = {
 }
 
 
-def classify(text: str | None, failure: BaseException | None, printed: list[str]) -> tuple[str, str]:
+def classify(
+    text: str | None, failure: BaseException | None, printed: list[str]
+) -> tuple[Literal["guest-failed", "memory-limit"], str]:
     """Return outcome (`guest-failed` or `memory-limit`) and a sentence that says what happened.
 
-    `text` is the library's error, `failure` what a host function raised, `printed` the run's last lines.
+    `text` is the library's error, `failure` what a host function raised, `printed` the
+    last lines of the run's stderr that are not stack frames.
     """
     if any(_MEMORY.search(line) for line in printed) or (text and _MEMORY.search(text)):
         return "memory-limit", "the guest needed more memory than memory_limit_mb allows"
     if isinstance(failure, GuestExit):
-        last = next((line for line in printed if line.strip()), "")
-        return "guest-failed", last or str(failure)
+        return "guest-failed", printed[-1] if printed else str(failure)
     if isinstance(failure, Trap):
         return "guest-failed", f"the guest broke a rule of its host: {failure}"
     if failure is not None:

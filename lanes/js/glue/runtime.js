@@ -2,6 +2,7 @@
 import { getEnvironment } from 'wasi:cli/environment@0.2.10';
 import { exit } from 'wasi:cli/exit@0.2.10';
 
+const FRAMES = 24;
 const MISSING = {
   Buffer: 'use Uint8Array, TextEncoder and btoa/atob',
   Intl: 'format dates and numbers by hand or with a small library',
@@ -31,7 +32,8 @@ function describe(error) {
   const missing = /^(\w+) is not defined$/.exec(error.message)?.[1];
   const hint = MISSING[missing] ? ` (the js lane does not have it: ${MISSING[missing]})` : '';
   const cause = error.cause === undefined ? '' : `\nCaused by ${describe(error.cause)}`;
-  return `${error.name}: ${error.message}${hint}\n${error.stack ?? ''}`.trimEnd() + cause;
+  const stack = (error.stack ?? '').split('\n', FRAMES).join('\n');
+  return `${error.name}: ${error.message}${hint}\n${stack}`.trimEnd() + cause;
 }
 
 // The host turns this into the platform's answer before the response began, and cuts the connection after.

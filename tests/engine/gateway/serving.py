@@ -1,0 +1,109 @@
+"""A real server on a free port around a Gateway, for tests that speak HTTP to it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from engine.gateway.app import Gateway, GatewaySettings
+from engine.manifest.model import Project, Resource
+from engine.routes import RouteTable, Version
+from engine.server import bind, serve
+from engine.timeline.feed import Timeline
+from engine.timeline.record import RequestRecord
+from engine.wasm.exchange import Exchange, Outcome, RunReport
+
+
+class Scripted:
+    """A dynamic version whose run is a coroutine function of the test."""
+
+    def __init__(self, body: Callable[[Exchange], Awaitable[RunReport]]) -> None:
+        self._body = body
+
+    async def run(self, exchange: Exchange) -> RunReport:
+        return await self._body(exchange)
+
+
+def report(outcome: Outcome = "ok", status: int | None = 200, **fields: Any) -> RunReport:
+    values = {"wall_ns": 5, "compute_ns": 3, "peak_memory": 7, "bytes_in": 0, "bytes_out": 0} | fields
+    complete = values.pop("complete", outcome == "ok")
+    return RunReport(outcome, values.pop("detail", ""), status, complete=complete, **values)
+
+
+async def reply(
+    exchange: Exchange, body: bytes, status: int = 200, *headers: tuple[bytes, bytes]
+) -> RunReport:
+    """Answer an exchange as a guest's run would."""
+    length = (b"content-length", str(len(body)).encode())
+    await exchange.send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
+    await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
+    return report(status=status, bytes_out=len(body))
+
+
+def echo() -> Scripted:
+    """Return a version that tells what it was asked."""
+
+    async def body(exchange: Exchange) -> RunReport:
+        text = f"{exchange.method} {exchange.authority} {exchange.target}"
+        return await reply(exchange, text.encode())
+
+    return Scripted(body)
+
+
+class Site:
+    """A served Project; `get` and friends speak to it over a socket."""
+
+    def __init__(self, port: int, timeline: Timeline, client: httpx.AsyncClient) -> None:
+        self.port = port
+        self.timeline = timeline
+        self.client = client
+
+    @property
+    def spans(self) -> list[RequestRecord]:
+        return [record for record in self.timeline.tail(1000) if isinstance(record, RequestRecord)]
+
+    async def ask(
+        self, path: str, host: str = "localhost", method: str = "GET", **more: Any
+    ) -> httpx.Response:
+        headers = {"host": host, **more.pop("headers", {})}
+        return await self.client.request(method, path, headers=headers, **more)
+
+    async def raw(self, request: bytes) -> bytes:
+        """Send bytes, return all that comes back until the server closes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(request)
+        await writer.drain()
+        try:
+            return await asyncio.wait_for(reader.read(), 5)
+        finally:
+            writer.close()
+
+
+def with_site(
+    resources: list[Resource],
+    versions: Mapping[str, Version],
+    test: Callable[[Site], Awaitable[Any]],
+    *,
+    dev: bool = False,
+    max_body: int = 1 << 20,
+) -> Any:
+    """Serve a Project named `shop` and run the test against it."""
+
+    async def main() -> Any:
+        project = Project("shop", Path("/"), {r.name: r for r in resources})
+        table = RouteTable.build(project, versions, domain="localhost")
+        timeline, stop = Timeline(), asyncio.Event()
+        gateway = Gateway(lambda: table, timeline, GatewaySettings(dev=dev, max_body=max_body))
+        sockets = bind("localhost", 0)
+        port = sockets[0].getsockname()[1]
+        server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.2))
+        try:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+                return await test(Site(port, timeline, client))
+        finally:
+            stop.set()
+            await server
+
+    return asyncio.run(main())

@@ -1,0 +1,243 @@
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.artifact import FolderArtifact
+from engine.gateway.static import StaticResponder
+from engine.lane import BuildFailed, Diagnostic
+from engine.manifest.model import Mount, Resource
+from engine.routes import NotReady
+from engine.timeline.record import LineRecord
+from engine.wasm.exchange import Exchange, RunReport
+from tests.engine.gateway.serving import Scripted, Site, echo, reply, report, with_site
+
+ROOT = Path("/")
+FRONT = Resource("front", "static", ROOT, public=True, mounts=(Mount("/api/*", "api"),))
+API = Resource("api", "js", ROOT)
+PUBLIC_API = Resource("api", "js", ROOT, public=True)
+
+
+def alone(version: Any, test: Any, **options: Any) -> Any:
+    return with_site([PUBLIC_API], {"api": version}, test, **options)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> StaticResponder:
+    (tmp_path / "index.html").write_text("<h1>front</h1>")
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "now").write_text("a file below a mount")
+    return StaticResponder(FolderArtifact(tmp_path))
+
+
+def test_front_files_and_mounts_share_an_origin(files: StaticResponder) -> None:
+    async def test(site: Site) -> None:
+        assert (await site.ask("/")).text == "<h1>front</h1>"
+        for path in ("/api/now", "/api", "/api/", "/api/a%20b?x=%2F&y"):
+            answer = await site.ask(path, "front--shop.localhost")
+            assert answer.text == f"GET front--shop.localhost {path}"
+        assert (await site.ask("/apix")).status_code == 404
+
+    with_site([FRONT, API], {"front": files, "api": echo()}, test)
+
+
+def test_unknown_private_and_unknown_project_look_the_same(files: StaticResponder) -> None:
+    async def test(site: Site) -> None:
+        seen = set()
+        for host in (
+            "api--shop.localhost",
+            "nope--shop.localhost",
+            "front--nope.localhost",
+            "x",
+            "example.com",
+        ):
+            request = b"GET /api/now HTTP/1.1\r\nhost: " + host.encode() + b"\r\nconnection: close\r\n\r\n"
+            answer = await site.raw(request)
+            head, _, body = answer.partition(b"\r\n\r\n")
+            lines = [line for line in head.split(b"\r\n") if not line.startswith((b"x-request-id", b"date"))]
+            seen.add((tuple(lines), json.loads(body)["status"], len(body), body[:120]))
+        assert len(seen) == 1
+        assert seen.pop()[1] == 404
+
+    with_site([FRONT, API], {"front": files, "api": echo()}, test)
+
+
+def test_a_mount_makes_two_spans_of_one_trace(files: StaticResponder) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+    async def test(site: Site) -> None:
+        answer = await site.ask("/api/x", headers={"traceparent": trace, "x-request-id": "mine"})
+        inner, outer = site.spans
+        assert (inner.resource, outer.resource) == ("api", "front")
+        assert inner.trace_id == outer.trace_id == trace.split("-")[1]
+        assert inner.parent == outer.span_id and outer.parent == trace.split("-")[2]
+        assert inner.request_id == outer.request_id == answer.headers["x-request-id"] != "mine"
+        assert (inner.root, outer.root) == (False, True)
+        assert (inner.compute_ns, inner.peak_memory) == (3, 7)
+        assert outer.wall_ns >= inner.wall_ns > 0
+
+    with_site([FRONT, API], {"front": files, "api": echo()}, test)
+
+
+def test_the_guest_gets_ids_and_no_hop_by_hop_fields() -> None:
+    seen: list[Exchange] = []
+
+    async def body(exchange: Exchange) -> RunReport:
+        seen.append(exchange)
+        return await reply(exchange, b"", 200, (b"connection", b"close"), (b"x-request-id", b"forged"))
+
+    async def test(site: Site) -> None:
+        answer = await site.ask(
+            "/", "api--shop.localhost", headers={"connection": "x-secret", "x-secret": "1", "te": "trailers"}
+        )
+        exchange = seen[0]
+        names = {name for name, _ in exchange.headers}
+        assert names.isdisjoint({b"connection", b"x-secret", b"te", b"x-request-id"})
+        assert exchange.env["SVC_REQUEST_ID"] == answer.headers["x-request-id"] != "forged"
+        assert exchange.env["TRACEPARENT"].encode() in dict(exchange.headers)[b"traceparent"]
+        assert "connection" not in answer.headers
+
+    alone(Scripted(body), test)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ("guest-failed", 500),
+        ("memory-limit", 500),
+        ("run-limit", 504),
+        ("body-too-large", 413),
+        ("overloaded", 503),
+    ],
+)
+def test_failures_before_the_response_are_problems(outcome: Any, status: int) -> None:
+    async def body(_exchange: Exchange) -> RunReport:
+        return report(outcome, None, detail="secret guest detail")
+
+    async def test(site: Site) -> None:
+        answer = await site.ask("/", "api--shop.localhost")
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/problem+json"
+        problem = answer.json()
+        assert (problem["status"], problem["code"]) == (status, outcome)
+        assert problem["request_id"] == answer.headers["x-request-id"]
+        assert "secret" not in answer.text
+        assert ("retry-after" in answer.headers) == (status == 503)
+        page = await site.ask("/", "api--shop.localhost", headers={"accept": "text/html,*/*"})
+        assert page.headers["content-type"].startswith("text/html") and "secret" not in page.text
+        head = await site.ask("/", "api--shop.localhost", "HEAD")
+        assert head.status_code == status and head.content == b""
+        assert site.spans[0].code == outcome
+
+    alone(Scripted(body), test)
+
+
+def test_in_dev_the_page_shows_the_guests_own_words() -> None:
+    async def body(exchange: Exchange) -> RunReport:
+        exchange.on_line("stderr", "    at fetch (src/<index>.js:3:4)")
+        return report("guest-failed", None, detail="Error: boom & <b>bust</b>")
+
+    async def test(site: Site) -> None:
+        page = (await site.ask("/", "api--shop.localhost", headers={"accept": "text/html"})).text
+        assert "Error: boom &amp; &lt;b&gt;bust&lt;/b&gt;" in page
+        assert "src/&lt;index&gt;.js:3:4" in page
+        assert (await site.ask("/", "api--shop.localhost")).json()["detail"] == "Error: boom & <b>bust</b>"
+        line = next(r for r in site.timeline.tail(9) if isinstance(r, LineRecord))
+        assert line.text.startswith("    at fetch")
+
+    alone(Scripted(body), test, dev=True)
+
+
+def test_a_broken_build_shows_its_code_frame_in_dev_only() -> None:
+    error = BuildFailed(
+        "it does not build", diagnostics=(Diagnostic("Unexpected }", "src/i.js", 3, 7, "> 3 │ }"),)
+    )
+
+    async def test(site: Site) -> str:
+        answer = await site.ask("/", "api--shop.localhost", headers={"accept": "text/html"})
+        assert answer.status_code == 503
+        return answer.text
+
+    assert "src/i.js:3:7" in alone(NotReady("api", error), test, dev=True)
+    assert "src/i.js" not in alone(NotReady("api", error), test)
+
+
+@pytest.mark.parametrize("outcome", ["guest-failed", "run-limit", "memory-limit"])
+def test_a_failure_after_the_head_cuts_the_connection(outcome: Any) -> None:
+    async def body(exchange: Exchange) -> RunReport:
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+        await exchange.send({"type": "http.response.body", "body": b"part", "more_body": True})
+        return report(outcome, 200, complete=False)
+
+    async def test(site: Site) -> None:
+        answer = await site.raw(b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n")
+        assert b"4\r\npart\r\n" in answer and not answer.endswith(b"0\r\n\r\n")
+        assert (await site.ask("/", "nobody")).status_code == 404
+
+    alone(Scripted(body), test)
+
+
+def test_a_failure_after_the_whole_response_harms_nobody() -> None:
+    async def body(exchange: Exchange) -> RunReport:
+        await reply(exchange, b"whole")
+        return report("guest-failed", 200, complete=True)
+
+    async def test(site: Site) -> None:
+        assert (await site.ask("/", "api--shop.localhost")).text == "whole"
+        assert site.spans[0].code == "guest-failed"
+
+    alone(Scripted(body), test)
+
+
+def test_an_announced_body_over_the_limit_is_refused_at_once() -> None:
+    async def test(site: Site) -> None:
+        request = b"POST / HTTP/1.1\r\nhost: api--shop.localhost\r\ncontent-length: 9999999\r\n\r\n"
+        assert b" 413 " in (await site.raw(request)).split(b"\r\n")[0]
+
+    alone(echo(), test)
+
+
+def test_mounts_that_go_on_for_ever_end_at_508() -> None:
+    a = Resource("a", "js", ROOT, public=True, mounts=(Mount("/*", "b"),))
+    b = Resource("b", "js", ROOT, mounts=(Mount("/*", "a"),))
+
+    async def test(site: Site) -> None:
+        answer = await site.ask("/x")
+        assert answer.status_code == 508 and answer.json()["code"] == "mount-loop"
+
+    with_site([a, b], {"a": echo(), "b": echo()}, test)
+
+
+def test_a_fault_of_the_service_is_a_plain_500_and_noted() -> None:
+    async def body(_exchange: Exchange) -> RunReport:
+        raise KeyError("/some/path/of/the/host")
+
+    async def test(site: Site) -> None:
+        answer = await site.ask("/", "api--shop.localhost")
+        assert answer.status_code == 500 and answer.json()["code"] == "internal"
+        assert "/some/path" not in answer.text
+        assert any("KeyError" in getattr(record, "text", "") for record in site.timeline.tail(9))
+
+    alone(Scripted(body), test)
+
+
+def test_every_chunk_leaves_at_once() -> None:
+    go_on = asyncio.Event()
+
+    async def body(exchange: Exchange) -> RunReport:
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+        await exchange.send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await go_on.wait()
+        await exchange.send({"type": "http.response.body", "body": b"two", "more_body": False})
+        return report()
+
+    async def test(site: Site) -> None:
+        async with site.client.stream("GET", "/", headers={"host": "api--shop.localhost"}) as answer:
+            chunks = answer.aiter_raw()
+            assert await anext(chunks) == b"one"
+            go_on.set()
+            assert await anext(chunks) == b"two"
+
+    alone(Scripted(body), test)

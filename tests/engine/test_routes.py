@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+
+from engine.manifest.model import Mount, Project, Resource
+from engine.routes import NotReady, RouteTable
+
+ROOT = Path("/")
+
+
+def table(*resources: Resource, domain: str = "localhost") -> RouteTable:
+    project = Project("shop", ROOT, {r.name: r for r in resources})
+    return RouteTable.build(project, {r.name: NotReady(r.name, None) for r in resources}, domain=domain)
+
+
+WEB = Resource("web", "static", ROOT, public=True)
+API = Resource("api", "js", ROOT)
+
+
+@pytest.mark.parametrize(
+    "authority",
+    [
+        *("web--shop.localhost", "WEB--Shop.LOCALHOST:3000", "web--shop.localhost."),
+        *("localhost", "localhost:3000", "127.0.0.1:80", "[::1]:3000", "[::1]"),
+    ],
+)
+def test_addresses_of_the_front(authority: str) -> None:
+    found = table(WEB, API).find(authority)
+    assert found is not None and found.name == "web"
+
+
+@pytest.mark.parametrize(
+    "authority", ["", "api--shop.localhost", "web--shop.example", "web--shop.localhost.evil", "["]
+)
+def test_what_leads_nowhere(authority: str) -> None:
+    assert table(WEB, API).find(authority) is None
+
+
+def test_a_service_domain_does_not_answer_for_the_machine() -> None:
+    routes = table(WEB, domain="apps.example")
+    assert routes.find("localhost") is None
+    assert routes.find("apps.example") is not None
+
+
+def test_the_front_is_the_public_one_with_mounts() -> None:
+    plain = Resource("a", "static", ROOT, public=True)
+    mounting = Resource("b", "static", ROOT, public=True, mounts=(Mount("/api/*", "api"),))
+    assert table(plain, mounting, API).front.name == "b"  # type: ignore[union-attr]
+    assert table(plain, WEB).front.name == "a"  # type: ignore[union-attr]
+    assert table(API).front is None
+
+
+def test_exact_beats_pattern_and_longer_beats_shorter() -> None:
+    mounts = (Mount("/*", "r0"), Mount("/a/*", "r1"), Mount("/a/b/*", "r2"), Mount("/a/b", "r3"))
+    targets = [Resource(f"r{i}", "js", ROOT) for i in range(4)]
+    front = Resource("web", "static", ROOT, public=True, mounts=mounts)
+    found = table(front, *targets).find("localhost")
+    assert found is not None
+    expected = {
+        "/": "r0",
+        "/x": "r0",
+        "/a": "r1",
+        "/a/": "r1",
+        "/ab": "r0",
+        "/a/b": "r3",
+        "/a/b/": "r2",
+        "/a/b/c": "r2",
+    }
+    assert {path: found.mounted(path).name for path in expected} == expected  # type: ignore[union-attr]

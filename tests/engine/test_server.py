@@ -1,0 +1,119 @@
+import asyncio
+import socket
+import time
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+
+from engine.server import PortInUse, bind, serve
+from engine.wasm.exchange import Exchange, RunReport
+from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
+from tests.engine.gateway.test_gateway import PUBLIC_API
+
+HELLO = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\nconnection: close\r\n\r\n"
+
+
+def test_a_taken_port_names_itself_and_a_free_one() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUse) as caught:
+            bind("localhost", port)
+    assert str(port) in caught.value.message
+    assert "--port" in caught.value.hint
+
+
+def test_both_loopback_families_get_the_same_free_port() -> None:
+    sockets = bind("localhost", 0)
+    assert len({opened.getsockname()[1] for opened in sockets}) == 1
+    for opened in sockets:
+        opened.close()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"NONSENSE\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/1.1\r\n" + b"".join(b"x-%d: %s\r\n" % (i, b"y" * 100) for i in range(2000)) + b"\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+    ],
+)
+def test_malformed_requests_and_floods_are_refused_and_the_server_goes_on(bad: bytes) -> None:
+    async def test(site: Site) -> None:
+        answer = await site.raw(bad) if not bad.startswith(b"\x16") else b""
+        assert answer == b"" or answer.split(b" ")[1].startswith(b"4")
+        assert (await site.raw(HELLO)).startswith(b"HTTP/1.1 200")
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
+
+
+def test_stopping_ends_open_streams_within_the_grace() -> None:
+    async def forever(exchange: Exchange) -> RunReport:
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await exchange.send({"type": "http.response.body", "body": b"x", "more_body": True})
+            await asyncio.sleep(0.01)
+
+    async def main() -> float:
+        from pathlib import Path
+
+        from engine.gateway.app import Gateway, GatewaySettings
+        from engine.manifest.model import Project
+        from engine.routes import RouteTable
+        from engine.timeline.feed import Timeline
+
+        project = Project("shop", Path("/"), {"api": PUBLIC_API})
+        table = RouteTable.build(project, {"api": Scripted(forever)}, domain="localhost")
+        stop, sockets = asyncio.Event(), bind("localhost", 0)
+        gateway = Gateway(lambda: table, Timeline(), GatewaySettings())
+        server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.3))
+        reader, writer = await asyncio.open_connection("127.0.0.1", sockets[0].getsockname()[1])
+        writer.write(HELLO)
+        await reader.readuntil(b"x")
+        began = time.perf_counter()
+        stop.set()
+        await server
+        writer.close()
+        return time.perf_counter() - began
+
+    assert asyncio.run(main()) < 2
+
+
+def test_over_http2_a_failed_response_is_a_reset_stream() -> None:
+    async def body(exchange: Exchange) -> RunReport:
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+        await exchange.send({"type": "http.response.body", "body": b"part", "more_body": True})
+        return report("guest-failed", 200, complete=False)
+
+    async def test(site: Site) -> list[Any]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+        connection.initiate_connection()
+        fields = [
+            (":method", "GET"),
+            (":path", "/"),
+            (":scheme", "http"),
+            (":authority", "api--shop.localhost"),
+        ]
+        connection.send_headers(1, fields, end_stream=True)
+        writer.write(connection.data_to_send())
+        events: list[Any] = []
+        while not any(isinstance(e, h2.events.StreamReset | h2.events.StreamEnded) for e in events):
+            data = await asyncio.wait_for(reader.read(65536), 5)
+            assert data
+            events += connection.receive_data(data)
+        writer.close()
+        return events
+
+    events = with_site([PUBLIC_API], {"api": Scripted(body)}, test)
+    assert any(isinstance(event, h2.events.DataReceived) and event.data == b"part" for event in events)
+    assert any(isinstance(event, h2.events.StreamReset) for event in events)
