@@ -129,6 +129,8 @@ class LiveProject:
                 resource, self.project.root, self._setting.cache, self._setting.mode, self._setting.report
             )
             artifact = await lane.build(request)
+            if artifact == self._artifacts.get(name):
+                return
             version = await self._version(resource, artifact)
         except SvcError as failure:
             error = failure

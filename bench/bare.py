@@ -1,0 +1,47 @@
+"""The roof: Hypercorn 0.18 with an application that always answers the same. Prints its port."""
+
+import asyncio
+import socket
+from typing import Any
+
+from hypercorn.asyncio.run import worker_serve
+from hypercorn.config import Config, Sockets
+from hypercorn.utils import wrap_app
+
+BODY = b"hello\n"
+HEADERS = [(b"content-type", b"text/plain"), (b"content-length", b"6")]
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Answer every request alike."""
+    if scope["type"] == "lifespan":
+        while True:
+            message = await receive()
+            await send({"type": message["type"] + ".complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    await send({"type": "http.response.body", "body": BODY})
+
+
+def main() -> None:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(1024)
+    listening.setblocking(False)
+    print(listening.getsockname()[1], flush=True)
+    config = Config()
+    config.accesslog = None
+    config.keep_alive_max_requests = 1 << 62
+    asyncio.run(
+        worker_serve(
+            wrap_app(app, 0, "asgi"),
+            config,
+            sockets=Sockets([], [listening], []),
+            shutdown_trigger=asyncio.Event().wait,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
