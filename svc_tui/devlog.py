@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rich.text import Text
-
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord
 
+Styled = list[tuple[str, str]]
+"""A line as pieces of text, each with a style (empty: plain)."""
+
 LIVE_AFTER_NS = 400_000_000
-_STATUS = {2: "green", 3: "cyan", 4: "yellow", 5: "red"}
+_STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
 _QUIET = frozenset({"client-gone", "stopping"})
 _BADGE = {"stdout": "blue", "stderr": "magenta", "INFO": "green", "WARN": "yellow", "ERROR": "red"}
 
@@ -43,7 +44,7 @@ def clock(time_ns: int) -> str:
 class DevLog:
     """Turns records into lines; `write` takes each."""
 
-    def __init__(self, write: Callable[[Text], None]) -> None:
+    def __init__(self, write: Callable[[Styled], None]) -> None:
         self._write = write
         self._open: dict[str, _Open] = {}
 
@@ -80,43 +81,38 @@ class DevLog:
             self._write(_line(line, "", indent=True))
 
 
-def _request(spans: list[RequestRecord]) -> Text:
+def _request(spans: list[RequestRecord]) -> Styled:
     """Return the line of a request; spans come innermost first."""
     front, inner = spans[-1], spans[0]
-    path = " → ".join(span.resource or "–" for span in reversed(spans))
-    text = Text()
-    text.append(clock(front.time_ns), "dim")
-    text.append(f" {front.method:<6} ", "bold")
-    text.append(front.target)
-    text.append(f"  {front.status}", _STATUS.get(front.status // 100, "white") + " bold")
+    line: Styled = [
+        (clock(front.time_ns), "dim"),
+        (f" {front.method:<6} ", "bold"),
+        (front.target, ""),
+        (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
+    ]
     if inner.code and inner.code not in _QUIET:
-        text.append(f" {inner.code}", "red")
-    text.append(f"  {duration(front.wall_ns)}")
-    if inner.compute_ns:
-        text.append(f"  cpu {duration(inner.compute_ns)}", "dim")
+        line.append((f" {inner.code}", "red"))
+    line.append((f"  {duration(front.wall_ns)}", ""))
+    meters = f"  cpu {duration(inner.compute_ns)}" if inner.compute_ns else ""
     if inner.peak_memory is not None:
-        text.append(f"  {inner.peak_memory / (1 << 20):.1f} MiB", "dim")
-    text.append(f"  {path}", "cyan")
-    text.append(f"  {front.request_id}", "dim")
+        meters += f"  {inner.peak_memory / (1 << 20):.1f} MiB"
+    path = " → ".join(span.resource or "–" for span in reversed(spans))
+    line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {front.request_id}", "dim")]
     if inner.code in _QUIET:
-        text.append(f"  {inner.detail}", "dim")
+        line.append((f"  {inner.detail}", "dim"))
     elif inner.detail:
-        text.append(f"\n    {inner.detail}", "red")
-    return text
+        line.append((f"\n    {inner.detail}", "red"))
+    return line
 
 
-def _line(record: LineRecord | PlatformRecord, request_id: str, *, indent: bool = False) -> Text:
+def _line(record: LineRecord | PlatformRecord, request_id: str, *, indent: bool = False) -> Styled:
     """Return a guest's or the platform's own line."""
     badge = record.stream if isinstance(record, LineRecord) else record.level
-    text = Text()
-    if indent:
-        text.append("    │ ", "dim")
-    else:
-        text.append(clock(record.time_ns) + " ", "dim")
-    text.append(f"{badge.upper():<6} ", _BADGE[badge])
+    line: Styled = [("    │ ", "dim")] if indent else [(clock(record.time_ns) + " ", "dim")]
+    line.append((f"{badge.upper():<6} ", _BADGE[badge]))
     if not indent and record.resource:
-        text.append(f"{record.resource}  ", "cyan")
-    text.append(record.text)
+        line.append((f"{record.resource}  ", "cyan"))
+    line.append((record.text, ""))
     if request_id:
-        text.append(f"  {request_id}", "dim")
-    return text
+        line.append((f"  {request_id}", "dim"))
+    return line

@@ -385,37 +385,25 @@ def _arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
     return many
 
 
-def _result(function: types.FuncType) -> Callable[[Any, Callable[[], Any]], Wait | bytes | None]:
-    """Return `f(handles, compute)`: run `compute` and encode what it returns or raises as `Err`."""
+def _encoder(
+    function: types.FuncType,
+) -> tuple[Callable[[Any, Any], bytes | None], Callable[[Any, Any], bytes]]:
+    """Return how a host function's value, and the value of an `Err`, become its result."""
     kind = function.result
+
+    def unexpected(h: Any, value: Any) -> bytes:
+        raise TypeError("this function has no error to return")
+
     if kind is None:
-
-        def nothing(h: Any, compute: Callable[[], Any]) -> Wait | None:
-            value = compute()
-            return value if type(value) is Wait else None
-
-        return nothing
+        return (lambda h, v: None), unexpected
     if not isinstance(kind, types.ResultType):
-        lower = lowerer(kind)
-
-        def plain(h: Any, compute: Callable[[], Any]) -> Wait | bytes:
-            value = compute()
-            return value if type(value) is Wait else lower(h, value)
-
-        return plain
+        return lowerer(kind), unexpected
     ok = lowerer(kind.ok) if kind.ok else None
     err = lowerer(kind.err) if kind.err else None
-
-    def either(h: Any, compute: Callable[[], Any]) -> Wait | bytes:
-        try:
-            value = compute()
-        except Err as error:
-            return _pack2(_RESULT, 0, _val_new(err(h, error.value))) if err else _ERR_UNIT
-        if type(value) is Wait:
-            return value
-        return _pack2(_RESULT, 1, _val_new(ok(h, value))) if ok else _OK_UNIT
-
-    return either
+    return (
+        (lambda h, v: _pack2(_RESULT, 1, _val_new(ok(h, v)))) if ok else (lambda h, v: _OK_UNIT),
+        (lambda h, v: _pack2(_RESULT, 0, _val_new(err(h, v)))) if err else (lambda h, v: _ERR_UNIT),
+    )
 
 
 def _trap(handles: Any, error: BaseException) -> int:
@@ -426,14 +414,16 @@ def _trap(handles: Any, error: BaseException) -> int:
 
 def host_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
     """Make the C callback of a host function that never waits."""
-    arguments, result = _arguments(function), _result(function)
+    arguments, (encode, encode_error) = _arguments(function), _encoder(function)
 
     def callback(_d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int) -> int | None:
         run = runs[context]
         try:
-            values = arguments(run, args)
-            encoded = result(run, lambda: body(run, *values))
-            if type(encoded) is bytes:
+            try:
+                encoded = encode(run, body(run, *arguments(run, args)))
+            except Err as error:
+                encoded = encode_error(run, error.value)
+            if encoded is not None:
                 _memmove(results, encoded, 32)
         except BaseException as error:
             return _trap(run, error)
@@ -444,50 +434,51 @@ def host_function(runs: dict[int, Any], function: types.FuncType, body: Callable
 
 def blocking_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
     """Make the C callback of a host function that may return `Wait`."""
-    arguments, result = _arguments(function), _result(function)
+    arguments, (encode, encode_error) = _arguments(function), _encoder(function)
+    continuation = _continuation(runs)
+
+    def settle(run: Any, results: int, compute: Callable[..., Any], *values: Any) -> bool:
+        """Compute; write the result and return `True`, or note what to wait for and return `False`."""
+        try:
+            value = compute(*values)
+            if type(value) is Wait:
+                run.wait = value
+                return False
+            encoded = encode(run, value)
+        except Err as error:
+            encoded = encode_error(run, error.value)
+        run.wait = None
+        if encoded is not None:
+            _memmove(results, encoded, 32)
+        return True
 
     def callback(
         _d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int, error_at: int, cont: int
     ) -> None:
         run = runs[context]
+
+        def resume() -> bool:
+            """Go on with the suspended call: whether it is over."""
+            if not any(source.ready() for source in run.wait.sources):
+                return False
+            try:
+                return settle(run, results, run.wait.finish)
+            except BaseException as error:
+                run.wait = None
+                _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
+                return True
+
         try:
-            values = arguments(run, args)
-            if _settle(run, result, lambda: body(run, *values), results):
+            if settle(run, results, body, run, *arguments(run, args)):
                 _memmove(cont, _DONE, 24)
                 return
-            run._resume = lambda: _resume(run, result, results, error_at)
-            run_continuation = _continuation(runs)
-            _memmove(cont, _pack_continuation(run_continuation, context, 0), 24)
+            run._resume = resume
+            _memmove(cont, _pack_continuation(continuation, context, 0), 24)
         except BaseException as error:
             _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
             _memmove(cont, _DONE, 24)
 
     return ASYNC_CALLBACK(callback)
-
-
-def _settle(run: Any, result: Any, compute: Callable[[], Any], results: int) -> bool:
-    """Compute; write the result and return `True`, or note what to wait for and return `False`."""
-    encoded = result(run, compute)
-    if type(encoded) is Wait:
-        run.wait = encoded
-        return False
-    run.wait = None
-    if encoded is not None:
-        _memmove(results, encoded, 32)
-    return True
-
-
-def _resume(run: Any, result: Any, results: int, error_at: int) -> bool:
-    """Go on with a suspended call: whether it is over."""
-    wait = run.wait
-    if not any(source.ready() for source in wait.sources):
-        return False
-    try:
-        return _settle(run, result, wait.finish, results)
-    except BaseException as error:
-        run.wait = None
-        _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
-        return True
 
 
 _continuations: dict[int, Any] = {}

@@ -22,6 +22,7 @@ NODE_MAJOR = 20
 _HERE = Path(__file__).parent
 SCRIPTS = _HERE / "node"
 GLUE = _HERE / "glue"
+PACKAGES = ("package.json", "package-lock.json")
 _CLI = "  import wasi:cli/environment@0.2.10;\n  import wasi:cli/exit@0.2.10;\n"
 WORLDS = {"service": _CLI, "loader": _CLI + "  import svc:dev/script@0.1.0;\n"}
 _SCRIPT_WIT = "package svc:dev@0.1.0;\n\ninterface script {\n  source: func() -> string;\n}\n"
@@ -32,7 +33,11 @@ _WIT_VERSION = "0.2.10"
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """An installed toolchain. `key` changes with everything that shapes what it makes."""
+    """An installed toolchain. `key` changes with everything that shapes what it makes.
+
+    `folder` lies below the npm packages, so that node finds them from the scripts in it; what is made once
+    for a key is kept there too.
+    """
 
     node: str
     folder: Path
@@ -48,27 +53,28 @@ class Toolchain:
         return str(self.folder / name)
 
 
-def key() -> str:
-    """Return a digest of the lock file and of all that this lane adds to a build."""
-    digest = sha256()
-    for path in sorted([*SCRIPTS.iterdir(), *GLUE.iterdir()]):
-        if path.is_file():
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    digest.update(repr(WORLDS).encode())
+def _digest(paths: list[Path], more: str = "") -> str:
+    digest = sha256(more.encode())
+    for path in sorted(paths):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
     """Return the toolchain, installed when it is not there. Raises `ToolchainMissing`."""
     node = await _node()
-    name = key()
-    folder = cache / "toolchains" / f"js-{name}"
-    if not (folder / "complete").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        async with locked(folder.with_suffix(".lock"), report):
-            if not (folder / "complete").exists():
-                await _install(folder, report)
-    return Toolchain(node, folder, name)
+    packages = cache / "toolchains" / f"js-{_digest([SCRIPTS / name for name in PACKAGES])}"
+    scripts = [*SCRIPTS.glob("*.mjs"), *GLUE.glob("*.js")]
+    key = _digest(scripts, packages.name + repr(WORLDS))
+    folder = packages / f"svc-{key}"
+    if not folder.exists():
+        packages.parent.mkdir(parents=True, exist_ok=True)
+        async with locked(packages.with_suffix(".lock"), report):
+            if not (packages / "complete").exists():
+                await _install(packages, report)
+            if not folder.exists():
+                _equip(packages, folder)
+    return Toolchain(node, folder, key)
 
 
 async def _node() -> str:
@@ -104,7 +110,7 @@ async def _install(folder: Path, report: Callable[[str], None]) -> None:
     making = Path(tempfile.mkdtemp(prefix=".installing-", dir=folder.parent))
     try:
         for path in SCRIPTS.iterdir():
-            if path.is_file():
+            if path.name in PACKAGES:
                 shutil.copyfile(path, making / path.name)
         command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save"]
         code, output = await run(command, making, environ={**os.environ, "CI": "true"})
@@ -115,7 +121,6 @@ async def _install(folder: Path, report: Callable[[str], None]) -> None:
                 f"npm could not install the js toolchain:\n{tail}",
                 "Check the network and `npm config get registry`, then run the command again.",
             )
-        _write_wit(making)
         (making / "complete").touch()
         shutil.rmtree(folder, ignore_errors=True)
         making.replace(folder)
@@ -128,9 +133,21 @@ async def _install(folder: Path, report: Callable[[str], None]) -> None:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def _write_wit(folder: Path) -> None:
+def _equip(packages: Path, folder: Path) -> None:
+    """Put our scripts and worlds beside installed packages."""
+    making = Path(tempfile.mkdtemp(prefix=".equipping-", dir=packages))
+    try:
+        for path in SCRIPTS.glob("*.mjs"):
+            shutil.copyfile(path, making / path.name)
+        _write_wit(packages, making)
+        making.replace(folder)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _write_wit(packages: Path, folder: Path) -> None:
     """Write our worlds beside the WASI packages that jco carries, at the version of the handler."""
-    source = folder / "node_modules/@bytecodealliance/jco/lib/wit/builtin/0.2.12"
+    source = packages / "node_modules/@bytecodealliance/jco/lib/wit/builtin/0.2.12"
     for world, imports in WORLDS.items():
         out = folder / "wit" / world
         for package in _WIT_PACKAGES:

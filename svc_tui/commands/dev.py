@@ -50,7 +50,7 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
         loop.add_signal_handler(number, stop.set)
     port = sockets[0].getsockname()[1]
     timeline, runner, parts = Timeline(), Runner(cache), lanes()
-    log = DevLog(output.line)
+    log = DevLog(output.styled)
     timeline.subscribe(log)
     setting = Setting(
         parts,

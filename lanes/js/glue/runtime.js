@@ -16,10 +16,27 @@ const MISSING = {
   document: 'there is no page here',
 };
 
-let env = {};
-// Empty while the module is evaluated: a deploy build does that without any environment.
+// Asked for once a request, and only when something is read from it. Empty while the module is evaluated:
+// a deploy build does that without any environment.
+let variables = {};
+let answering = false;
+function loaded() {
+  if (answering) {
+    answering = false;
+    variables = Object.fromEntries(getEnvironment());
+  }
+  return variables;
+}
+const env = new Proxy({}, {
+  get: (_, name) => loaded()[name],
+  has: (_, name) => name in loaded(),
+  ownKeys: () => Reflect.ownKeys(loaded()),
+  getOwnPropertyDescriptor: (_, name) => Object.getOwnPropertyDescriptor(loaded(), name),
+  set: (_, name, value) => Reflect.set(loaded(), name, String(value)),
+  deleteProperty: (_, name) => Reflect.deleteProperty(loaded(), name),
+});
 globalThis.process ??= {
-  get env() { return env; },
+  env,
   argv: [],
   nextTick: (callback, ...args) => queueMicrotask(() => callback(...args)),
 };
@@ -43,7 +60,7 @@ export function fail(error) {
 }
 
 const Native = Response;
-let requestBody = null;
+let request = null;
 
 // StarlingMonkey ends a body whose stream fails as if it were complete; this makes it a failure.
 function guarded(stream) {
@@ -64,7 +81,8 @@ function guarded(stream) {
 
 globalThis.Response = new Proxy(Native, {
   construct(target, args, newTarget) {
-    if (args[0] instanceof ReadableStream && args[0] !== requestBody) args[0] = guarded(args[0]);
+    // The request's own body goes back out without passing through here.
+    if (args[0] instanceof ReadableStream && args[0] !== request?.body) args[0] = guarded(args[0]);
     return Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
   },
 });
@@ -86,10 +104,9 @@ export function serve(load, begin) {
       try {
         begin();
         const { app, entry } = load();
-        env = Object.fromEntries(getEnvironment());
+        answering = true;
         check(app, entry);
-        const request = event.request;
-        requestBody = request.body;
+        request = event.request;
         const context = { waitUntil: (promise) => event.waitUntil(promise), passThroughOnException() {} };
         const response = await app.fetch(request, env, context);
         if (!(response instanceof Native)) {
