@@ -1,98 +1,183 @@
-"""Finds the line of each key in a TOML text that `tomllib` has already read without complaint.
+"""Finds where each key of a TOML text stands: line and column of tables, keys and array elements.
 
-Owns positions only, never values. Keys inside an inline table or an array have the line they stand in.
+Owns positions only, never values: `tomllib` reads those. A text that is not TOML is followed as far as it
+can be, so that a key given twice can be told with both places.
 """
 
 import re
+import tomllib
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-_BARE_OR_QUOTED = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)\s*(\.|=|\]|$)""")
+KeyPath = tuple[str | int, ...]
+"""The way to a value: names of tables and keys, and indices (from 0) into arrays."""
+
+_SPACE = re.compile(r"[ \t]*")
+_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+_PART = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
 _STRING = re.compile(
-    r'''"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*''', re.DOTALL
+    r'"""(?:[^\\]|\\.)*?"{3,5}|'
+    r"'''.*?'{3,5}|"
+    r'"(?:[^"\\\n]|\\.)*"|'
+    r"'[^'\n]*'",
+    re.DOTALL,
 )
-
-Path = tuple[str, ...]
-
-
-def places(text: str) -> dict[Path, int]:
-    """Return the line (from 1) of each table and key, by path."""
-    found: dict[Path, int] = {}
-    table: Path = ()
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at)
-        end = len(text) if end < 0 else end
-        line = text[at:end]
-        number = text.count("\n", 0, at) + 1
-        stripped = line.lstrip()
-        if stripped.startswith("["):
-            table, _ = _key(stripped.lstrip("["))
-            found.setdefault(table, number)
-        elif stripped and not stripped.startswith("#"):
-            path, length = _key(line)
-            for depth in range(1, len(path) + 1):
-                found.setdefault(table + path[:depth], number)
-            end = _value_end(text, at + length)
-            _inner_keys(text, at + length, end, table + path, found)
-        at = end + 1
-    return found
+_SCALAR = re.compile(r"[^,\]}#\n]+")
+_DEPTH = 64
 
 
-def _key(text: str) -> tuple[Path, int]:
-    """Read a dotted key; return it and the length up to and with the `=` or `]` behind it."""
-    parts: list[str] = []
-    at = 0
-    while match := _BARE_OR_QUOTED.match(text, at):
-        part = match.group(1)
-        parts.append(part[1:-1] if part[0] in "\"'" else part)
-        at = match.end()
-        if match.group(2) != ".":
-            break
-    return tuple(parts), at
+class Place(NamedTuple):
+    """Line and column, both from 1."""
+
+    line: int
+    column: int
 
 
-def _value_end(text: str, at: int) -> int:
-    """Return where the value that starts at `at` ends: the newline outside strings and brackets."""
-    depth = 0
-    while at < len(text):
-        match = _STRING.match(text, at)
-        if match:
-            at = match.end()
-            continue
-        char = text[at]
-        if char in "[{":
-            depth += 1
-        elif char in "]}":
-            depth -= 1
-        elif char == "\n" and depth <= 0:
-            return at
-        at += 1
-    return len(text)
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where keys stand. `again` holds the keys given a second time, with their second place."""
+
+    first: dict[KeyPath, Place] = field(default_factory=dict)
+    again: dict[KeyPath, Place] = field(default_factory=dict)
+
+    def nearest(self, path: KeyPath) -> Place:
+        """Return the place of a key, or of the nearest table around it."""
+        return next(
+            (self.first[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self.first),
+            Place(1, 1),
+        )
 
 
-def _inner_keys(text: str, at: int, end: int, base: Path, found: dict[Path, int]) -> None:
-    """Note the keys of an inline table at their own lines."""
-    while at < end and text[at] in " \t":
-        at += 1
-    if at >= end or text[at] != "{":
-        return
-    at += 1
-    expecting = True
-    depth = 0
-    while at < end:
-        if expecting and depth == 0 and text[at] not in " \t\r\n,}":
-            path, length = _key(text[at:end])
-            if not path:
+class _Lost(Exception):
+    """The text goes on in a way that is not TOML."""
+
+
+def places(text: str) -> Places:
+    """Return the places in a text whose lines end in `\\n`."""
+    scan = _Scan(text)
+    try:
+        scan.document()
+    except _Lost:
+        pass
+    return scan.found
+
+
+class _Scan:
+    def __init__(self, text: str) -> None:
+        self.found = Places()
+        self._text = text
+        self._at = 0
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._lengths: dict[KeyPath, int] = {}
+        self._tables: set[KeyPath] = set()
+
+    def document(self) -> None:
+        """Follow the whole text."""
+        table: KeyPath = ()
+        while self._skip(_BLANK) < len(self._text):
+            if self._text.startswith("[[", self._at):
+                self._at += 2
+                table = self._key((), header=True)
+                self._expect("]]")
+                index = self._lengths.get(table, 0)
+                self._lengths[table] = index + 1
+                table = (*table, index)
+                self.found.first[table] = self.found.first[table[:-1]]
+            elif self._text.startswith("[", self._at):
+                self._at += 1
+                start = self._at
+                table = self._key((), header=True)
+                if table in self._tables:
+                    self.found.again.setdefault(table, self._place(start))
+                self._tables.add(table)
+                self._expect("]")
+            else:
+                self._pair(table, 0)
+
+    def _pair(self, table: KeyPath, depth: int) -> None:
+        path = self._key(table)
+        self._expect("=")
+        self._skip(_SPACE)
+        self._value(path, depth)
+
+    def _key(self, base: KeyPath, *, header: bool = False) -> KeyPath:
+        """Read a dotted key below `base`, note where its parts stand, and return its path."""
+        path = base
+        while True:
+            start = self._skip(_SPACE)
+            token = self._take(_PART)
+            path = (*path, _decoded(token))
+            if header and path in self._lengths and self._text[self._at : self._at + 1] == ".":
+                path = (*path, self._lengths[path] - 1)
+            known = path in self.found.first
+            self.found.first.setdefault(path, self._place(start))
+            self._skip(_SPACE)
+            if self._text[self._at : self._at + 1] != ".":
+                if known and not header:
+                    self.found.again.setdefault(path, self._place(start))
+                return path
+            self._at += 1
+
+    def _value(self, path: KeyPath, depth: int) -> None:
+        if depth > _DEPTH:
+            raise _Lost
+        opening = self._text[self._at : self._at + 1]
+        if opening == "[":
+            self._series(path, "]", depth)
+        elif opening == "{":
+            self._series(path, "}", depth)
+        else:
+            self._take(_STRING if opening in ('"', "'") else _SCALAR)
+
+    def _series(self, path: KeyPath, closing: str, depth: int) -> None:
+        """Follow an array or an inline table."""
+        self._at += 1
+        index = 0
+        while self._skip(_BLANK) < len(self._text):
+            if self._text[self._at] == closing:
+                self._at += 1
                 return
-            found.setdefault(base + path, text.count("\n", 0, at) + 1)
-            at += length
-            expecting = False
-            continue
-        match = _STRING.match(text, at)
-        if match:
-            at = match.end()
-            continue
-        char = text[at]
-        depth += (char in "[{") - (char in "]}")
-        if char == "," and depth == 0:
-            expecting = True
-        at += 1
+            if closing == "}":
+                self._pair(path, depth + 1)
+            else:
+                self.found.first.setdefault((*path, index), self._place(self._at))
+                self._value((*path, index), depth + 1)
+                index += 1
+            self._skip(_BLANK)
+            if self._text.startswith(",", self._at):
+                self._at += 1
+        raise _Lost
+
+    def _skip(self, pattern: re.Pattern[str]) -> int:
+        match = pattern.match(self._text, self._at)
+        self._at = match.end() if match else self._at
+        return self._at
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self._text, self._at)
+        if match is None:
+            raise _Lost
+        self._at = match.end()
+        return match.group()
+
+    def _expect(self, sign: str) -> None:
+        self._skip(_SPACE)
+        if not self._text.startswith(sign, self._at):
+            raise _Lost
+        self._at += len(sign)
+
+    def _place(self, at: int) -> Place:
+        line = bisect_right(self._lines, at)
+        return Place(line, at - self._lines[line - 1] + 1)
+
+
+def _decoded(token: str) -> str:
+    if token[0] == "'":
+        return token[1:-1]
+    if token[0] == '"':
+        try:
+            return str(tomllib.loads(f"key = {token}")["key"])
+        except tomllib.TOMLDecodeError as error:
+            raise _Lost from error
+    return token

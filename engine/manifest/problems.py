@@ -1,17 +1,28 @@
 """What is wrong with a manifest: every mistake at once, each with its place and remedy."""
 
+import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from engine.errors import SvcError
+from engine.manifest.places import KeyPath
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One mistake. `line` counts from 1 (0: the file as a whole); `key` is a dotted path or empty."""
+    """One mistake.
+
+    `line` and `column` count from 1; line 0 means the file as a whole. `key` is the key's path as TOML
+    writes it (`resource.web.mounts."/api/*"`), or empty. `hint` is the remedy, or empty.
+    """
 
     line: int
+    column: int
     key: str
     message: str
     hint: str = ""
@@ -22,21 +33,34 @@ class ManifestError(SvcError):
 
     code = "manifest"
 
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
+    def __init__(self, path: Path, problems: Iterable[Problem]) -> None:
         self.path = path
-        self.problems = tuple(sorted(problems))
-        count = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+        self.problems = tuple(sorted(set(problems)))
+        count = "1 mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
+        self.summary = f"{path.name} has {count}"
         listing = "\n".join(
             f"  {path.name}:{p.line}  {p.key + ': ' if p.key else ''}{p.message}"
             + (f"\n      {p.hint}" if p.hint else "")
             for p in self.problems
         )
-        super().__init__(f"{path.name} has {count}\n{listing}")
+        super().__init__(f"{self.summary}\n{listing}")
+
+
+def dotted(path: KeyPath) -> str:
+    """Write a key's path as TOML does: `resource.web.egress[0]`, `mounts."/api/*"`."""
+    written = ""
+    for part in path:
+        if isinstance(part, int):
+            written += f"[{part}]"
+            continue
+        name = part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+        written += f".{name}" if written else name
+    return written
 
 
 def did_you_mean(word: str, choices: list[str]) -> str:
-    """Return `did you mean "…"?`, or what there is to choose from."""
-    close = get_close_matches(word, choices, n=1, cutoff=0.5)
+    """Return `Did you mean "…"?`, or what there is to choose from."""
+    close = get_close_matches(word.lower(), choices, n=1, cutoff=0.5)
     if close:
-        return f'did you mean "{close[0]}"?'
-    return f"possible: {', '.join(choices)}" if choices else ""
+        return f'Did you mean "{close[0]}"?'
+    return f"Possible: {', '.join(choices)}." if choices else ""

@@ -10,10 +10,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from wasmtime import Engine
+
 from engine.wasm import codec
 from engine.wasm.abi import AbiError, Future, Instance, Store
 from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.failure import classify
+from engine.wasm.linker import Program
 from engine.wasm.memory_probe import PAGE
 from engine.wasm.run import Run
 from engine.wasm.wasi.http_incoming import new_request
@@ -33,8 +36,10 @@ class _Stopped(Exception):
 class Drive:
     """Drives one run."""
 
-    def __init__(self, guest: "Guest", exchange: Exchange) -> None:
+    def __init__(self, guest: "Guest", exchange: Exchange, engine: Engine, program: Program) -> None:
         self._guest = guest
+        self._engine = engine
+        self._program = program
         self._exchange = exchange
         names = {name for name, _ in exchange.headers}
         has_body = b"transfer-encoding" in names or (
@@ -76,7 +81,7 @@ class Drive:
     async def run(self) -> RunReport:
         """Run to the end and say how it went."""
         guest, run = self._guest, self._run
-        store = Store(guest.runner.engine, memory_limit=guest.memory_limit)
+        store = Store(self._engine, memory_limit=guest.memory_limit)
         run.context = store.context
         guest.runner.runs[store.context] = run
         guest.runner.watch(self)
@@ -84,10 +89,10 @@ class Drive:
         text: str | None = None
         try:
             instance = Instance(store.context)
-            text = await self._finish(instance.instantiate(guest.program.linker, guest.program.component))
+            text = await self._finish(instance.instantiate(self._program.linker, self._program.component))
             if text is None:
                 arguments = b"".join(codec.lower_resource(run, item) for item in new_request(run))
-                text = await self._finish(instance.call(guest.program.handle, arguments))
+                text = await self._finish(instance.call(self._program.handle, arguments))
             if text is None:
                 peak = self._peak(instance)
         except AbiError as error:
@@ -270,7 +275,7 @@ class Drive:
     # -- how it went -------------------------------------------------------------------------------------
 
     def _peak(self, instance: Instance) -> int | None:
-        pages = [instance.read_u32(probe) for probe in self._guest.program.memory_probes]
+        pages = [instance.read_u32(probe) for probe in self._program.memory_probes]
         known = [count for count in pages if count is not None]
         return sum(known) * PAGE if known else None
 

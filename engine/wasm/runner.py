@@ -18,12 +18,13 @@ from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.sourcemap import SourceMap
 from engine.wasm.compile import compile_component, load_component
-from engine.wasm.config import MIB, PoolSettings, engine
+from engine.wasm.config import MIB, PoolSettings
 from engine.wasm.drive import Drive
 from engine.wasm.egress import Egress
 from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.linker import Program
 from engine.wasm.outgoing import Outgoing
+from engine.wasm.pool import Pool
 from engine.wasm.run import Run
 
 EPOCH_SECONDS = 0.01
@@ -36,16 +37,12 @@ class Runner:
 
     def __init__(self, cache: Path, pool: PoolSettings | None = None, *, queue: int = 1024) -> None:
         """`cache` keeps compiled code; `queue` is how many requests may wait for a free instance."""
-        pool = pool or PoolSettings()
         self.cache = cache
         self.runs: dict[int, Run] = {}
         self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
         self.outgoing = Outgoing()
-        self.engine = engine(pool)
-        self._programs: OrderedDict[tuple[str, bool], Program] = OrderedDict()
-        self._free = asyncio.Semaphore(pool.instances)
-        self._queue = queue
-        self._waiting = 0
+        self.pool = Pool(pool or PoolSettings(), queue)
+        self._programs: OrderedDict[tuple[str, bool], tuple[Program, ...]] = OrderedDict()
         self._active: set[Drive] = set()
         self._idle = asyncio.Event()
         self._reaper: asyncio.TimerHandle | None = None
@@ -55,24 +52,30 @@ class Runner:
 
     def _tick(self) -> None:
         while not self._stop.wait(EPOCH_SECONDS):
-            self.engine.increment_epoch()
+            self.pool.increment_epoch()
 
     async def load(
         self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
-    ) -> Program:
-        """Compile (or find compiled) and link a component. Raises `ComponentRejected`."""
+    ) -> tuple[Program, ...]:
+        """Compile (or find compiled) and link a component, once for each kind of slot.
+
+        Raises `ComponentRejected`.
+        """
         key = (artifact.digest, fast)
-        program = self._programs.get(key)
-        if program is None:
+        programs = self._programs.get(key)
+        if programs is None:
             compiled = await compile_component(
                 artifact.component, artifact.digest, self.cache, fast=fast, report=report
             )
-            program = Program(self.engine, load_component(self.engine, compiled), self.runs)
-            self._programs[key] = program
+            programs = tuple(
+                Program(slots.engine, load_component(slots.engine, compiled), self.runs)
+                for slots in self.pool.slots
+            )
+            self._programs[key] = programs
             while len(self._programs) > PROGRAMS:
                 self._programs.popitem(last=False)
         self._programs.move_to_end(key)
-        return program
+        return programs
 
     async def guest(
         self,
@@ -87,24 +90,6 @@ class Runner:
         return Guest(
             self, resource, artifact, await self.load(artifact, fast=fast, report=report), environment
         )
-
-    async def admit(self) -> bool:
-        """Wait for a free instance; `False` when too many wait already."""
-        if self._free.locked():
-            if self._waiting >= self._queue:
-                return False
-            self._waiting += 1
-            try:
-                await self._free.acquire()
-            finally:
-                self._waiting -= 1
-        else:
-            await self._free.acquire()
-        return True
-
-    def release(self) -> None:
-        """Give an instance back."""
-        self._free.release()
 
     def watch(self, drive: Drive) -> None:
         """Stop this run when its time is over."""
@@ -153,11 +138,11 @@ class Guest:
         runner: Runner,
         resource: Resource,
         artifact: ComponentArtifact,
-        program: Program,
+        programs: tuple[Program, ...],
         environment: dict[str, str],
     ) -> None:
         self.resource = resource
-        self.program = program
+        self.programs = programs
         self.runner = runner
         self.script = artifact.script
         self.environment = {**resource.env, **environment}
@@ -177,9 +162,11 @@ class Guest:
 
     async def run(self, exchange: Exchange) -> RunReport:
         """Answer one request with a fresh instance."""
-        if not await self.runner.admit():
+        pool = self.runner.pool
+        kind = await pool.take()
+        if kind is None:
             return RunReport("overloaded", "every instance is busy", None, 0, 0, None, 0, 0)
         try:
-            return await Drive(self, exchange).run()
+            return await Drive(self, exchange, pool.slots[kind].engine, self.programs[kind]).run()
         finally:
-            self.runner.release()
+            pool.give_back(kind)
