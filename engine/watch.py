@@ -90,15 +90,14 @@ class Watcher:
         self._root = live.project.root
         self._ignore = Ignore(self._root)
         self._seen: dict[str, str] = {}
+        self.ready = asyncio.Event()
+        """Set when changes are seen: what is saved from then on is not missed."""
 
-    def remember(self) -> None:
-        """Note the sources of Resources with build commands, as they are after a build."""
+    async def run(self, stop: asyncio.Event) -> None:
+        """Watch until `stop` is set. Start this before the first build."""
         for resource in self._live.project.resources.values():
             if resource.build is not None:
                 self._seen[resource.name] = fingerprint(resource, self._ignore)
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Watch until `stop` is set."""
         async for paths in self._changes(stop):
             if self._root / ".gitignore" in paths:
                 self._ignore = Ignore(self._root)
@@ -120,6 +119,8 @@ class Watcher:
             recursive=True,
             ignore_permission_denied=True,
         )
+        # The watch begins when the iterator is first asked, before it first waits.
+        asyncio.get_running_loop().call_soon(self.ready.set)
         async for batch in changes:
             yield {Path(path) for _, path in batch}
 

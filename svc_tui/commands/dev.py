@@ -67,18 +67,19 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
     gateway = Gateway(lambda: live.routes, timeline, GatewaySettings(dev=True))
     serving = loop.create_task(serve(gateway, sockets, stop=stop, grace=GRACE_SECONDS))
     ticking = loop.create_task(_tick(log))
+    watching = loop.create_task(watcher.run(stop))
     try:
         for warning in warnings(project):
             diagnostics.warn(warning.message, warning.hint)
+        await watcher.ready.wait()
         live.rebuild(set(project.resources))
         settled = loop.create_task(live.settled())
         stopped = loop.create_task(stop.wait())
         await asyncio.wait({settled, stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
         if not stop.is_set() and not serving.done():
-            watcher.remember()
             for line in addresses(live.project, port):
                 output.line(line)
-            await watcher.run(stop)
+            await asyncio.wait({watching, serving}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         settled.cancel()
     finally:
@@ -86,6 +87,7 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
         ticking.cancel()
         runner.stop_all()
         await live.aclose()
+        await watching
         await serving
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
         await runner.aclose()

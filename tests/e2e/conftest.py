@@ -1,0 +1,35 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.dev_server import DevServer, dev_server
+
+SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "pulse"
+
+
+@pytest.fixture(scope="session")
+def home(cache: Path) -> Path:
+    """A home of `svc` whose cache is the one that all slow tests share."""
+    folder = cache.parent / f"{cache.name}-home"
+    folder.mkdir(exist_ok=True)
+    link = folder / "cache"
+    if not link.is_symlink():
+        link.symlink_to(cache, target_is_directory=True)
+    return folder
+
+
+@pytest.fixture
+def pulse(tmp_path: Path, home: Path) -> Iterator[DevServer]:
+    """`sample-apps/pulse`, copied into a path with a space and an umlaut, served by `svc dev`."""
+    project = tmp_path / "pulse ü"
+    shutil.copytree(SAMPLE, project)
+    with dev_server(project, home) as server:
+        yield server
+
+
+@pytest.fixture
+def project(pulse: DevServer, tmp_path: Path) -> Path:
+    """The folder that `pulse` serves."""
+    return tmp_path / "pulse ü"

@@ -1,0 +1,93 @@
+"""Runs `svc dev` as a user does: a process of its own, in the Project folder, stopped by a signal."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+START_SECONDS = 170
+SHOW_SECONDS = 10
+
+
+@dataclass
+class DevServer:
+    """A running `svc dev`; `lines` are what it printed so far, both streams."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+    port: int = 0
+    _news: threading.Condition = field(default_factory=threading.Condition)
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+    def read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._news:
+                self.lines.append(line.rstrip("\n"))
+                self._news.notify_all()
+        with self._news:
+            self.lines.append("(ended)")
+            self._news.notify_all()
+
+    def wait_for(self, pattern: str, seconds: float = SHOW_SECONDS, after: int = 0) -> str:
+        """Return the first line, from line `after` on, that the pattern is found in."""
+        end = time.monotonic() + seconds
+        with self._news:
+            while True:
+                found = next((line for line in self.lines[after:] if re.search(pattern, line)), None)
+                if found is not None:
+                    return found
+                left = end - time.monotonic()
+                if left <= 0 or self.lines[-1:] == ["(ended)"]:
+                    raise AssertionError(f"{pattern!r} was not printed:\n" + "\n".join(self.lines[-60:]))
+                self._news.wait(left)
+
+    def get(self, path: str, **more: object) -> httpx.Response:
+        return httpx.get(self.url + path, timeout=10, **more)  # type: ignore[arg-type]
+
+    def until(self, path: str, holds: Callable[[httpx.Response], bool]) -> httpx.Response:
+        """Ask until the answer holds."""
+        end = time.monotonic() + SHOW_SECONDS
+        while not holds(answer := self.get(path)):
+            assert time.monotonic() < end, f"{path} still answers {answer.status_code} {answer.text[:500]}"
+        return answer
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(15)
+
+
+@contextlib.contextmanager
+def dev_server(project: Path, home: Path, *options: str) -> Iterator[DevServer]:
+    """Start `svc dev` on a free port and wait until it serves."""
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0", *options]
+    environ = {**os.environ, "SVC_HOME": str(home), "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        command, cwd=project, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    server = DevServer(process)
+    reader = threading.Thread(target=server.read, daemon=True)
+    reader.start()
+    try:
+        line = server.wait_for(r"http://localhost:\d+/", START_SECONDS)
+        server.port = int(line.partition("http://localhost:")[2].partition("/")[0])
+        yield server
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        reader.join(5)
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,186 @@
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.dev_server import DevServer, dev_server
+
+pytestmark = pytest.mark.slow
+
+
+def edit(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def test_pulse_serves_its_page_its_numbers_and_its_events(pulse: DevServer) -> None:
+    assert "<title>Pulse</title>" in pulse.get("/").text
+    numbers = pulse.get("/api/now")
+    assert numbers.json()["request"] == numbers.headers["x-request-id"]
+    with httpx.stream("GET", pulse.url + "/api/events", timeout=10) as events:
+        assert events.headers["content-type"] == "text/event-stream"
+        times = []
+        for line in events.iter_lines():
+            if line.startswith("data: "):
+                json.loads(line[6:])
+                times.append(time.monotonic())
+            if len(times) == 3:
+                break
+    assert all(0.5 < later - earlier < 2 for earlier, later in pairwise(times))
+    request = pulse.wait_for(r"GET +/api/now")
+    assert re.search(r"200 .*ms  cpu .*ms  [\d.]+ MiB  front → api  [0-9a-z]{26}", request)
+    pulse.wait_for("/api/events .*client went away")
+
+
+def raw_answer(port: int, host: str) -> bytes:
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(f"GET /api/now HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    return re.sub(rb"[0-9a-z]{26}|date: [^\r]*", b"-", answer)
+
+
+def test_a_private_resource_is_byte_for_byte_one_that_does_not_exist(pulse: DevServer) -> None:
+    private = raw_answer(pulse.port, "api--pulse.localhost")
+    assert private == raw_answer(pulse.port, "nothing--pulse.localhost")
+    assert private.startswith(b"HTTP/1.1 404")
+
+
+def test_a_save_shows_and_a_mistake_leaves_the_old_version_serving(pulse: DevServer, project: Path) -> None:
+    script = project / "api" / "src" / "index.js"
+    edit(script, "Response.json({", "Response.json({ mark: 'one',")
+    pulse.until("/api/now", lambda answer: answer.json().get("mark") == "one")
+    edit(script, "mark: 'one',", "mark: 'two' broken,")
+    pulse.wait_for(r"api/src/index\.js:\d+:\d+")
+    pulse.wait_for(r"\^")
+    assert pulse.get("/api/now").json()["mark"] == "one"
+    edit(script, "mark: 'two' broken,", "mark: 'three',")
+    pulse.until("/api/now", lambda answer: answer.json().get("mark") == "three")
+    (project / "front" / "new file.txt").write_text("hello")
+    assert pulse.get("/new%20file.txt").text == "hello"
+    text = script.read_text()
+    script.write_text("")
+    pulse.wait_for("is empty")
+    assert pulse.get("/api/now").json()["mark"] == "three"
+    script.write_text(text)
+
+
+def test_only_the_changed_resource_is_rebuilt(pulse: DevServer, project: Path) -> None:
+    before = len(pulse.lines)
+    edit(project / "api" / "src" / "index.js", "Response.json({", "Response.json({ mark: 1,")
+    pulse.wait_for("api rebuilt", after=before)
+    assert not any("front" in line for line in pulse.lines[before:])
+
+
+def test_edits_of_the_manifest_apply_without_a_restart(pulse: DevServer, project: Path) -> None:
+    manifest = project / "svc.toml"
+    edit(manifest, '"/api/*" = "api"', '"/api/*" = "api", "/now" = "api"')
+    pulse.until("/now", lambda answer: "try /api/now" in answer.text)
+    edit(manifest, 'lane = "js"', 'lane = "js"\npublic = true')
+    host = {"host": "api--pulse.localhost"}
+    end = time.monotonic() + 10
+    while pulse.get("/api/now", headers=host).status_code != 200:
+        assert time.monotonic() < end
+    edit(manifest, "public = true", "pubic = true")
+    pulse.wait_for("[Dd]id you mean")
+    assert pulse.get("/api/now").status_code == 200
+    edit(manifest, "pubic = true", "public = true")
+    edit(manifest, "run_limit_secs = 30", "run_limit_secs = 1")
+    pulse.until("/api/now", lambda answer: answer.status_code == 200)
+
+
+def test_a_deleted_folder_is_an_error_and_its_return_mends_it(pulse: DevServer, project: Path) -> None:
+    before = len(pulse.lines)
+    (project / "api" / "src").rename(project / "away")
+    pulse.wait_for("error", after=before)
+    assert pulse.get("/api/now").status_code == 200
+    (project / "away").rename(project / "api" / "src")
+    edit(project / "api" / "src" / "index.js", "Response.json({", "Response.json({ back: true,")
+    pulse.until("/api/now", lambda answer: answer.json().get("back") is True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_cleanly_with_streams_open(pulse: DevServer, number: int) -> None:
+    ended = threading.Event()
+
+    def listen() -> None:
+        try:
+            with httpx.stream("GET", pulse.url + "/api/events", timeout=20) as events:
+                for _ in events.iter_raw():
+                    opened.set()
+        except httpx.HTTPError:
+            pass
+        ended.set()
+
+    opened = threading.Event()
+    threading.Thread(target=listen, daemon=True).start()
+    assert opened.wait(10)
+    began = time.monotonic()
+    assert pulse.stop(number) == 0
+    assert time.monotonic() - began < 5
+    assert ended.wait(5)
+    assert not any("Traceback" in line for line in pulse.lines)
+
+
+def test_a_taken_port_says_so_with_another_one_to_use(pulse: DevServer, project: Path, home: Path) -> None:
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", str(pulse.port)]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert f"port {pulse.port} is in use" in done.stderr and "--port" in done.stderr
+
+
+def test_failures_of_a_guest_show_in_the_terminal_and_on_the_page(pulse: DevServer, project: Path) -> None:
+    script = project / "api" / "src" / "index.js"
+    edit(
+        script,
+        "const { pathname }",
+        "if (request.url.endsWith('/boom')) throw new Error('kaputt');\n    const { pathname }",
+    )
+    answer = pulse.until("/api/boom", lambda answer: answer.status_code == 500)
+    assert answer.json()["code"] == "guest-failed"
+    page = pulse.get("/api/boom", headers={"accept": "text/html"}).text
+    assert "kaputt" in page and "api/src/index.js:" in page
+    pulse.wait_for(r"500 guest-failed")
+    pulse.wait_for(r"STDERR +Error: kaputt")
+    pulse.wait_for(r"at fetch \(api/src/index\.js:\d+:\d+\)")
+    assert pulse.get("/api/now").status_code == 200
+
+
+def test_a_page_for_a_build_that_never_worked(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "svc.toml").write_text('[project]\nname="a"\n[resource.web]\nlane="js"\npublic=true\n')
+    (tmp_path / "index.js").write_text("export default {\n  fetch() { return 1 +; }\n};\n")
+    with dev_server(tmp_path, home) as server:
+        answer = server.get("/", headers={"accept": "text/html"})
+        assert answer.status_code == 503
+        assert "index.js:2:23" in answer.text and "return 1 +;" in answer.text
+        assert server.get("/").json()["code"] == "not-ready"
+
+
+def test_a_release_serves_deploy_builds(pulse: DevServer, project: Path, home: Path) -> None:
+    with dev_server(project, home, "--release") as server:
+        assert server.get("/api/now").status_code == 200
+        assert server.get("/style.css", headers={"accept-encoding": "br"}).headers["content-encoding"] == "br"
+
+
+def test_build_prints_digests_and_costs_nothing_the_second_time(
+    pulse: DevServer, project: Path, home: Path
+) -> None:
+    command = [sys.executable, "-m", "svc_tui", "build"]
+    environ = {**os.environ, "SVC_HOME": str(home)}
+    runs = []
+    for _ in range(2):
+        done = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        runs.append(re.findall(r"sha256:[0-9a-f]{64}", done.stdout))
+    assert len(runs[0]) == 2 and runs[0] == runs[1]
+    assert "making a component" not in done.stderr
