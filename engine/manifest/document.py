@@ -4,11 +4,23 @@ Owns what can be said of one key alone. What relates keys to each other, or to f
 The JSON Schema is generated from here.
 """
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, WithJsonSchema
 
-NAME = r"^[a-z][a-z0-9-]{0,38}$"
+from engine.manifest.model import LaneName
+
+NAME_LENGTH = 39
+NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
+_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+_NAME_SCHEMA = {"type": "string", "pattern": _NAME, "maxLength": NAME_LENGTH}
+_VARIABLE_NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+
+
+def is_name(text: str) -> bool:
+    """Whether the text may name a Project or a Resource: `--` separates the two in host names."""
+    return len(text) <= NAME_LENGTH and re.fullmatch(_NAME[1:-1], text) is not None
 
 
 class _Table(BaseModel):
@@ -16,11 +28,9 @@ class _Table(BaseModel):
 
 
 class ResourceTable(_Table):
-    """One `[resource.<name>]` table."""
+    """One Resource: a part of the Project that answers requests."""
 
-    lane: Annotated[
-        Literal["static", "go", "rust", "js"], Field(description="What the Resource is built with.")
-    ]
+    lane: Annotated[LaneName, Field(description="What the Resource is built with.")]
     public: Annotated[
         bool,
         Field(description="true: reachable at its own address. false: reachable through a mount only."),
@@ -29,18 +39,31 @@ class ResourceTable(_Table):
         str, Field(description="Folder of the Resource's sources, inside the Project folder.")
     ] = "."
     build: Annotated[
-        str | None, Field(description="Shell command that builds the Resource, run in workdir.")
+        str | None,
+        Field(description="Shell command that builds the Resource, run in workdir.", min_length=1),
+        WithJsonSchema({"type": "string", "minLength": 1}),
     ] = None
     output: Annotated[
         str | None,
-        Field(description="static: folder to serve. Otherwise: the component that `build` leaves."),
+        Field(
+            description="static: folder to serve. Otherwise: the component that build leaves.", min_length=1
+        ),
+        WithJsonSchema({"type": "string", "minLength": 1}),
     ] = None
-    entry: Annotated[str | None, Field(description="js: the module that exports the handler.")] = None
+    entry: Annotated[
+        str | None,
+        Field(description="js: the module that exports the handler, relative to workdir.", min_length=1),
+        WithJsonSchema({"type": "string", "minLength": 1}),
+    ] = None
     spa: Annotated[
         bool, Field(description="static: answer navigations that match no file with /index.html.")
     ] = False
     mounts: Annotated[
-        dict[str, str], Field(description="Path pattern -> Resource that answers those requests.")
+        dict[str, str],
+        Field(
+            description="Path pattern (/prefix/* or an exact path) -> Resource that answers those requests.",
+            json_schema_extra={"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}},
+        ),
     ] = {}
     run_limit_secs: Annotated[
         int,
@@ -48,7 +71,7 @@ class ResourceTable(_Table):
             ge=1,
             le=900,
             validation_alias=AliasChoices("run_limit_secs", "runLimitSecs"),
-            description="Seconds that one run may take, its streamed response included.",
+            description="Seconds that one run may take, its streamed response included. Also: runLimitSecs.",
         ),
     ] = 30
     memory_limit_mb: Annotated[
@@ -57,18 +80,28 @@ class ResourceTable(_Table):
     egress: Annotated[
         list[str], Field(description="Origins that the Resource may call, e.g. https://api.example.com.")
     ] = []
-    env: Annotated[dict[str, str], Field(description="Environment variables of the Resource.")] = {}
+    env: Annotated[
+        dict[str, str],
+        Field(
+            description="Environment variables of the Resource.",
+            json_schema_extra={"propertyNames": _VARIABLE_NAMES},
+        ),
+    ] = {}
     secrets: Annotated[
-        list[str], Field(description="Names of variables whose values are kept outside the manifest.")
+        list[str],
+        Field(
+            description="Names of environment variables whose values are kept outside the manifest.",
+        ),
     ] = []
 
 
 class ProjectTable(_Table):
-    """The `[project]` table."""
+    """The Project as a whole."""
 
     name: Annotated[
         str,
-        Field(pattern=NAME, description="Project name: a-z, 0-9 and -, first a letter, at most 39, no --."),
+        Field(description="Project name: a-z, 0-9 and single -, a letter first, at most 39 characters."),
+        WithJsonSchema(_NAME_SCHEMA),
     ]
 
 
@@ -76,4 +109,13 @@ class Document(_Table):
     """A whole `svc.toml`."""
 
     project: Annotated[ProjectTable, Field(description="The Project.")]
-    resource: Annotated[dict[str, ResourceTable], Field(description="The Resources, by name.", min_length=1)]
+    resource: Annotated[
+        dict[str, ResourceTable],
+        Field(
+            description="The Resources, by name.",
+            min_length=1,
+            json_schema_extra={
+                "propertyNames": {key: value for key, value in _NAME_SCHEMA.items() if key != "type"}
+            },
+        ),
+    ]

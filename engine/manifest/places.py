@@ -7,6 +7,7 @@ can be, so that a key given twice can be told with both places.
 import re
 import tomllib
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,10 +57,8 @@ class _Lost(Exception):
 def places(text: str) -> Places:
     """Return the places in a text whose lines end in `\\n`."""
     scan = _Scan(text)
-    try:
+    with suppress(_Lost):
         scan.document()
-    except _Lost:
-        pass
     return scan.found
 
 
@@ -68,6 +67,7 @@ class _Scan:
         self.found = Places()
         self._text = text
         self._at = 0
+        self._last = Place(1, 1)
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self._lengths: dict[KeyPath, int] = {}
         self._tables: set[KeyPath] = set()
@@ -86,10 +86,9 @@ class _Scan:
                 self.found.first[table] = self.found.first[table[:-1]]
             elif self._text.startswith("[", self._at):
                 self._at += 1
-                start = self._at
                 table = self._key((), header=True)
                 if table in self._tables:
-                    self.found.again.setdefault(table, self._place(start))
+                    self.found.again.setdefault(table, self._last)
                 self._tables.add(table)
                 self._expect("]")
             else:
@@ -111,11 +110,12 @@ class _Scan:
             if header and path in self._lengths and self._text[self._at : self._at + 1] == ".":
                 path = (*path, self._lengths[path] - 1)
             known = path in self.found.first
-            self.found.first.setdefault(path, self._place(start))
+            self._last = self._place(start)
+            self.found.first.setdefault(path, self._last)
             self._skip(_SPACE)
             if self._text[self._at : self._at + 1] != ".":
                 if known and not header:
-                    self.found.again.setdefault(path, self._place(start))
+                    self.found.again.setdefault(path, self._last)
                 return path
             self._at += 1
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from engine.errors import SvcError
-from engine.manifest.check import NAME_RULE, is_name
+from engine.manifest.document import NAME_RULE, is_name
 from engine.manifest.problems import did_you_mean
 from svc_tui.terminal import diagnostics, output
 

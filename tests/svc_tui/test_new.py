@@ -42,7 +42,7 @@ def test_an_empty_folder_may_become_the_project(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["My App"], "a-z"),
-        (["app", "-t", "puls"], 'did you mean "pulse"?'),
+        (["app", "-t", "puls"], 'Did you mean "pulse"?'),
         ([], "NAME"),
     ],
 )

@@ -1,0 +1,35 @@
+"""Which module a js Resource without `entry` means.
+
+Owns the order of the search; a module that is not there is the js lane's to report, as files come and go
+while one works.
+"""
+
+import json
+from pathlib import Path
+
+_USUAL = ("src/index.ts", "src/index.js", "index.ts", "index.js")
+
+
+def js_entry(workdir: Path, root: Path) -> Path | None:
+    """Return the first of `module` and `main` of package.json and the usual places, or `None`.
+
+    Only files inside `root`, the (resolved) Project folder, count.
+    """
+    for name in (*_package(workdir / "package.json"), *_USUAL):
+        try:
+            path = (workdir / name).resolve()
+            if path.is_file() and path.is_relative_to(root):
+                return path
+        except (OSError, ValueError, RuntimeError):
+            continue
+    return None
+
+
+def _package(path: Path) -> list[str]:
+    try:
+        package = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    if not isinstance(package, dict):
+        return []
+    return [package[key] for key in ("module", "main") if isinstance(package.get(key), str)]

@@ -1,0 +1,146 @@
+"""Says in our words what `tomllib` and pydantic found wrong.
+
+Owns those words; the rules are in `document.py` and `check.py`.
+"""
+
+import datetime
+import re
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from engine.manifest.document import Document, ProjectTable, ResourceTable
+from engine.manifest.model import LaneName
+from engine.manifest.places import KeyPath, Places, places
+from engine.manifest.problems import Problem, did_you_mean, dotted
+
+_WANTED = {
+    "bool_type": "true or false",
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "list_type": "an array of strings",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+_GIVEN: dict[type, str] = {
+    bool: "a boolean",
+    str: "a string",
+    int: "a number",
+    float: "a decimal number",
+    list: "an array",
+    dict: "a table",
+    datetime.datetime: "a date",
+    datetime.date: "a date",
+    datetime.time: "a time",
+}
+_EXAMPLES = {
+    "lane": 'lane = "static"',
+    "name": 'name = "my-app"',
+    "project": 'a table [project] with name = "my-app"',
+    "resource": 'a table, for example [resource.web] with lane = "static"',
+}
+_ONCE = "Each table and key may stand once: join them or rename one."
+_SYNTAX = "See https://toml.io for how it is written."
+_SYNTAX_HINTS = {
+    "Expected '='": 'Write key = "value".',
+    "Invalid value": 'A string needs quotes, a boolean is true or false: key = "value".',
+    r"Illegal character '\n'": "Close the quotes on this line.",
+    "Expected newline": "Begin a new line for the next key.",
+    "Expected ']'": "Close the bracket: [resource.web]",
+}
+_WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_TWICE = re.compile(r"twice|overwrite|mutate|immutable", re.IGNORECASE)
+
+
+def syntax_problem(message: str, text: str) -> Problem:
+    """Explain why `tomllib` could not read a text."""
+    found = _WHERE.search(message)
+    what = message[: found.start()] if found else message
+    line, column = text.count("\n") + 1, 1
+    if found and found.group(1):
+        line, column = int(found.group(1)), int(found.group(2))
+    if _TWICE.search(what):
+        seen = places(text)
+        twice = min(((place, path) for path, place in seen.again.items()), default=None)
+        if twice is not None:
+            (line, column), path = twice
+            message = f"it stands here a second time; the first is in line {seen.first[path].line}"
+            return Problem(line, column, dotted(path), message, _ONCE)
+        return Problem(line, column, "", f"this is not TOML: {_lower(what)}", _ONCE)
+    if found and not found.group(1) and what != "Invalid value":
+        return Problem(line, column, "", f"the text ends too early: {_lower(what)}", "Close what is open.")
+    hint = next((hint for words, hint in _SYNTAX_HINTS.items() if words in what), _SYNTAX)
+    return Problem(line, column, "", f"this is not TOML: {_lower(what)}", hint)
+
+
+def type_problem(detail: ErrorDetails, found: Places) -> Problem:
+    """Explain what pydantic says of one key."""
+    path: KeyPath = detail["loc"]
+    message, hint = _explained(str(path[-1]), path, detail)
+    place = found.nearest(path)
+    return Problem(place.line, place.column, dotted(path), message, hint)
+
+
+def _explained(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]:
+    kind, value = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        if key == "runLimitSecs":
+            return "runLimitSecs is run_limit_secs by another name", "Keep one of the two."
+        return f'unknown key "{key}"', did_you_mean(key, _known(path))
+    if kind == "missing":
+        return f'"{key}" is missing', f"Add {_EXAMPLES[key]}."
+    if kind == "literal_error":
+        return f"there is no lane {_quoted(value)}", did_you_mean(str(value), list(get_args(LaneName)))
+    if kind in ("greater_than_equal", "less_than_equal"):
+        low, high = _range(key)
+        return f"{value} is out of range", f"Allowed: {low} to {high}."
+    if kind == "too_short":
+        return "there is no Resource", f"Add {_EXAMPLES['resource']}."
+    if kind == "string_too_short":
+        return "must not be empty", f"Write something, or remove {key}."
+    if kind in _WANTED:
+        given = _GIVEN.get(type(value), "something else")
+        return f"must be {_WANTED[kind]}, not {given}", _remedy(path, kind, value)
+    return _lower(detail["msg"]), ""
+
+
+def _known(path: KeyPath) -> list[str]:
+    """Return the keys that the table around `path` may have."""
+    model: type[BaseModel] = Document
+    if len(path) > 1:
+        model = ProjectTable if path[0] == "project" else ResourceTable
+    return list(model.model_fields)
+
+
+def _range(key: str) -> tuple[Any, Any]:
+    name = "run_limit_secs" if key == "runLimitSecs" else key
+    bounds = {type(rule).__name__: rule for rule in ResourceTable.model_fields[name].metadata}
+    return bounds["Ge"].ge, bounds["Le"].le
+
+
+def _remedy(path: KeyPath, kind: str, value: Any) -> str:
+    """Return how to write what was probably meant."""
+    name = path[-1]
+    if kind == "bool_type" and isinstance(value, str) and value.lower() in ("true", "false"):
+        return f"Write it without quotes: {name} = {value.lower()}"
+    if kind == "int_type" and isinstance(value, str) and value.isascii() and value.isdigit():
+        return f"Write it without quotes: {name} = {value}"
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        written = f'"{text}"'
+        return f"Write it in quotes: {written if isinstance(name, int) else f'{dotted((name,))} = {written}'}"
+    if kind == "list_type" and isinstance(value, str):
+        return f'Write it in brackets: {name} = ["{value}"]'
+    if path == ("resource",) or (path[0] == "resource" and len(path) == 2):
+        return "A Resource is a table of its own: [resource.web]"
+    return ""
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

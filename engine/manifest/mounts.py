@@ -1,0 +1,92 @@
+"""What must hold of the mounts of a manifest: patterns that can match, targets that exist, no circles."""
+
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote, unquote
+
+from engine.manifest.document import ResourceTable
+from engine.manifest.places import KeyPath
+from engine.manifest.problems import did_you_mean
+
+Finding = tuple[KeyPath, str, str]
+"""Where (key path), what is wrong, what to do."""
+
+_PATH = re.compile(r"/(?:[A-Za-z0-9\-._~!$&'()+,;=:@/]|%[0-9A-Fa-f]{2})*")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]")
+
+
+def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterator[Finding]:
+    """Yield what is wrong with one Resource's mounts; `names` are all Resources of the file."""
+    seen: dict[str, str] = {}
+    for pattern, target in table.mounts.items():
+        where = ("resource", name, "mounts", pattern)
+        wrong = _pattern(pattern)
+        twin = seen.setdefault(_normal(pattern), pattern)
+        if wrong is not None:
+            yield where, *wrong
+        elif twin != pattern:
+            yield where, f'"{pattern}" is the same path as "{twin}"', "Remove one of them."
+        if target == name:
+            yield where, f"{name} is mounted into itself", "A mount leads to another Resource."
+        elif target not in names:
+            others = [other for other in names if other != name]
+            hint = did_you_mean(target, others) or f"Add a table [resource.{target}]."
+            yield where, f'there is no Resource "{target}"', hint
+
+
+def _pattern(pattern: str) -> tuple[str, str] | None:
+    """Return what is wrong with a path pattern, and the remedy."""
+    path = pattern[:-1] if pattern.endswith("/*") else pattern
+    if not pattern.startswith("/"):
+        return f'the path "{pattern}" does not start with /', f'Write "/{pattern}".'
+    if "*" in path or "?" in path or "#" in path:
+        what = "* may only be the last segment" if "*" in path else "a pattern has no ? and no #"
+        return f'"{pattern}" is not a path pattern: {what}', 'Write "/prefix/*" or an exact "/path".'
+    if "//" in path or {".", ".."} & set(path.split("/")):
+        return f'no request has the path "{pattern}"', "Leave out empty, . and .. segments."
+    if _PATH.fullmatch(path) is None:
+        escaped = quote(pattern, safe="/*%!$&'()+,;=:@~")
+        return f'"{pattern}" is not how a path is sent', f'Write it percent-encoded: "{escaped}".'
+    return None
+
+
+def _normal(pattern: str) -> str:
+    """Return the pattern with its needless percent-encoding undone."""
+
+    def plain(match: re.Match[str]) -> str:
+        char = unquote(match.group(), encoding="latin-1")
+        return char if _UNRESERVED.fullmatch(char) else match.group().upper()
+
+    return _ESCAPE.sub(plain, pattern)
+
+
+def circle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
+    """Yield each circle of mounts once, at the mount that closes it."""
+    done: set[str] = set()
+    for start in tables:
+        trail = [start]
+        ways = [_ways(start, tables)]
+        while trail:
+            step = next(ways[-1], None)
+            if step is None:
+                done.add(trail.pop())
+                ways.pop()
+                continue
+            pattern, target = step
+            if target in trail:
+                circle = " → ".join([*trail[trail.index(target) :], target])
+                where = ("resource", trail[-1], "mounts", pattern)
+                yield where, f"the mounts go round in a circle: {circle}", "Remove one mount of the circle."
+            elif target not in done:
+                trail.append(target)
+                ways.append(_ways(target, tables))
+
+
+def _ways(name: str, tables: Mapping[str, ResourceTable]) -> Iterator[tuple[str, str]]:
+    """Iterate over a Resource's mounts, each target once, without those to itself or to nothing."""
+    seen = {name}
+    for pattern, target in tables[name].mounts.items():
+        if target in tables and target not in seen:
+            seen.add(target)
+            yield pattern, target

@@ -1,0 +1,212 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import SvcError
+from engine.manifest.load import load
+from engine.manifest.problems import ManifestError, Problem
+
+HEAD = '[project]\nname = "shop"\n'
+B = '\n[resource.b]\nlane = "js"'
+A = '[resource.a]\nlane = "js"\n'
+
+
+def problems(root: Path, text: str) -> tuple[Problem, ...]:
+    (root / "svc.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ManifestError) as caught:
+        load(root)
+    return caught.value.problems
+
+
+def one(root: Path, body: str) -> Problem:
+    """Return the only problem of a manifest whose body starts in line 3."""
+    found = problems(root, HEAD + body)
+    assert len(found) == 1, found
+    return found[0]
+
+
+# The body from line 3 on; line and column of the mistake; its key; words of the message; words of the hint.
+@pytest.mark.parametrize(
+    ("body", "place", "key", "message", "hint"),
+    [
+        ('[resource.a]\nlane = "statik"', (4, 1), "resource.a.lane", 'no lane "statik"', 'Did you mean "static"?'),
+        ('[resource.a]\nlane = "cobol"', (4, 1), "resource.a.lane", 'no lane "cobol"', "static, go, rust, js"),
+        ("[resource.a]\nlane = 3", (4, 1), "resource.a.lane", "no lane 3", "static"),
+        ("[resource.a]\npublic = true", (3, 11), "resource.a.lane", '"lane" is missing', 'lane = "static"'),
+        (A + "pubic = true", (5, 1), "resource.a.pubic", 'unknown key "pubic"', 'Did you mean "public"?'),
+        (A + "  PUBLIC = true", (5, 3), "resource.a.PUBLIC", "unknown key", '"public"'),
+        (A + 'public = "true"', (5, 1), "resource.a.public", "true or false, not a string", "public = true"),
+        (A + 'run_limit_secs = "5"', (5, 1), "resource.a.run_limit_secs", "a whole number", "run_limit_secs = 5"),
+        (A + "run_limit_secs = 1.5", (5, 1), "resource.a.run_limit_secs", "a whole number, not a decimal number", ""),
+        (A + "run_limit_secs = 0", (5, 1), "resource.a.run_limit_secs", "0 is out of range", "1 to 900"),
+        (A + "runLimitSecs = 901", (5, 1), "resource.a.runLimitSecs", "901 is out of range", "1 to 900"),
+        (A + "run_limit_secs = 5\nrunLimitSecs = 5", (6, 1), "resource.a.runLimitSecs", "by another name", "Keep one"),
+        (A + "memory_limit_mb = 9999", (5, 1), "resource.a.memory_limit_mb", "9999", "16 to 1024"),
+        (A + "build = 5", (5, 1), "resource.a.build", "a string, not a number", 'build = "5"'),
+        (A + 'entry = ""', (5, 1), "resource.a.entry", "empty", "remove entry"),
+        (A + 'workdir = "../up"', (5, 1), "resource.a.workdir", "outside the Project folder", "svc.toml"),
+        (A + 'workdir = "a\\u0000b"', (5, 1), "resource.a.workdir", "not a path", ""),
+        (A + 'entry = "/etc/passwd"', (5, 1), "resource.a.entry", "outside the Project folder", "relative to workdir"),
+        ('[resource.a]\nlane = "static"', (3, 11), "resource.a.output", "needs output", 'output = "public"'),
+        ('[resource.a]\nlane = "static"\noutput = "/etc"', (5, 1), "resource.a.output", "outside", "relative"),
+        ('[resource.a]\nlane = "static"\noutput = 3', (5, 1), "resource.a.output", "a string", 'output = "3"'),
+        (A + 'build = "make"', (5, 1), "resource.a.build", "needs output", "app.wasm"),
+        (A + 'output = "app.wasm"', (5, 1), "resource.a.output", "no meaning", "build"),
+        (A + "spa = true", (5, 1), "resource.a.spa", "static Resources", "Remove"),
+        ('[resource.a]\nlane = "go"\nentry = "x.js"', (5, 1), "resource.a.entry", "js Resources", "Remove"),
+        ('[resource.A]\nlane = "js"', (3, 11), "resource.A", "not a name for a Resource", "a-z"),
+        ('[resource.a--b]\nlane = "js"', (3, 11), "resource.a--b", "not a name for a Resource", "single -"),
+        ('[resource."a b"]\nlane = "js"', (3, 11), 'resource."a b"', "not a name for a Resource", "a-z"),
+        (A + 'env = { "A-B" = "x" }', (5, 9), "resource.a.env.A-B", "not a variable name", "letters"),
+        (A + 'mounts = { "x" = "b" }' + B, (5, 12), "resource.a.mounts.x", "does not start with /", 'Write "/x"'),
+        (A + '[resource.a.mounts]\n"/x/*" = "bb"' + B, (6, 1), 'resource.a.mounts."/x/*"', 'no Resource "bb"', 'Did you mean "b"?'),
+        (A + 'mounts = { "/x/*" = "other" }', (5, 12), 'resource.a.mounts."/x/*"', "no Resource", "[resource.other]"),
+        (A + 'mounts = { "/x/*" = "a" }', (5, 12), 'resource.a.mounts."/x/*"', "into itself", "another Resource"),
+        (A + 'mounts = { "/x/*" = 1 }', (5, 12), 'resource.a.mounts."/x/*"', "a string", '"/x/*" = "1"'),
+        (A + 'mounts = { "/*/x" = "b" }' + B, (5, 12), 'resource.a.mounts."/*/x"', "last segment", "/prefix/*"),
+        (A + 'mounts = { "/x*" = "b" }' + B, (5, 12), 'resource.a.mounts."/x*"', "last segment", "/prefix/*"),
+        (A + 'mounts = { "/x?y" = "b" }' + B, (5, 12), 'resource.a.mounts."/x?y"', "no ?", "/path"),
+        (A + 'mounts = { "/../x" = "b" }' + B, (5, 12), 'resource.a.mounts."/../x"', "no request", "segments"),
+        (A + 'mounts = { "/süß/*" = "b" }' + B, (5, 12), 'resource.a.mounts."/süß/*"', "sent", "/s%C3%BC%C3%9F/*"),
+        (A + 'mounts = { "/~a" = "b", "/%7ea" = "b" }' + B, (5, 25), 'resource.a.mounts."/%7ea"', 'same path as "/~a"', "Remove"),
+        (A + 'mounts = ["b"]' + B, (5, 1), "resource.a.mounts", "a table, not an array", ""),
+        (A + 'egress = [\n  "https://ok.example",\n  "api.example.com",\n]', (7, 3), "resource.a.egress[1]", "not an origin", "https://"),
+        (A + 'egress = ["https://a.example/path"]', (5, 11), "resource.a.egress[0]", "not an origin", "https://"),
+        (A + 'egress = ["https://*"]', (5, 11), "resource.a.egress[0]", "not an origin", "https://"),
+        (A + 'egress = ["ftp://a.example"]', (5, 11), "resource.a.egress[0]", "not an origin", "https://"),
+        (A + 'egress = ["https://me@a.example"]', (5, 11), "resource.a.egress[0]", "not an origin", "https://"),
+        (A + 'egress = "https://a.example"', (5, 1), "resource.a.egress", "an array", '["https://a.example"]'),
+        (A + 'egress = ["https://a.example", 7]', (5, 32), "resource.a.egress[1]", "a string", '"7"'),
+        (A + 'env = { SVC_PROJECT = "x" }', (5, 9), "resource.a.env.SVC_PROJECT", "by the platform", "another name"),
+        (A + 'env.TRACEPARENT = "x"', (5, 5), "resource.a.env.TRACEPARENT", "by the platform", "another name"),
+        (A + "env = { N = 5 }", (5, 9), "resource.a.env.N", "a string, not a number", 'N = "5"'),
+        (A + "env = { N = true }", (5, 9), "resource.a.env.N", "a string, not a boolean", 'N = "true"'),
+        (A + 'secrets = ["A", "SVC_X"]', (5, 17), "resource.a.secrets[1]", "by the platform", "another name"),
+        (A + 'env = { K = "x" }\nsecrets = ["K"]', (6, 12), "resource.a.secrets[0]", "in env as well", "one of them"),
+        ("[resource]", (3, 2), "resource", "there is no Resource", "[resource.web]"),
+        ('[resource]\nlane = "js"', (4, 1), "resource.lane", "a table, not a string", "[resource.web]"),
+        (A + "[resources.b]", (5, 2), "resources", 'unknown key "resources"', '"resource"'),
+        ("[[resource]]\nlane = 'js'", (3, 3), "resource", "a table, not an array", "[resource.web]"),
+    ],
+)  # fmt: skip
+def test_a_mistake_has_its_place_its_key_and_a_remedy(
+    tmp_path: Path, body: str, place: tuple[int, int], key: str, message: str, hint: str
+) -> None:
+    found = one(tmp_path, body)
+    assert (found.line, found.column) == place
+    assert found.key == key
+    assert message in found.message and hint in found.hint
+
+
+@pytest.mark.parametrize("name", ["Shop", "a--b", "a-", "1a", "a" * 40, ""])
+def test_a_name_that_can_not_be_in_an_address(tmp_path: Path, name: str) -> None:
+    found = problems(tmp_path, f'[project]\nname = "{name}"\n{A}')
+    assert [(p.line, p.key) for p in found] == [(2, "project.name")]
+    assert "a letter first" in found[0].hint
+
+
+def test_two_long_names_that_make_no_host_name_together(tmp_path: Path) -> None:
+    body = f'[project]\nname = "{"p" * 39}"\n[resource.{"r" * 39}]\nlane = "js"\npublic = true\n'
+    found = problems(tmp_path, body)
+    assert len(found) == 1 and "80 characters" in found[0].message and "Shorten" in found[0].hint
+
+
+def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
+    found = problems(tmp_path, "")
+    assert [p.key for p in found] == ["project", "resource"]
+    assert all(p.hint for p in found)
+
+
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        '[project]\nname = "Shop"\n'
+        '[resource.a]\nlane = "go"\npublik = true\nmounts = { "/x/*" = "nope" }\negress = [1, "x"]\n'
+        '[resource.b]\nlane = "rusty"\nrun_limit_secs = "5"\nworkdir = "../b"\n'
+        'env = { SVC_A = "1" }\nmounts = { "/broken/*" = "c" }\n'
+        "[resource]\nc = 3\n",
+    )
+    assert [p.line for p in found] == [2, 5, 6, 7, 9, 10, 11, 12, 15]
+
+
+def test_a_broken_table_brings_no_mistakes_that_are_not_there(tmp_path: Path) -> None:
+    body = (
+        '[resource.a]\nlane = "statc"\noutput = 3\nspa = true\nmounts = { "/b/*" = "b" }\n[resource]\nb = 1\n'
+    )
+    assert [p.key for p in problems(tmp_path, HEAD + body)] == [
+        "resource.a.lane",
+        "resource.a.output",
+        "resource.b",
+    ]
+
+
+def test_a_circle_of_mounts_is_named_once(tmp_path: Path) -> None:
+    found = one(
+        tmp_path,
+        '[resource.a]\nlane="js"\nmounts={"/b/*"="b", "/bb/*"="b"}\n[resource.b]\nlane="js"\n'
+        'mounts={"/c/*"="c"}\n[resource.c]\nlane="js"\nmounts={"/a/*"="a"}\n',
+    )
+    assert found.line == 11 and "a → b → c → a" in found.message
+
+
+def test_a_very_long_chain_of_mounts_is_followed(tmp_path: Path) -> None:
+    tables = [f'[resource.r{n}]\nlane="js"\nmounts={{"/x"="r{(n + 1) % 2000}"}}' for n in range(2000)]
+    assert "r0 → r1 → " in one(tmp_path, "\n".join(tables)).message
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ('[project]\nname = "a"\n[project]\n', (3, 2), "project: it stands here a second time; the first is in line 1"),
+        ('[project]\nname = "a"\n\n name = """\nb"""\n', (4, 2), "project.name: it stands here a second time"),
+        ('[resource.a]\nlane = "js"\n[resource."a"]\nlane = "js"', (3, 11), "the first is in line 1"),
+        ('[project]\nname = "a"\n\n[resource.a]\nlane = static\n', (5, 8), "needs quotes"),
+        ('[project\nname = "a"', (1, 9), "not TOML"),
+        ('[project]\nname = "a', (2, 1), "ends too early"),
+        ('[project]\nname = "a\n', (2, 10), "Close the quotes"),
+        ("[project]\nname = " + "[" * 50_000, (0, 0), "too deep"),
+        (f"[project]\nname = {'9' * 5000}", (2, 1), "not TOML"),
+        ("name: shop", (1, 5), 'Write key = "value"'),
+    ],
+)  # fmt: skip
+def test_what_is_not_toml_is_one_mistake(
+    tmp_path: Path, text: str, place: tuple[int, int], words: str
+) -> None:
+    (found,) = problems(tmp_path, text)
+    assert words in f"{found.key}: {found.message} {found.hint}"
+    assert (found.line, found.column) == place
+
+
+def test_a_symlinked_workdir_may_not_lead_out(tmp_path: Path) -> None:
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path)
+    (inside / "loop").symlink_to("loop")
+    assert one(inside, A + 'workdir="link"').key == "resource.a.workdir"
+
+
+def test_every_mistake_is_in_the_message_for_faces_that_show_only_that(tmp_path: Path) -> None:
+    (tmp_path / "svc.toml").write_text(HEAD + A + "publik = true\nspaa = true\n")
+    with pytest.raises(ManifestError, match="has 2 mistakes") as caught:
+        load(tmp_path)
+    assert "svc.toml:5" in caught.value.message and 'Did you mean "spa"?' in caught.value.message
+
+
+SIGNS = ["[", "]", "{", "}", "=", ".", ",", "\n", '"', "'", '"""', "#", " ", "\\", "é", "[[", "]]"]
+KEYS = ["project", "resource", "name", "lane", "mounts", "egress", "env", '"js"', "true", "3", "inf"]
+PARTS = ['[resource.a]\nlane = "js"\n', '[project]\nname = "x"\n', "1979-05-27", '"\\u0000"']
+WORDS = st.sampled_from([*SIGNS, *KEYS, *PARTS])
+
+
+@given(st.lists(WORDS, max_size=25).map("".join))
+def test_no_text_makes_anything_but_an_explained_error(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    root = tmp_path_factory.mktemp("any")
+    (root / "svc.toml").write_text(text, encoding="utf-8")
+    try:
+        load(root)
+    except SvcError as error:
+        assert error.message

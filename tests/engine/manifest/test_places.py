@@ -1,0 +1,107 @@
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import tomlkit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.manifest.places import KeyPath, Place, places
+
+SPREAD = '''# a comment with [resource.x]
+[project]
+name = "shop" # "quoted" # twice
+"quoted.key" . 'and another'."\\u00e9" = 1
+
+[resource . "a"]
+  lane = 'js'
+mounts = { "/a/*" = "b", c.d = { e = [1, { f = 2 }] } }
+egress = [
+  "https://ok.example", # = [
+  # "nope"
+  """a
+"] = 3""", [ 7 ],
+]
+build = """
+make [all]
+lane = 3 \\"""
+"""
+text = \'\'\'it's # not "a" comment\'\'\' # this is
+last = 1979-05-27 07:32:00
+[[step]]
+run = 1
+[[step]]
+run = 2
+[step.more]
+x = 1
+'''
+
+
+def test_keys_stand_where_an_editor_finds_them() -> None:
+    first = places(SPREAD).first
+    expected: dict[KeyPath, Place] = {
+        ("project",): Place(2, 2),
+        ("project", "name"): Place(3, 1),
+        ("project", "quoted.key"): Place(4, 1),
+        ("project", "quoted.key", "and another"): Place(4, 16),
+        ("project", "quoted.key", "and another", "é"): Place(4, 30),
+        ("resource", "a"): Place(6, 13),
+        ("resource", "a", "lane"): Place(7, 3),
+        ("resource", "a", "mounts", "/a/*"): Place(8, 12),
+        ("resource", "a", "mounts", "c", "d"): Place(8, 28),
+        ("resource", "a", "mounts", "c", "d", "e", 1, "f"): Place(8, 44),
+        ("resource", "a", "egress", 0): Place(10, 3),
+        ("resource", "a", "egress", 1): Place(12, 3),
+        ("resource", "a", "egress", 2, 0): Place(13, 14),
+        ("resource", "a", "build"): Place(15, 1),
+        ("resource", "a", "text"): Place(19, 1),
+        ("resource", "a", "last"): Place(20, 1),
+        ("step", 1, "run"): Place(24, 1),
+        ("step", 1, "more", "x"): Place(26, 1),
+    }
+    assert {path: first.get(path) for path in expected} == expected
+
+
+def test_a_key_that_is_not_there_has_the_place_of_what_is_around_it() -> None:
+    found = places(SPREAD)
+    assert found.nearest(("resource", "a", "output")) == Place(6, 13)
+    assert found.nearest(("nothing",)) == Place(1, 1)
+
+
+def test_what_stands_twice_is_noted_and_what_only_continues_is_not() -> None:
+    text = "[a.b]\nx = 1\n[a]\ny.z = 1\ny.w = 2\n[a.c]\n[a]\ny.z = 3\n"
+    assert places(text).again == {("a",): Place(7, 2), ("a", "y", "z"): Place(8, 3)}
+
+
+@given(st.text(alphabet="[]{}=\"'\\#.,\n ab1", max_size=60))
+def test_any_text_is_followed_to_some_end(text: str) -> None:
+    for place in places(text).first.values():
+        assert place.line >= 1 and place.column >= 1
+
+
+SCALARS = st.one_of(
+    st.booleans(), st.integers(-9, 9), st.text(alphabet="a\"'\\#=[]{},\n é", max_size=6), st.dates()
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("a.\"'é b", max_size=3), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("a.\"' é", max_size=3), VALUES, max_size=4))
+def test_every_key_that_is_read_has_a_place(value: dict[str, Any]) -> None:
+    text = tomlkit.dumps(value)
+    assert set(paths(tomllib.loads(text), ())) == set(places(text).first)
+
+
+def paths(value: object, base: KeyPath) -> Iterator[KeyPath]:
+    """Iterate over the paths of all that is in a document."""
+    inner: list[tuple[str | int, object]] = []
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    for key, one in inner:
+        yield (*base, key)
+        yield from paths(one, (*base, key))

@@ -1,0 +1,71 @@
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from engine.manifest.document import Document, ProjectTable, ResourceTable, is_name
+from engine.manifest.schema import schema, text
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+
+
+def test_the_checked_in_schema_is_what_the_models_make() -> None:
+    told = "make it again: .venv/bin/python -m engine.manifest.schema > docs/manifest.schema.json"
+    assert (DOCS / "manifest.schema.json").read_text(encoding="utf-8") == text(), told
+
+
+def test_the_schema_has_every_key_with_a_description_and_no_other() -> None:
+    tables = schema()["$defs"]
+    resource = tables["ResourceTable"]["properties"]
+    assert set(resource) == {*ResourceTable.model_fields, "runLimitSecs"}
+    assert set(tables["ProjectTable"]["properties"]) == set(ProjectTable.model_fields)
+    assert all(key["description"] for key in resource.values())
+    assert set(schema()["properties"]) == set(Document.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        *[("a", True), ("a-1", True), ("a" * 39, True), ("a-b-c", True)],
+        *[("", False), ("a" * 40, False), ("1a", False), ("-a", False), ("a-", False)],
+        *[("a--b", False), ("A", False), ("a_b", False), ("ä", False), ("a\n", False)],
+    ],
+)
+def test_the_schema_and_the_loader_agree_on_names(name: str, good: bool) -> None:
+    rule = schema()["$defs"]["ProjectTable"]["properties"]["name"]
+    by_schema = re.search(rule["pattern"].replace("$", r"\Z"), name) is not None
+    assert (by_schema and len(name) <= rule["maxLength"]) == is_name(name) == good
+
+
+@pytest.mark.parametrize("pattern", ["/*", "/api/*", "/api", "/a/b/*", "/"])
+def test_the_schema_takes_what_a_mount_may_be(pattern: str) -> None:
+    rule = schema()["$defs"]["ResourceTable"]["properties"]["mounts"]["propertyNames"]["pattern"]
+    assert re.search(rule, pattern)
+    assert not any(re.search(rule, wrong) for wrong in ("api", "/a*", "/*/a", "/a?b", ""))
+
+
+def test_every_key_is_documented() -> None:
+    page = (DOCS / "manifest.md").read_text(encoding="utf-8")
+    for key in [*ResourceTable.model_fields, "runLimitSecs", "project.name"]:
+        assert f"`{key}`" in page, f"docs/manifest.md does not describe {key}"
+
+
+def test_documented_ranges_and_defaults_are_those_of_the_models() -> None:
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \| ([^|]+) \|", (DOCS / "manifest.md").read_text("utf-8"), re.MULTILINE)
+    )
+    for name, field in ResourceTable.model_fields.items():
+        default = "required" if field.is_required() else json.dumps(field.default)
+        if field.default is not None:
+            assert default.strip('"') in rows[name], f"{name}: the documented default is not {default}"
+
+
+def test_every_manifest_in_the_documentation_is_valid_toml_of_the_right_shape() -> None:
+    page = (DOCS / "manifest.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert examples
+    for example in examples:
+        Document.model_validate(tomllib.loads(example))
