@@ -1,8 +1,7 @@
 """Component-model values between wasmtime's C structs and plain Python.
 
 Owns the layout of `wasmtime_component_val_t` (32 bytes: a kind, then 24 bytes of payload; source:
-wasmtime 50, `component/val.h`). A `FuncType` is looked at once, when a component is linked, and becomes
-closures; host functions are plain Python and never see a pointer.
+wasmtime 50, `component/val.h`). A type is looked at once, when a component is linked, and becomes closures.
 
 How types appear in Python: integers, floats, `bool`, `str` (also for char and enum) and `bytes` for
 `list<u8>`; a list is a `list`, a tuple or record a `tuple` in declared order, an option the value or
@@ -14,7 +13,7 @@ raises `Err` with the error value.
 import ctypes
 import struct
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from wasmtime.component import _types as types
 
@@ -44,7 +43,6 @@ _list_new = _declare("wasmtime_component_vallist_new_uninit", None, _P, _SIZE)
 _record_new = _declare("wasmtime_component_valrecord_new_uninit", None, _P, _SIZE)
 _flags_new = _declare("wasmtime_component_valflags_new_uninit", None, _P, _SIZE)
 _bytes_new = _declare("wasm_byte_vec_new", None, _P, _SIZE, ctypes.c_char_p)
-_error_new = _declare("wasmtime_error_new", _P, ctypes.c_char_p)
 _string_at = ctypes.string_at
 _memmove = ctypes.memmove
 
@@ -65,15 +63,9 @@ _pack1 = struct.Struct("<QQ16x").pack
 _pack2 = struct.Struct("<QQQ8x").pack
 _pack3 = struct.Struct("<QQQQ").pack
 _unpack4 = struct.Struct("<4Q").unpack
-_pack_continuation = struct.Struct("<QQQ").pack
 _U8_ELEMENT = bytes([2]) + bytes(31)
 _OK_UNIT = _pack2(_RESULT, 1, 0)
 _ERR_UNIT = _pack2(_RESULT, 0, 0)
-
-CALLBACK = ctypes.CFUNCTYPE(_P, _P, _P, _P, _P, _SIZE, _P, _SIZE)
-ASYNC_CALLBACK = ctypes.CFUNCTYPE(None, _P, _P, _P, _P, _SIZE, _P, _SIZE, _P, _P)
-CONTINUATION = ctypes.CFUNCTYPE(ctypes.c_bool, _P)
-DESTRUCTOR = ctypes.CFUNCTYPE(_P, _P, _P, ctypes.c_uint32)
 
 
 class Err(Exception):
@@ -81,28 +73,6 @@ class Err(Exception):
 
     def __init__(self, value: Any = None) -> None:
         self.value = value
-
-
-class Source(Protocol):
-    """Something that a guest can wait for."""
-
-    def ready(self) -> bool:
-        """Whether a guest that waits for this may go on."""
-        ...
-
-
-class Wait:
-    """What a blocking host function returns to suspend the guest.
-
-    When any of `sources` is ready, `finish` is called: it returns the value, raises `Err`, or returns
-    another `Wait`.
-    """
-
-    __slots__ = ("finish", "sources")
-
-    def __init__(self, sources: list[Any], finish: Callable[[], Any]) -> None:
-        self.sources = sources
-        self.finish = finish
 
 
 class Scratch:
@@ -120,16 +90,13 @@ class Scratch:
 class Handles:
     """The resources that one instance holds: representation number -> the host's object."""
 
-    __slots__ = ("_next", "_resume", "context", "failure", "scratch", "table", "wait")
+    __slots__ = ("_next", "context", "scratch", "table")
 
     def __init__(self) -> None:
         self.context = 0
         self.scratch = Scratch()
         self.table: dict[int, Any] = {}
-        self.failure: BaseException | None = None
-        self.wait: Wait | None = None
         self._next = 1
-        self._resume: Callable[[], bool] | None = None
 
     def insert(self, item: Any) -> int:
         """Give the object a number that the instance can hold."""
@@ -361,7 +328,7 @@ def _lower_values(handles: Any, kind: int, values: list[bytes]) -> bytes:
     return _pack2(kind, len(values), at)
 
 
-def _arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
+def argument_lifter(function: types.FuncType) -> Callable[[Any, int], Any]:
     """Return `f(handles, address) -> arguments` for a function type."""
     lifts = [lifter(t) for _, t in function.params]
     count = len(lifts)
@@ -385,7 +352,7 @@ def _arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
     return many
 
 
-def _encoder(
+def result_encoder(
     function: types.FuncType,
 ) -> tuple[Callable[[Any, Any], bytes | None], Callable[[Any, Any], bytes]]:
     """Return how a host function's value, and the value of an `Err`, become its result."""
@@ -404,110 +371,3 @@ def _encoder(
         (lambda h, v: _pack2(_RESULT, 1, _val_new(ok(h, v)))) if ok else (lambda h, v: _OK_UNIT),
         (lambda h, v: _pack2(_RESULT, 0, _val_new(err(h, v)))) if err else (lambda h, v: _ERR_UNIT),
     )
-
-
-def _trap(handles: Any, error: BaseException) -> int:
-    """Note why a host function ended the guest and return the error that does it."""
-    handles.failure = error
-    return int(_error_new(str(error).encode() or type(error).__name__.encode()))
-
-
-def host_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
-    """Make the C callback of a host function that never waits."""
-    arguments, (encode, encode_error) = _arguments(function), _encoder(function)
-
-    def callback(_d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int) -> int | None:
-        run = runs[context]
-        try:
-            try:
-                encoded = encode(run, body(run, *arguments(run, args)))
-            except Err as error:
-                encoded = encode_error(run, error.value)
-            if encoded is not None:
-                _memmove(results, encoded, 32)
-        except BaseException as error:
-            return _trap(run, error)
-        return None
-
-    return CALLBACK(callback)
-
-
-def blocking_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
-    """Make the C callback of a host function that may return `Wait`."""
-    arguments, (encode, encode_error) = _arguments(function), _encoder(function)
-    continuation = _continuation(runs)
-
-    def settle(run: Any, results: int, compute: Callable[..., Any], *values: Any) -> bool:
-        """Compute; write the result and return `True`, or note what to wait for and return `False`."""
-        try:
-            value = compute(*values)
-            if type(value) is Wait:
-                run.wait = value
-                return False
-            encoded = encode(run, value)
-        except Err as error:
-            encoded = encode_error(run, error.value)
-        run.wait = None
-        if encoded is not None:
-            _memmove(results, encoded, 32)
-        return True
-
-    def callback(
-        _d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int, error_at: int, cont: int
-    ) -> None:
-        run = runs[context]
-
-        def resume() -> bool:
-            """Go on with the suspended call: whether it is over."""
-            if not any(source.ready() for source in run.wait.sources):
-                return False
-            try:
-                return settle(run, results, run.wait.finish)
-            except BaseException as error:
-                run.wait = None
-                _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
-                return True
-
-        try:
-            if settle(run, results, body, run, *arguments(run, args)):
-                _memmove(cont, _DONE, 24)
-                return
-            run._resume = resume
-            _memmove(cont, _pack_continuation(continuation, context, 0), 24)
-        except BaseException as error:
-            _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
-            _memmove(cont, _DONE, 24)
-
-    return ASYNC_CALLBACK(callback)
-
-
-_continuations: dict[int, Any] = {}
-
-
-def _continuation(runs: dict[int, Any]) -> int:
-    """Return the address of the one C continuation that serves a table of runs."""
-    key = id(runs)
-    if key not in _continuations:
-        _continuations[key] = (CONTINUATION(lambda context: runs[context]._resume()), runs)
-    return ctypes.cast(_continuations[key][0], _P).value or 0
-
-
-_always = CONTINUATION(lambda _context: True)
-_DONE = _pack_continuation(ctypes.cast(_always, _P).value or 0, 0, 0)
-
-
-def destructor(runs: dict[int, Any]) -> Any:
-    """Make the C destructor of host resources: it forgets the object, after its `drop(run)` if it has one."""
-
-    def drop(_data: int, context: int, number: int) -> int | None:
-        run = runs.get(context)
-        item = run.table.pop(number, None) if run is not None else None
-        closing = getattr(item, "drop", None)
-        if closing is not None:
-            try:
-                closing(run)
-            except BaseException as error:
-                return _trap(run, error)
-        return None
-
-    return DESTRUCTOR(drop)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from wasmtime import Engine
 
-from engine.wasm import codec
 from engine.wasm.abi import AbiError, Future, Instance, Store
+from engine.wasm.callbacks import Wait
+from engine.wasm.codec import lower_resource
 from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.failure import classify
 from engine.wasm.linker import Program
@@ -91,7 +92,7 @@ class Drive:
             instance = Instance(store.context)
             text = await self._finish(instance.instantiate(self._program.linker, self._program.component))
             if text is None:
-                arguments = b"".join(codec.lower_resource(run, item) for item in new_request(run))
+                arguments = b"".join(lower_resource(run, item) for item in new_request(run))
                 text = await self._finish(instance.call(self._program.handle, arguments))
             if text is None:
                 peak = self._peak(instance)
@@ -173,7 +174,7 @@ class Drive:
             raise asyncio.CancelledError
         return job.result()
 
-    async def _until_ready(self, wait: codec.Wait) -> None:
+    async def _until_ready(self, wait: Wait) -> None:
         loop = asyncio.get_running_loop()
         if not self._pumping:
             self._pumping = True

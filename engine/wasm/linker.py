@@ -10,7 +10,7 @@ from wasmtime import Engine
 from wasmtime.component import Component, Linker, ResourceType
 from wasmtime.component import _types as types
 
-from engine.wasm import codec
+from engine.wasm import callbacks
 from engine.wasm.abi import LinkerInstance
 from engine.wasm.compile import ComponentRejected
 from engine.wasm.memory_probe import PREFIX
@@ -76,12 +76,12 @@ class Program:
         for name, item in items.items():
             kind = item.ty
             if isinstance(kind, ResourceType):
-                drop = codec.destructor(runs)
+                drop = callbacks.destructor(runs)
                 self._keep.append(drop)
                 target.add_resource(name, RESOURCES[ALIASES.get(name, name)], drop)
             elif isinstance(kind, types.FuncType):
                 function = FUNCTIONS.get(f"{base}#{name}") or _unreachable(f"{base}#{name}")
-                make = codec.blocking_function if function.blocking else codec.host_function
+                make = callbacks.blocking_function if function.blocking else callbacks.host_function
                 callback = make(runs, kind, function.body)
                 self._keep.append(callback)
                 target.add_func(name, callback, blocking=function.blocking)

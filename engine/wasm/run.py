@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
 
+from engine.wasm.callbacks import Wait
 from engine.wasm.codec import Handles
 from engine.wasm.exchange import Exchange
 from engine.wasm.streams import Inflow, Lines, Outflow
@@ -45,16 +46,19 @@ class Run(Handles):
         "body",
         "environment",
         "exchange",
+        "failure",
         "fetch",
         "head",
         "lines",
         "notices",
         "refused",
+        "resume",
         "script",
         "started_ns",
         "stderr",
         "stdout",
         "tasks",
+        "wait",
         "wake",
     )
 
@@ -73,6 +77,9 @@ class Run(Handles):
         self.fetch = fetch
         self.script = script
         self.started_ns = time.monotonic_ns()
+        self.failure: BaseException | None = None
+        self.wait: Wait | None = None
+        self.resume: Callable[[], bool] = lambda: True
         self.body = Inflow(ended=not has_body)
         self.head: ResponseHead | None = None
         self.refused: Any = None

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from engine.wasm.codec import Err, Wait
+from engine.wasm.callbacks import Wait
+from engine.wasm.codec import Err
 from engine.wasm.run import Run, Trap
 from engine.wasm.streams import CHUNK, Inflow
 from engine.wasm.wasi.registry import host, method, resource

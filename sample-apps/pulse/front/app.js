@@ -22,9 +22,9 @@ function show(numbers) {
       meter.values.map((v, i) => `${((first + i) * step).toFixed(1)},${(33 - ((v - low) / span) * 30).toFixed(1)}`).join(' '),
     );
   }
-  beat.classList.remove('now');
+  beat.classList.remove('beating');
   void beat.offsetWidth;
-  beat.classList.add('now');
+  beat.classList.add('beating');
 }
 
 function tell(name, text) {

@@ -1,0 +1,157 @@
+"""Host functions as the library calls them: C callbacks around plain Python.
+
+Owns what stands between a guest's call and a host function `f(run, *values)`, which never sees a pointer:
+arguments in, result or trap out, and the suspension of a call that has to wait. Values are `codec.py`'s.
+"""
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from wasmtime.component import _types as types
+
+from engine.wasm.abi import LIBRARY
+from engine.wasm.codec import Err, argument_lifter, result_encoder
+
+_P = ctypes.c_void_p
+_SIZE = ctypes.c_size_t
+_error_new = ctypes.PyDLL(LIBRARY)["wasmtime_error_new"]
+_error_new.restype = _P
+_error_new.argtypes = [ctypes.c_char_p]
+_memmove = ctypes.memmove
+_pack_continuation = struct.Struct("<QQQ").pack
+
+CALLBACK = ctypes.CFUNCTYPE(_P, _P, _P, _P, _P, _SIZE, _P, _SIZE)
+ASYNC_CALLBACK = ctypes.CFUNCTYPE(None, _P, _P, _P, _P, _SIZE, _P, _SIZE, _P, _P)
+CONTINUATION = ctypes.CFUNCTYPE(ctypes.c_bool, _P)
+DESTRUCTOR = ctypes.CFUNCTYPE(_P, _P, _P, ctypes.c_uint32)
+
+
+class Source(Protocol):
+    """Something that a guest can wait for."""
+
+    def ready(self) -> bool:
+        """Whether a guest that waits for this may go on."""
+        ...
+
+
+class Wait:
+    """What a blocking host function returns to suspend the guest.
+
+    When any of `sources` is ready, `finish` is called: it returns the value, raises `Err`, or returns
+    another `Wait`.
+    """
+
+    __slots__ = ("finish", "sources")
+
+    def __init__(self, sources: list[Any], finish: Callable[[], Any]) -> None:
+        self.sources = sources
+        self.finish = finish
+
+
+def _trap(handles: Any, error: BaseException) -> int:
+    """Note why a host function ended the guest and return the error that does it."""
+    handles.failure = error
+    return int(_error_new(str(error).encode() or type(error).__name__.encode()))
+
+
+def host_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
+    """Make the C callback of a host function that never waits."""
+    arguments, (encode, encode_error) = argument_lifter(function), result_encoder(function)
+
+    def callback(_d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int) -> int | None:
+        run = runs[context]
+        try:
+            try:
+                encoded = encode(run, body(run, *arguments(run, args)))
+            except Err as error:
+                encoded = encode_error(run, error.value)
+            if encoded is not None:
+                _memmove(results, encoded, 32)
+        except BaseException as error:
+            return _trap(run, error)
+        return None
+
+    return CALLBACK(callback)
+
+
+def blocking_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
+    """Make the C callback of a host function that may return `Wait`."""
+    arguments, (encode, encode_error) = argument_lifter(function), result_encoder(function)
+    continuation = _continuation(runs)
+
+    def settle(run: Any, results: int, compute: Callable[..., Any], *values: Any) -> bool:
+        """Compute; write the result and return `True`, or note what to wait for and return `False`."""
+        try:
+            value = compute(*values)
+            if type(value) is Wait:
+                run.wait = value
+                return False
+            encoded = encode(run, value)
+        except Err as error:
+            encoded = encode_error(run, error.value)
+        run.wait = None
+        if encoded is not None:
+            _memmove(results, encoded, 32)
+        return True
+
+    def callback(
+        _d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int, error_at: int, cont: int
+    ) -> None:
+        run = runs[context]
+
+        def resume() -> bool:
+            """Go on with the suspended call: whether it is over."""
+            if not any(source.ready() for source in run.wait.sources):
+                return False
+            try:
+                return settle(run, results, run.wait.finish)
+            except BaseException as error:
+                run.wait = None
+                _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
+                return True
+
+        try:
+            if settle(run, results, body, run, *arguments(run, args)):
+                _memmove(cont, _DONE, 24)
+                return
+            run.resume = resume
+            _memmove(cont, _pack_continuation(continuation, context, 0), 24)
+        except BaseException as error:
+            _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
+            _memmove(cont, _DONE, 24)
+
+    return ASYNC_CALLBACK(callback)
+
+
+_continuations: dict[int, Any] = {}
+
+
+def _continuation(runs: dict[int, Any]) -> int:
+    """Return the address of the one C continuation that serves a table of runs."""
+    key = id(runs)
+    if key not in _continuations:
+        _continuations[key] = (CONTINUATION(lambda context: runs[context].resume()), runs)
+    return ctypes.cast(_continuations[key][0], _P).value or 0
+
+
+_always = CONTINUATION(lambda _context: True)
+_DONE = _pack_continuation(ctypes.cast(_always, _P).value or 0, 0, 0)
+
+
+def destructor(runs: dict[int, Any]) -> Any:
+    """Make the C destructor of host resources: it forgets the object, after its `drop(run)` if it has one."""
+
+    def drop(_data: int, context: int, number: int) -> int | None:
+        run = runs.get(context)
+        item = run.table.pop(number, None) if run is not None else None
+        closing = getattr(item, "drop", None)
+        if closing is not None:
+            try:
+                closing(run)
+            except BaseException as error:
+                return _trap(run, error)
+        return None
+
+    return DESTRUCTOR(drop)

@@ -1,0 +1,86 @@
+"""The documentation is complete and true: what it lists is what there is."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+
+import engine.wasm.linker
+from engine.gateway.problem import KINDS
+from engine.wasm.wasi.registry import FUNCTIONS
+from svc_tui.main import COMMANDS, app
+from svc_tui.terminal.diagnostics import ExitCode
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for name in done.stdout.splitlines() if (path := ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_command_and_option_is_documented() -> None:
+    text = (DOCS / "cli.md").read_text()
+    group = typer.main.get_command(app)
+    options = [option for parameter in group.params for option in parameter.opts]
+    for name in COMMANDS:
+        assert f"## svc {name}" in text
+        command = group.get_command(None, name)  # type: ignore[attr-defined]
+        options += [option for parameter in command.params for option in parameter.opts if option[0] == "-"]
+    assert [option for option in options if f"`{option}" not in text] == []
+
+
+def test_every_exit_code_is_documented() -> None:
+    text = (DOCS / "cli.md").read_text()
+    assert [code for code in ExitCode if f"| {code.value} |" not in text] == []
+
+
+def test_every_error_code_is_documented_with_its_status() -> None:
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", (DOCS / "http.md").read_text(), re.MULTILINE))
+    assert rows == {code: str(kind.status) for code, kind in KINDS.items()}
+
+
+def test_the_table_of_interfaces_is_the_table_of_the_linker() -> None:
+    rows = set(re.findall(r"^\| `([a-z-]+:[a-z/-]+)` \|", (DOCS / "wasi.md").read_text(), re.MULTILINE))
+    hosted = {name.partition("#")[0] for name in FUNCTIONS}
+    assert rows == hosted
+    assert engine.wasm.linker.HANDLER == "wasi:http/incoming-handler"
+
+
+def test_every_module_says_what_it_owns() -> None:
+    modules = [path for path in tracked() if path.suffix == ".py" and path.parts[-2] != "tests"]
+    silent = [
+        path.relative_to(ROOT)
+        for path in modules
+        if "tests" not in path.relative_to(ROOT).parts and not path.read_text().lstrip().startswith('"""')
+    ]
+    assert silent == []
+
+
+def test_files_are_small() -> None:
+    lengths = {path: path.read_text().count("\n") for path in tracked() if path.suffix == ".py"}
+    assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > 400} == {}
+
+
+def test_nothing_is_left_unfinished() -> None:
+    marks = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"]) + r")\b")
+    texts = [
+        path for path in tracked() if path.suffix in {".py", ".js", ".mjs", ".md", ".toml", ".html", ".css"}
+    ]
+    assert [str(path.relative_to(ROOT)) for path in texts if marks.search(path.read_text())] == []
+
+
+def test_no_registry_and_no_binary_is_in_the_tree() -> None:
+    lock = (ROOT / "lanes" / "js" / "node" / "package-lock.json").read_text()
+    assert '"resolved"' not in lock
+    assert [path.name for path in tracked() if path.suffix in {".wasm", ".cwasm", ".so", ".node"}] == []
