@@ -7,15 +7,15 @@ import os
 import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from engine.errors import SvcError
 from svc_tui.terminal import diagnostics, output
+from svc_tui.terminal.console import COLOR_MODES, ColorMode
 from svc_tui.terminal.diagnostics import ExitCode
 
 
@@ -44,6 +44,8 @@ class _Lazy(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = COMMANDS.get(cmd_name)
         if command is None:
+            if ctx.resilient_parsing or cmd_name.startswith("-"):
+                return None
             close = get_close_matches(cmd_name, COMMANDS, n=1)
             hint = f"Did you mean `svc {close[0]}`?" if close else "`svc --help` lists the commands."
             raise SvcError(f'there is no command "{cmd_name}"', hint, code="usage")
@@ -60,7 +62,7 @@ class _Lazy(TyperGroup):
 app = typer.Typer(
     cls=_Lazy,
     add_completion=True,
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -68,12 +70,16 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
+        # Reading a distribution's metadata costs more than the rest of a start.
+        from importlib.metadata import version
+
         output.line(f"svc {version('svc-tui')}")
         raise typer.Exit
 
 
 @app.callback()
 def svc(
+    context: typer.Context,
     folder: Annotated[Path, typer.Option("-C", metavar="DIR", help="Work in this folder.")] = Path(),
     color: Annotated[str, typer.Option(metavar="WHEN", help="auto, always or never.")] = "auto",
     _show: Annotated[
@@ -82,15 +88,18 @@ def svc(
     ] = False,
 ) -> None:
     """Host small web applications from a terminal."""
-    if color not in ("auto", "always", "never"):
+    if color not in COLOR_MODES:
         raise SvcError(f'there is no colour mode "{color}"', "Use auto, always or never.", code="usage")
-    output.set_color(color)
-    diagnostics.set_color(color)
+    output.set_color(cast(ColorMode, color))
+    diagnostics.set_color(cast(ColorMode, color))
     if folder != Path():
         try:
             os.chdir(folder)
         except OSError as error:
-            raise SvcError(f"cannot work in {folder}: {error.strerror}", code="usage") from error
+            hint = "-C takes a folder that you may enter."
+            raise SvcError(f"cannot work in {folder}: {error.strerror}", hint, code="usage") from error
+    if context.invoked_subcommand is None:
+        output.line(context.get_help())
 
 
 def run(arguments: list[str]) -> int:
@@ -103,9 +112,7 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as error:
         return error.exit_code
     except typer.TyperException as error:
-        diagnostics.render(
-            SvcError(error.format_message(), "Add --help to see how it is used.", code="usage")
-        )
+        diagnostics.render(_usage(error))
         return ExitCode.USAGE
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
@@ -117,13 +124,24 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if os.environ.get("SVC_DEBUG"):
             raise
-        diagnostics.render(
-            SvcError(f"svc failed: {type(error).__name__}: {error}", "Set SVC_DEBUG=1 to see where.")
-        )
+        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        diagnostics.render(SvcError(f"svc failed: {what}", "Set SVC_DEBUG=1 to see where."))
         return ExitCode.FAILED
     return result if isinstance(result, int) else ExitCode.OK
 
 
+def _usage(error: typer.TyperException) -> SvcError:
+    """Say what is wrong with the arguments and how the command is called."""
+    context = getattr(error, "ctx", None)
+    usage = f"{context.get_usage()}\n        " if context is not None else ""
+    path = context.command_path if context is not None else "svc"
+    return SvcError(error.format_message(), f"{usage}`{path} --help` explains it.", code="usage")
+
+
 def main() -> None:
     """Run `svc` for the command line."""
+    # A name that the terminal's encoding lacks is shown escaped, instead of ending the program.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

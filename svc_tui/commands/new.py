@@ -1,5 +1,6 @@
 """`svc new`: a Project that runs as it is, copied from a template."""
 
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,11 +16,16 @@ from svc_tui.terminal import diagnostics, output
 
 PLACEHOLDER = "PROJECT"
 _PACKAGE = Path(__file__).resolve().parent.parent
-_LEFT_OUT = shutil.ignore_patterns(".svc", "node_modules", "__pycache__")
+_LEFT_OUT = shutil.ignore_patterns(".svc", "node_modules", "__pycache__", "dist", ".DS_Store")
+_SUFFIXES = (".toml", ".js", ".html", ".md")
 
 
 def templates() -> dict[str, Path]:
-    """Return the folder of each template. `pulse` is the sample application of that name."""
+    """Return the folder of each template.
+
+    `pulse` is the sample application of that name: a wheel has it among the templates, a checkout beside
+    the packages.
+    """
     found = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}
     sample = _PACKAGE.parent / "sample-apps" / "pulse"
     if "pulse" not in found and sample.is_dir():
@@ -40,20 +46,26 @@ def new(
         raise SvcError(f'"{project}" is not a name for a Project', NAME_RULE, code="usage")
     known = templates()
     if template not in known:
-        raise SvcError(
-            f'there is no template "{template}"', did_you_mean(template, list(known)), code="usage"
-        )
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise SvcError(f"{target} is there already and not empty", "Take another name, or empty it first.")
+        hint = did_you_mean(template, list(known))
+        raise SvcError(f'there is no template "{template}"', hint, code="usage")
     try:
+        _refuse(target)
         _copy(known[template], target, project)
     except OSError as error:
         raise SvcError(
             f"{target} could not be made: {error.strerror}", "Choose a folder you may write."
         ) from error
     diagnostics.note(f"made {target} from the {template} template; next:")
-    output.line(f"  cd {_quoted(target)}")
+    output.line(f"  cd {shlex.quote(str(target))}")
     output.line("  svc dev")
+
+
+def _refuse(target: Path) -> None:
+    """Raise `SvcError` when something is there that must not be lost."""
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise SvcError(f"{target} is there already and not a folder", "Take another name.")
+    if target.is_dir() and any(target.iterdir()):
+        raise SvcError(f"{target} is there already and not empty", "Take another name, or empty it first.")
 
 
 def _copy(source: Path, target: Path, project: str) -> None:
@@ -62,11 +74,11 @@ def _copy(source: Path, target: Path, project: str) -> None:
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".svc-new-", dir=parent) as making:
         made = Path(making) / "project"
-        shutil.copytree(source, made, ignore=_LEFT_OUT)
+        shutil.copytree(source, made, ignore=_LEFT_OUT, copy_function=shutil.copyfile)
         for path in _texts(made):
             text = path.read_text(encoding="utf-8")
             changed = text.replace(PLACEHOLDER, project)
-            if path.name == "svc.toml":
+            if path == made / "svc.toml":
                 changed = changed.replace('name = "pulse"', f'name = "{project}"', 1)
             if changed != text:
                 path.write_text(changed, encoding="utf-8")
@@ -76,9 +88,4 @@ def _copy(source: Path, target: Path, project: str) -> None:
 
 
 def _texts(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.suffix in (".toml", ".js", ".html"))
-
-
-def _quoted(path: Path) -> str:
-    text = str(path)
-    return text if text.replace("/", "").replace("-", "").replace(".", "").isalnum() else f"'{text}'"
+    return (path for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES)

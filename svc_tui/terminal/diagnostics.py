@@ -1,13 +1,18 @@
 """The only writer of stderr: errors, warnings, notes and progress. Owns the exit codes."""
 
+import os
+import sys
+from contextlib import suppress
 from enum import IntEnum
 
-from rich.console import Console
 from rich.text import Text
 
 from engine.errors import SvcError
+from engine.lane import BuildFailed
+from engine.manifest.problems import ManifestError, Problem
+from svc_tui.terminal.console import ColorMode, console, plain
 
-_console = Console(stderr=True, highlight=False, soft_wrap=True)
+_console = console("auto", stderr=True)
 
 
 class ExitCode(IntEnum):
@@ -34,53 +39,77 @@ def exit_code(error: SvcError) -> ExitCode:
     return _BY_CODE.get(error.code, ExitCode.FAILED)
 
 
-def set_color(mode: str) -> None:
+def set_color(mode: ColorMode) -> None:
     """Choose `auto` (a terminal without NO_COLOR), `always` or `never`."""
     global _console
-    _console = Console(
-        stderr=True,
-        highlight=False,
-        soft_wrap=True,
-        force_terminal=True if mode == "always" else None,
-        no_color=True if mode == "never" else None,
-    )
+    _console = console(mode, stderr=True)
 
 
 def render(error: SvcError) -> None:
     """Write an error: what happened, where, and what to do."""
-    _write(Text.assemble(("error: ", "bold red"), error.message))
-    for found in getattr(error, "diagnostics", ()):
-        place = ":".join(str(part) for part in (found.file, found.line, found.column) if part)
-        _write(Text.assemble("  ", (place, "bold"), f"  {found.message}"))
-        if found.frame:
-            _write(Text("\n".join(f"    {line}" for line in found.frame.splitlines())))
-    printed = getattr(error, "output", "")
-    if printed and not getattr(error, "diagnostics", ()):
-        _write(Text("\n".join(f"    {line}" for line in printed.rstrip().splitlines()), "dim"))
+    summary = error.summary if isinstance(error, ManifestError) else error.message
+    _write(Text.assemble(("error: ", "bold red"), plain(summary)))
+    if isinstance(error, ManifestError):
+        for problem in error.problems:
+            _manifest_problem(error.path.name, problem)
+    elif isinstance(error, BuildFailed):
+        _build_failure(error)
     if error.hint:
-        _write(Text.assemble(("  hint: ", "cyan"), error.hint))
+        _hint(error.hint)
+
+
+def _manifest_problem(file: str, problem: Problem) -> None:
+    place = f"{file}:{problem.line}" if problem.line else file
+    pieces = [("  ", ""), (place, "bold"), ("  ", "")]
+    if problem.key:
+        pieces += [(plain(problem.key), "cyan"), ("  ", "")]
+    _write(Text.assemble(*pieces, plain(problem.message)))
+    if problem.hint:
+        _write(Text(f"      {plain(problem.hint)}", "dim"))
+
+
+def _build_failure(error: BuildFailed) -> None:
+    """Write the places that the compiler complains of, or what it printed when it names none."""
+    for found in error.diagnostics:
+        place = ":".join(str(part) for part in (found.file, found.line, found.column) if part)
+        message = plain(found.message)
+        _write(Text.assemble("  ", (f"{place}  " if place else "", "bold"), message))
+        if found.frame:
+            _write(Text(_indented(found.frame)))
+    if error.output and not error.diagnostics:
+        _write(Text(_indented(error.output.rstrip()), "dim"))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in plain(text).split("\n"))
+
+
+def _hint(text: str) -> None:
+    _write(Text.assemble(("  hint: ", "cyan"), plain(text)))
 
 
 def warn(message: str, hint: str = "") -> None:
     """Write a warning."""
-    _write(Text.assemble(("warning: ", "bold yellow"), message))
+    _write(Text.assemble(("warning: ", "bold yellow"), plain(message)))
     if hint:
-        _write(Text.assemble(("  hint: ", "cyan"), hint))
+        _hint(hint)
 
 
 def note(text: str) -> None:
     """Write a line that is nice to know."""
     if text:
-        _write(Text(text, "dim"))
+        _write(Text(plain(text), "dim"))
 
 
 def progress(text: str) -> None:
     """Write what is going on, when it takes longer than a blink."""
-    _write(Text.assemble(("· ", "cyan"), (text, "dim")))
+    _write(Text.assemble(("· ", "cyan"), (plain(text), "dim")))
 
 
 def _write(text: Text) -> None:
+    """Write one line; that nobody can read it is no reason to fail."""
     try:
         _console.print(text, markup=False)
-    except BrokenPipeError:
-        return
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

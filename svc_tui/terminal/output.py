@@ -1,22 +1,23 @@
 """The only writer of stdout: data that another program may read.
 
-Owns colour on stdout and what a closed pipe means: success.
+Owns what a closed pipe means: success.
 """
 
 import json
 import os
 import sys
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.color import ColorSystem
-from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-_console = Console(highlight=False, soft_wrap=True)
-# What a guest prints must not move the cursor or recolour the terminal of whoever reads it.
-_CONTROL = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if code not in (9, 10)}
+from engine.errors import SvcError
+from svc_tui.terminal.console import CONTROL, ColorMode, console
+
+_console = console("auto", stderr=False)
 _SYSTEMS = {
     "standard": ColorSystem.STANDARD,
     "256": ColorSystem.EIGHT_BIT,
@@ -24,23 +25,15 @@ _SYSTEMS = {
 }
 
 
-def set_color(mode: str) -> None:
+def set_color(mode: ColorMode) -> None:
     """Choose `auto` (a terminal without NO_COLOR), `always` or `never`."""
     global _console
-    _console = Console(
-        highlight=False,
-        soft_wrap=True,
-        force_terminal=True if mode == "always" else None,
-        no_color=True if mode == "never" else None,
-    )
+    _console = console(mode, stderr=False)
 
 
 def line(text: Text | str = "") -> None:
     """Write one line."""
-    try:
-        _console.print(text, markup=False)
-    except BrokenPipeError:
-        closed_pipe()
+    _written(lambda: _console.print(text, markup=False))
 
 
 def styled(pieces: list[tuple[str, str]]) -> None:
@@ -48,13 +41,10 @@ def styled(pieces: list[tuple[str, str]]) -> None:
     system = None if _console.no_color else _SYSTEMS.get(_console.color_system or "")
     line = "".join(
         _style(style).render(text, color_system=system) if style and system else text
-        for text, style in ((text.translate(_CONTROL), style) for text, style in pieces)
+        for text, style in ((text.translate(CONTROL), style) for text, style in pieces)
     )
-    try:
-        _console.file.write(line + "\n")
-        _console.file.flush()
-    except BrokenPipeError:
-        closed_pipe()
+    file = _console.file
+    _written(lambda: (file.write(line + "\n"), file.flush()))
 
 
 @cache
@@ -67,7 +57,24 @@ def data(value: Any) -> None:
     line(json.dumps(value, ensure_ascii=False))
 
 
-def closed_pipe() -> None:
+def _written(write: Callable[[], object]) -> None:
+    try:
+        write()
+    except BrokenPipeError:
+        closed_pipe()
+    except OSError as error:
+        _to_nowhere()
+        raise SvcError(
+            f"the output can not be written: {error.strerror}", "Check where standard output leads to."
+        ) from error
+
+
+def closed_pipe() -> NoReturn:
     """End the program well: the reader has what it wanted."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _to_nowhere()
     raise SystemExit(0)
+
+
+def _to_nowhere() -> None:
+    """Let what is still buffered go nowhere, so that nothing fails again when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

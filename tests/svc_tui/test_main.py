@@ -1,21 +1,36 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from svc_tui.main import COMMANDS, run
+from svc_tui import main
+from svc_tui.main import COMMANDS, Command, run
+
+HEAVY = "{'textual', 'quart', 'wasmtime', 'hypercorn', 'watchfiles', 'pydantic', 'tomlkit', 'httpcore'}"
 
 
-def test_version_and_help_import_nothing_heavy() -> None:
+def svc(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "svc_tui", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environ)
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_version_and_help_import_nothing_heavy(argument: str) -> None:
     script = (
-        "import sys; from svc_tui.main import run; run(['--version']); run(['--help']);"
-        "heavy = {'textual', 'quart', 'wasmtime', 'hypercorn', 'watchfiles', 'pydantic'} & set(sys.modules);"
-        "sys.exit(', '.join(heavy) or 0)"
+        f"import sys; from svc_tui.main import run; run(['{argument}']);"
+        f"sys.exit(', '.join({HEAVY} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("svc 0.")
+    assert done.stdout.startswith(("svc 0.", "Usage: svc"))
+
+
+def test_svc_alone_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    told = capsys.readouterr()
+    assert all(command.summary in told.out for command in COMMANDS.values()) and told.err == ""
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,12 +43,17 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "code", "words"),
     [
         (["dve"], 2, "svc dev"),
-        (["dev", "--prt", "3"], 2, "--prt"),
-        (["dev", "--port", "x"], 2, "--port"),
+        (["xyzzy"], 2, "svc --help"),
+        (["dev", "--prt", "3"], 2, "--port"),
+        (["dev", "--port", "x"], 2, "svc dev --help"),
+        (["dev", "extra"], 2, "svc dev --help"),
+        (["--colour"], 2, "svc --help"),
         (["--color", "pink", "dev"], 2, "auto, always or never"),
-        (["-C", "/no/such/folder", "dev"], 2, "/no/such/folder"),
+        (["-C", "/no/such/folder", "dev"], 2, "cannot work in /no/such/folder"),
+        (["-C", __file__, "dev"], 2, "-C takes a folder"),
         (["dev"], 2, "svc new"),
         (["build"], 2, "svc new"),
+        (["new"], 2, "NAME"),
     ],
 )
 def test_mistakes_are_explained_and_have_their_exit_code(
@@ -50,6 +70,69 @@ def test_mistakes_are_explained_and_have_their_exit_code(
     assert words in told.err and "Traceback" not in told.err and told.out == ""
 
 
+def test_c_works_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "süß und weit"
+    folder.mkdir()
+    (folder / "svc.toml").write_text("[project]\nnam = 1\n")
+    assert run(["-C", str(folder), "build"]) == 2
+    told = capsys.readouterr().err
+    assert "svc.toml:2  project.nam" in told and 'Did you mean "name"?' in told
+
+
 def test_a_closed_pipe_is_success() -> None:
-    command = f"{sys.executable} -m svc_tui --help | true; exit ${{PIPESTATUS[0]}}"
-    assert subprocess.run(["bash", "-c", command], check=False).returncode == 0
+    command = f"'{sys.executable}' -m svc_tui --help | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def broken() -> None:
+    """Fail in a way that nobody thought of."""
+    raise ZeroDivisionError("one by none")
+
+
+def interrupted() -> None:
+    """Be stopped by ctrl+c."""
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the two functions above to the commands."""
+    monkeypatch.setitem(sys.modules, "svc_tui.commands.odd", sys.modules[__name__])
+    monkeypatch.setitem(main.COMMANDS, "broken", Command("odd", "broken", "Fail."))
+    monkeypatch.setitem(main.COMMANDS, "interrupted", Command("odd", "interrupted", "Stop."))
+
+
+@pytest.mark.usefixtures("command")
+def test_what_nobody_thought_of_is_one_line_unless_debugging(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SVC_DEBUG", raising=False)
+    assert run(["broken"]) == 1
+    told = capsys.readouterr().err
+    assert "ZeroDivisionError: one by none" in told and "SVC_DEBUG=1" in told and "Traceback" not in told
+    monkeypatch.setenv("SVC_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run(["broken"])
+
+
+@pytest.mark.usefixtures("command")
+def test_ctrl_c_has_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["interrupted"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_completion_offers_commands_and_keeps_silent_about_what_is_none() -> None:
+    offered = svc(_SVC_COMPLETE="complete_bash", COMP_WORDS="svc de", COMP_CWORD="1")
+    assert offered.returncode == 0, offered.stderr
+    nothing = svc(_SVC_COMPLETE="complete_bash", COMP_WORDS="svc foo --x", COMP_CWORD="2")
+    assert nothing.stderr == ""
+
+
+def test_a_terminal_that_lacks_a_character_gets_it_escaped(tmp_path: Path) -> None:
+    environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    made = svc("new", str(tmp_path / "süß" / "app"), "-t", "static", **environment)
+    assert made.returncode == 0 and "\\xfc" in made.stdout

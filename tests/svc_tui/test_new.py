@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import zipfile
@@ -59,14 +60,65 @@ def test_bad_arguments(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("there", ["file", "link", "broken link"])
+def test_what_is_no_folder_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str) -> None:
+    (tmp_path / "other").mkdir()
+    target = tmp_path / "app"
+    if there == "file":
+        target.touch()
+    else:
+        target.symlink_to(tmp_path / ("other" if there == "link" else "nothing"))
+    assert new(str(target), "-t", "js") == 1
+    assert "not a folder" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["app", "other"]
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_a_copy_that_fails_leaves_nothing_half_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert new(str(tmp_path / "file" / "app"), "-t", "static") == 1
+    assert "could not be made" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_it_ends_with_the_two_commands_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert new("weit weg/my-app", "-t", "static") == 0
+    assert capsys.readouterr().out == "  cd 'weit weg/my-app'\n  svc dev\n"
+
+
+def test_in_the_current_folder_by_path(tmp_path: Path) -> None:
+    assert new(str(tmp_path / "app") + "/", "-t", "js") == 0
+    assert load(tmp_path / "app").name == "app"
+
+
 @pytest.mark.slow
 def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(root)]
     subprocess.run(command, check=True)
-    names = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())
+    site = tmp_path / "site packages"
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        wheel.extractall(site)
     for package in ("svc_tui", "engine", "lanes", "doors", "screens"):
-        assert f"{package}/__init__.py" in names
+        assert (site / package / "__init__.py").is_file()
+    assert (site / "lanes/js/node/package-lock.json").is_file()
+    assert (site / "lanes/js/glue/runtime.js").is_file()
+    script = (
+        "import sys, svc_tui; assert 'site packages' in svc_tui.__file__; import svc_tui.main as m; m.main()"
+    )
     for template in templates():
-        assert f"svc_tui/templates/{template}/svc.toml" in names
-    assert "lanes/js/node/package-lock.json" in names and "lanes/js/glue/runtime.js" in names
+        made = subprocess.run(
+            [sys.executable, "-c", script, "new", template, "--template", template],
+            env=os.environ | {"PYTHONPATH": str(site)},
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert made.stdout == f"  cd {template}\n  svc dev\n"
+        assert load(tmp_path / template).name == template

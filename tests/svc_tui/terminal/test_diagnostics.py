@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SvcError
+from engine.lane import BuildFailed, Diagnostic
+from engine.manifest.problems import ManifestError, Problem
+from svc_tui.terminal import diagnostics
+from svc_tui.terminal.diagnostics import ExitCode
+
+
+def told(capsys: pytest.CaptureFixture[str], error: SvcError) -> str:
+    diagnostics.set_color("never")
+    diagnostics.render(error)
+    written = capsys.readouterr()
+    assert written.out == ""
+    return written.err
+
+
+def test_an_error_says_what_happened_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, SvcError("the thing broke", "Mend it.")) == (
+        "error: the thing broke\n  hint: Mend it.\n"
+    )
+
+
+def test_a_manifest_error_shows_line_key_message_and_remedy_of_each_mistake(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = ManifestError(
+        Path("/x/svc.toml"),
+        [Problem(7, 1, 'a."/x"', "wrong", "Do this."), Problem(0, 0, "", "odd"), Problem(4, 2, "b", "bad")],
+    )
+    assert told(capsys, error) == (
+        "error: svc.toml has 3 mistakes\n"
+        "  svc.toml  odd\n"
+        "  svc.toml:4  b  bad\n"
+        '  svc.toml:7  a."/x"  wrong\n'
+        "      Do this.\n"
+    )
+
+
+def test_a_failed_build_shows_the_place_and_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Diagnostic("Expected ;", "api/src/index.js", 3, 9, "  3 | let x = = 1;\n    |         ^")
+    error = BuildFailed("Resource api does not build", diagnostics=(found,), output="not shown")
+    assert told(capsys, error) == (
+        "error: Resource api does not build\n"
+        "  api/src/index.js:3:9  Expected ;\n"
+        "      3 | let x = = 1;\n"
+        "        |         ^\n"
+    )
+
+
+def test_a_failed_build_without_places_shows_what_the_tool_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = BuildFailed("the command failed", output="\x1b[31mline one\x1b[0m\nline\x07two\n")
+    assert told(capsys, error) == "error: the command failed\n    line one\n    line�two\n"
+
+
+def test_a_wide_message_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, SvcError("word " * 200)).count("\n") == 1
+
+
+def test_what_looks_like_markup_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "[resource.web] [/] [bold]" in told(capsys, SvcError("[resource.web] [/] [bold] :smile:"))
+
+
+def test_no_colour_means_not_one_escape_sequence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    diagnostics.set_color("auto")
+    diagnostics.render(SvcError("a", "b"))
+    assert "\x1b" not in capsys.readouterr().err
+    diagnostics.set_color("always")
+    diagnostics.render(SvcError("a", "b"))
+    assert "\x1b[" in capsys.readouterr().err
+
+
+def test_exit_codes_tell_the_users_mistakes_from_failures() -> None:
+    assert diagnostics.exit_code(ManifestError(Path("svc.toml"), [])) == ExitCode.USAGE
+    assert diagnostics.exit_code(SvcError("x", code="usage")) == ExitCode.USAGE
+    assert diagnostics.exit_code(BuildFailed("x")) == ExitCode.FAILED

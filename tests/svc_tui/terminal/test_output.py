@@ -1,0 +1,74 @@
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from svc_tui.terminal import output
+
+PRINT = "from svc_tui.terminal import output; output.set_color('{mode}'); {body}"
+
+
+def script(body: str, mode: str = "auto") -> list[str]:
+    return [sys.executable, "-c", PRINT.format(mode=mode, body=body)]
+
+
+def test_data_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    output.set_color("never")
+    output.data({"name": "süß", "text": "a\nb " * 100})
+    written = capsys.readouterr().out
+    assert written.count("\n") == 1 and "süß" in written
+    assert json.loads(written)["name"] == "süß"
+
+
+def test_a_reader_that_has_enough_ends_the_program_with_success() -> None:
+    body = "[output.styled([('line', 'bold')]) for _ in range(100_000)]"
+    reading = subprocess.Popen(script(body), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert reading.stdout is not None and reading.stderr is not None
+    assert reading.stdout.readline() == b"line\n"
+    reading.stdout.close()
+    assert reading.wait() == 0
+    assert reading.stderr.read() == b""
+    reading.stderr.close()
+
+
+def test_an_output_that_takes_nothing_is_an_explained_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (tmp_path / "file").open("rb") as only_for_reading:
+        command = [sys.executable, "-m", "svc_tui", "--version"]
+        done = subprocess.run(
+            command, stdout=only_for_reading, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the output can not be written: ")
+    assert "Traceback" not in done.stderr
+
+
+def on_a_terminal(command: list[str], **environ: str) -> str:
+    """Run a program with a terminal as its output and return what it wrote."""
+    leader, follower = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    subprocess.run(command, stdout=follower, env=environment | {"TERM": "xterm"} | environ, check=True)
+    os.close(follower)
+    written = os.read(leader, 1 << 16).decode()
+    os.close(leader)
+    return written
+
+
+def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
+    body = "output.styled([('hello', 'bold red')])"
+    assert "\x1b[" in on_a_terminal(script(body))
+    assert "\x1b[" not in on_a_terminal(script(body), NO_COLOR="1")
+    assert "\x1b[" not in on_a_terminal(script(body, "never"))
+    piped = subprocess.run(script(body), capture_output=True, check=True)
+    assert piped.stdout == b"hello\n"
+    asked = subprocess.run(script(body, "always"), capture_output=True, check=True)
+    assert b"\x1b[" in asked.stdout
+
+
+def test_what_others_wrote_does_not_move_the_cursor() -> None:
+    body = "output.styled([('a\\x1b[2Jb\\rc', '')])"
+    assert subprocess.run(script(body), capture_output=True, check=True).stdout.decode() == "a�[2Jb�c\n"

@@ -1,0 +1,58 @@
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from svc_tui.commands.new import templates
+from svc_tui.main import COMMANDS, app
+from svc_tui.terminal.diagnostics import ExitCode
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def command(name: str) -> Any:
+    group = typer.main.get_command(app)
+    context = typer.Context(group)
+    return group.get_command(context, name)  # type: ignore[attr-defined]
+
+
+def options(of: Any) -> set[str]:
+    return {option for parameter in of.params for option in parameter.opts if option.startswith("-")}
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^## svc {title}\b.*?(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/cli.md has no section for svc {title}"
+    return found.group()
+
+
+def test_every_global_option_is_documented() -> None:
+    for option in options(typer.main.get_command(app)):
+        assert f"`{option}" in PAGE, f"docs/cli.md does not describe {option}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None:
+    text = section(name)
+    known = options(command(name))
+    for option in known - {"--help"}:
+        assert f"`{option}`" in text, f"docs/cli.md, svc {name}: {option} is missing"
+    rows = re.findall(r"^\| (`-.*?) \|", text, re.MULTILINE)
+    documented = {option for row in rows for option in re.findall(r"`(--?[\w-]+)", row)}
+    assert documented <= known, f"docs/cli.md, svc {name}: {documented - known} is not there"
+
+
+def test_no_section_is_about_a_command_that_is_not_there() -> None:
+    assert set(re.findall(r"^## svc ([\w-]+)", PAGE, re.MULTILINE)) == set(COMMANDS)
+
+
+def test_every_exit_code_is_documented() -> None:
+    rows = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
+    assert [int(row) for row in rows] == sorted(ExitCode)
+
+
+def test_every_template_is_documented() -> None:
+    for template in templates():
+        assert f"`{template}`" in section("new")
