@@ -7,31 +7,44 @@ BIN := $(VENV)/bin
 # Toolchains and compiled code of the tests are kept here between runs; any folder will do.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 
-.PHONY: demo install test test-tools check fast format bench bench-hello bench-reload clean
+.PHONY: demo install node test test-tools check format bench bench-hello bench-reload clean
 
-demo: install
+# Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
+ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)/.installed
+ANEW := --clear
+endif
+
+demo: node install
 	@echo "· serving sample-apps/pulse at http://localhost:$(PORT) (ctrl+c stops)"
-	@cd sample-apps/pulse && exec "$(CURDIR)/$(BIN)/svc" dev --port "$(PORT)"
+	@exec "$(BIN)/svc" -C sample-apps/pulse dev --port "$(PORT)"
 
 install: $(VENV)/.installed
 
+node:
+	@node -e 'process.exit(process.versions.node.split(".")[0] < 20)' 2>/dev/null || { \
+		echo "error: Node.js 20 or newer is needed on PATH; found $$(node --version 2>/dev/null || echo none)" >&2; \
+		echo "  hint: https://nodejs.org has it, and so have most package managers" >&2; exit 1; }
+
 $(VENV)/.installed: pyproject.toml
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "error: Python 3.11 or newer is needed; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)" >&2; \
 		echo "  hint: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "· making $(VENV)"
-	@"$(PYTHON)" -m venv "$(VENV)" || { \
-		echo "  hint: Debian and Ubuntu have venv in a package of its own: apt install python3-venv" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo "error: $(PYTHON) comes without the modules venv and ensurepip" >&2; \
+		echo "  hint: Debian and Ubuntu have them in a package of their own: apt install python3-venv" >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(ANEW) "$(VENV)"
 	@echo "· installing svc and what it needs, about half a minute"
 	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable .
-	@touch "$@"
+	@printf '%s\n' "$(CURDIR)" > "$@"
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "· installing what tests and checks need"
 	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch "$@"
 
-test: $(VENV)/.installed-dev test-tools
+test: node $(VENV)/.installed-dev test-tools
 	@echo "· running all tests; the first run installs the js toolchain and compiles it, a few minutes"
 	@"$(BIN)/pytest"
 
@@ -39,14 +52,16 @@ test: $(VENV)/.installed-dev test-tools
 test-tools:
 	@if ! command -v chromium >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
 		echo "· installing chromium for the browser test, about a minute"; \
-		apt-get update -qq >/dev/null && apt-get install -y -qq chromium >/dev/null; \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null || \
+			echo "  it could not be installed; the browser test will fail" >&2; \
 	fi
 
 check: $(VENV)/.installed-dev
 	@"$(BIN)/ruff" format --check --quiet .
 	@"$(BIN)/ruff" check --quiet .
-	@"$(BIN)/mypy"
-	@"$(BIN)/lint-imports" --no-cache | tail -n 3
+	@echo "· types"
+	@"$(BIN)/mypy" --no-error-summary
+	@"$(BIN)/lint-imports" --no-cache --no-logo >/dev/null || { "$(BIN)/lint-imports" --no-cache; exit 1; }
 	@"$(BIN)/pytest" -q -m "not slow"
 
 format: $(VENV)/.installed-dev
