@@ -22,7 +22,7 @@ demo: node install
 install: $(VENV)/.installed
 
 node:
-	@node -e 'process.exit(process.versions.node.split(".")[0] < 20)' 2>/dev/null || { \
+	@node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null || { \
 		echo "error: Node.js 20 or newer is needed on PATH; found $$(node --version 2>/dev/null || echo none)" >&2; \
 		echo "  hint: https://nodejs.org has it, and so have most package managers" >&2; exit 1; }
 
