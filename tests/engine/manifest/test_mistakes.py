@@ -1,13 +1,14 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.problems import ManifestError, Problem
 
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 HEAD = '[project]\nname = "shop"\n'
 B = '\n[resource.b]\nlane = "js"'
 A = '[resource.a]\nlane = "js"\n'
@@ -200,6 +201,7 @@ PARTS = ['[resource.a]\nlane = "js"\n', '[project]\nname = "x"\n', "1979-05-27",
 WORDS = st.sampled_from([*SIGNS, *KEYS, *PARTS])
 
 
+@UNHURRIED
 @given(st.lists(WORDS, max_size=25).map("".join))
 def test_no_text_makes_anything_but_an_explained_error(
     tmp_path_factory: pytest.TempPathFactory, text: str

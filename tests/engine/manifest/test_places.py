@@ -3,10 +3,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import tomlkit
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.manifest.places import KeyPath, Place, places
+
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SPREAD = '''# a comment with [resource.x]
 [project]
@@ -73,6 +75,7 @@ def test_what_stands_twice_is_noted_and_what_only_continues_is_not() -> None:
     assert places(text).again == {("a",): Place(7, 2), ("a", "y", "z"): Place(8, 3)}
 
 
+@UNHURRIED
 @given(st.text(alphabet="[]{}=\"'\\#.,\n ab1", max_size=60))
 def test_any_text_is_followed_to_some_end(text: str) -> None:
     for place in places(text).first.values():
@@ -89,6 +92,7 @@ VALUES = st.recursive(
 )
 
 
+@UNHURRIED
 @given(st.dictionaries(st.text("a.\"' é", max_size=3), VALUES, max_size=4))
 def test_every_key_that_is_read_has_a_place(value: dict[str, Any]) -> None:
     text = tomlkit.dumps(value)

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import httpx
+import pytest
+
+from svc_tui.main import run
+from tests.e2e.dev_server import dev_server
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_static_template_runs_as_it_is(tmp_path: Path, home: Path) -> None:
+    project = tmp_path / "süß und weit" / "my-page"
+    assert run(["new", str(project), "--template", "static"]) == 0
+    with dev_server(project, home) as server:
+        assert "<h1>my-page</h1>" in server.get("/").text
+        for asset in ("/style.css", "/icon.svg"):
+            assert server.get(asset).status_code == 200
+        assert not any("warning" in line for line in server.lines)
+
+
+def test_the_js_template_answers_text_json_and_events_as_it_is(tmp_path: Path, home: Path) -> None:
+    project = tmp_path / "süß und weit" / "my-app"
+    assert run(["new", str(project), "--template", "js"]) == 0
+    with dev_server(project, home) as server:
+        assert server.get("/").text.startswith("Hello from my-app.")
+        assert server.get("/json?name=you").json()["hello"] == "you"
+        assert server.get("/nothing").status_code == 404
+        with httpx.stream("GET", f"{server.url}/events", timeout=10) as stream:
+            assert stream.headers["content-type"] == "text/event-stream"
+            events = (line for line in stream.iter_lines() if line)
+            assert [next(events), next(events)] == ['data: {"n":5}', 'data: {"n":4}']
