@@ -8,6 +8,7 @@
 """
 
 import asyncio
+import errno
 import logging
 import socket
 from typing import Any
@@ -85,12 +86,12 @@ def _bind_one(host: str, port: int, *, optional: bool) -> socket.socket | None:
     except OSError as error:
         if opened is not None:
             opened.close()
-        if error.errno == 98:
+        if error.errno == errno.EADDRINUSE:
             raise PortInUse(
                 f"port {port} is in use by another program",
                 f"Stop that program, or take another port: --port {_free_port(port)}",
             ) from error
-        if error.errno == 13:
+        if error.errno == errno.EACCES:
             raise SvcError(
                 f"port {port} may not be used: {error.strerror}", "Take a port above 1023."
             ) from error

@@ -44,7 +44,7 @@ async def compile_component(
     target = folder / f"{digest}-{code_key(fast=fast)}.cwasm"
     if target.exists():
         return target
-    report(f"compiling {component.name} to machine code …")
+    report("compiling a component to machine code …")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-I" if sys.flags.isolated else "-P", "-m", "engine.wasm.compile"),

@@ -11,6 +11,7 @@ from wasmtime import Config, Engine, _ffi
 
 MIB = 1 << 20
 RESIDENT_MIB = 16
+WASM_STACK_MIB = 2
 _SINGLE_PASS = 1  # wasmtime_regalloc_algorithm_t
 
 
@@ -39,6 +40,10 @@ def compile_config(*, fast: bool) -> Config:
     """Return settings for compiling; `fast` halves the time it takes and makes slower code."""
     config = Config()
     config.epoch_interruption = True
+    # Unoptimised code needs more stack than guests' own recursion limits reckon with; host functions in
+    # Python run on what the fiber has beyond it.
+    _ffi.wasmtime_config_max_wasm_stack_set(config.ptr(), WASM_STACK_MIB * MIB)
+    _ffi.wasmtime_config_async_stack_size_set(config.ptr(), 2 * WASM_STACK_MIB * MIB)
     # With concurrency support on, a host `poll` that gets two or more borrowed pollables traps.
     _ffi.wasmtime_config_concurrency_support_set(config.ptr(), False)
     if fast:

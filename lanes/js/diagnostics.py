@@ -10,6 +10,8 @@ from engine.sourcemap import SourceMap
 _UNRESOLVED = re.compile(r'Could not resolve "([^"]+)"')
 _PLACE = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
 CONTEXT = 2
+NO_EXPORT = "the module has no default export"
+EXPORT_HINT = "Add: export default { async fetch(request) { return new Response('hello'); } }"
 
 
 def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
@@ -41,8 +43,7 @@ def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: s
         if file.startswith("svc:"):
             file, error = entry, {}
             if 'import "default"' in text:
-                text = "the module has no default export"
-                hint = "Add: export default { async fetch(request) { return new Response('hello'); } }"
+                text, hint = NO_EXPORT, EXPORT_HINT
         missing = _UNRESOLVED.search(text)
         if missing:
             hint = hint or _unresolved_hint(missing.group(1), request)

@@ -15,7 +15,7 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Diagnostic
 from engine.sourcemap import SourceMap
 from lanes.js.bundler import Bundler
-from lanes.js.diagnostics import bundle_failure, evaluation_failure
+from lanes.js.diagnostics import EXPORT_HINT, NO_EXPORT, bundle_failure, evaluation_failure
 from lanes.js.process import run
 from lanes.js.toolchain import GLUE, Toolchain, ensure, locked
 
@@ -50,7 +50,7 @@ class JsLane:
         )
         if "errors" in answer:
             raise bundle_failure(answer["errors"], request, name)
-        _refuse_empty(answer, name)
+        _refuse_exportless(answer, name)
         inputs = _outside(answer["inputs"], request)
         source_map = answer["map"].encode()
         if deploy:
@@ -124,7 +124,8 @@ class JsLane:
                 placed.replace(kept)
         finally:
             shutil.rmtree(placed, ignore_errors=True)
-        return kept / f"{digest}.wasm"
+        # Whoever was first with this key is right: snapshots of one bundle differ in no way that shows.
+        return next(kept.glob("*.wasm"))
 
 
 def _plain_temporary() -> str | None:
@@ -153,11 +154,16 @@ def _shown(path: Path, request: BuildRequest) -> str:
     return relative if relative != "." else "the Project folder"
 
 
-def _refuse_empty(answer: dict[str, Any], name: str) -> None:
+def _refuse_exportless(answer: dict[str, Any], name: str) -> None:
     for item in answer["inputs"]:
-        if item["path"] == name and item["bytes"] == 0:
-            message = "the file is empty"
-            raise BuildFailed(f"{name} is empty", "", diagnostics=(Diagnostic(message, name, 1, 1),))
+        if item["path"] != name:
+            continue
+        if item["bytes"] == 0:
+            raise BuildFailed(f"{name} is empty", diagnostics=(Diagnostic("the file is empty", name, 1, 1),))
+        if "format" not in item:
+            raise BuildFailed(
+                f"{name} exports nothing", EXPORT_HINT, diagnostics=(Diagnostic(NO_EXPORT, name, 1, 1),)
+            )
 
 
 def _outside(inputs: list[dict[str, Any]], request: BuildRequest) -> frozenset[Path]:

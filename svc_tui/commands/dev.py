@@ -11,7 +11,6 @@ import typer
 from rich.text import Text
 
 from engine.deploy.live import Built, LiveProject, Setting
-from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Project
@@ -30,7 +29,9 @@ TICK_SECONDS = 0.2
 
 
 def dev(
-    port: Annotated[int, typer.Option("--port", "-p", help="Port to listen on; 0 takes a free one.")] = 3000,
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 3000,
     release: Annotated[
         bool, typer.Option("--release", help="Serve deploy builds instead of the fast dev builds.")
     ] = False,
@@ -130,8 +131,3 @@ def addresses(project: Project, port: int) -> list[Text]:
         lines.append(Text.assemble("  ", (f"{name:<{width}}", "cyan"), f"  {resource.lane:<6}  {place}"))
     lines.append(Text("\n  watching for changes · ctrl+c stops\n", "dim"))
     return lines
-
-
-def refuse(error: SvcError) -> None:
-    """Say that an edited manifest is not valid; the old one stays in force."""
-    diagnostics.render(error)

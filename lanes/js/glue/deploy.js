@@ -1,7 +1,7 @@
 // The main module of a deploy build: the user's module is evaluated once, before the snapshot.
-import { restoreRandomness } from './prelude.js';
-import { check, serve } from './runtime.js';
-import app, { entry } from 'svc:app';
+import { svcRestoreRandomness } from './prelude.js';
+import { svcCheck, svcServe } from './runtime.js';
+import app, { svcEntry } from 'svc:app';
 
-check(app, entry);
-serve(() => ({ app, entry }), restoreRandomness);
+svcCheck(app, svcEntry);
+svcServe(() => ({ app, entry: svcEntry }), svcRestoreRandomness);

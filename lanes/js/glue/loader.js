@@ -1,8 +1,8 @@
 // The main module of the dev loader: the user's module comes from the host and is evaluated at each request.
 import { source } from 'svc:dev/script@0.1.0';
-import { serve } from './runtime.js';
+import { svcServe } from './runtime.js';
 
-serve(() => {
-  const { default: app, entry } = (0, eval)(source());
+svcServe(() => {
+  const { default: app, svcEntry: entry } = (0, eval)(source());
   return { app, entry };
 }, () => {});

@@ -15,7 +15,7 @@ const builtins = new Set(builtinModules.flatMap((name) => [name, `node:${name}`]
 
 function plugin({ entry, name, glue }) {
   const source = `import app from ${JSON.stringify(entry)};\n` +
-    `export default app;\nexport const entry = ${JSON.stringify(name)};\n`;
+    `export default app;\nexport const svcEntry = ${JSON.stringify(name)};\n`;
   return {
     name: 'svc',
     setup(build) {
@@ -23,10 +23,12 @@ function plugin({ entry, name, glue }) {
       build.onLoad({ filter: /.*/, namespace: 'svc' }, () => ({ contents: source, resolveDir: '/', loader: 'js' }));
       build.onResolve({ filter: /^wasi:/ }, ({ path, importer }) =>
         glue && importer.startsWith(glue) ? { path, external: true } : undefined);
-      build.onResolve({ filter: /.*/ }, ({ path, resolveDir }) => {
-        if (!path.startsWith('node:') && !(builtins.has(path) && !path.includes('/'))) return undefined;
-        return build.resolve(path + '/', { resolveDir, kind: 'import-statement', pluginData: 'own' }).then((found) =>
-          found.errors.length ? { errors: [{ text: `"${path}" is a module of Node.js, which the js lane does not have` }] } : found);
+      // A package of npm may have the name of a Node.js module; where there is none, say what it is.
+      build.onResolve({ filter: /.*/ }, async ({ path, resolveDir, kind, importer, pluginData }) => {
+        if (!builtins.has(path) || pluginData === 'again') return undefined;
+        const found = await build.resolve(path, { resolveDir, kind, importer, pluginData: 'again' });
+        if (!found.errors.length) return found;
+        return { errors: [{ text: `"${path}" is a module of Node.js, which the js lane does not have` }] };
       });
     },
   };
@@ -74,7 +76,7 @@ async function bundle(request) {
     return {
       code: text('svc-app.js'),
       map: text('svc-app.js.map'),
-      inputs: Object.entries(result.metafile.inputs).map(([path, { bytes }]) => ({ path, bytes })),
+      inputs: Object.entries(result.metafile.inputs).map(([path, { bytes, format }]) => ({ path, bytes, format })),
       warnings: result.warnings.map(message),
     };
   } catch (error) {

@@ -1,0 +1,46 @@
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.sourcemap import SourceMap
+
+# One line of the bundle: columns 0 and 8 come from lines 1 and 3 of a.ts, column 20 from b.ts 2:5.
+MAP = json.dumps({"version": 3, "sources": ["src/a.ts", "src/b.ts"], "mappings": "AAAA,QAEE,YCDE;"}).encode()
+
+
+def test_places_are_led_to_the_nearest_segment_before_them() -> None:
+    mapping = SourceMap.parse(MAP)
+    assert mapping.locate(1, 1) == ("src/a.ts", 1, 1)
+    assert mapping.locate(1, 8) == ("src/a.ts", 1, 1)
+    assert mapping.locate(1, 9) == ("src/a.ts", 3, 3)
+    assert mapping.locate(1, 400) == ("src/b.ts", 2, 5)
+    assert mapping.locate(2, 1) is None and mapping.locate(99, 1) is None and mapping.locate(0, 0) is None
+
+
+def test_frames_are_rewritten_and_other_lines_left_alone() -> None:
+    mapping = SourceMap.parse(MAP)
+    assert mapping.rewrite("handle@svc-app.js:1:9") == "    at handle (src/a.ts:3:3)"
+    assert mapping.rewrite("@svc-app.js:1:9") == "    at (src/a.ts:3:3)"
+    assert mapping.rewrite("serve@svc-loader.js:3:9") is None
+    for line in ("", "me@example.com wrote", "Error: boom", "x@svc-app.js", "https://a@svc-app.js/1:2"):
+        assert mapping.rewrite(line) == line
+
+
+def test_glue_frames_are_dropped() -> None:
+    document = {"version": 3, "sources": ["../x/lanes/js/glue/runtime.js"], "mappings": "AAAA"}
+    assert SourceMap.parse(json.dumps(document).encode()).rewrite("fail@svc-app.js:1:1") is None
+
+
+@given(
+    st.binary(max_size=80)
+    | st.text("AQECg/,;+!z", max_size=60).map(
+        lambda m: json.dumps({"sources": ["a"], "mappings": m}).encode()
+    )
+)
+def test_garbage_never_raises(data: bytes) -> None:
+    mapping = SourceMap.parse(data)
+    for line in range(4):
+        for column in (0, 1, 7, 10**9):
+            mapping.locate(line, column)
+    mapping.rewrite("f@svc-app.js:1:1")
