@@ -19,17 +19,12 @@ PAUSE = 0.35
 GIVE_UP = 10.0
 
 
-def save(path: Path, text: str) -> None:
-    """Replace a file in one step."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text)
-    temporary.replace(path)
-
-
 def reload_ms(connection: http.client.HTTPConnection, url: str, path: Path, text: str, mark: str) -> float:
     """Save a text and return the milliseconds until a response carries the mark."""
-    save(path, text)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text)
     began = time.perf_counter()
+    temporary.replace(path)
     while time.perf_counter() - began < GIVE_UP:
         connection.request("GET", url)
         if mark.encode() in connection.getresponse().read():

@@ -21,15 +21,15 @@ def home(cache: Path) -> Path:
 
 
 @pytest.fixture
-def pulse(tmp_path: Path, home: Path) -> Iterator[DevServer]:
-    """`sample-apps/pulse`, copied into a path with a space and an umlaut, served by `svc dev`."""
-    project = tmp_path / "pulse ü"
-    shutil.copytree(SAMPLE, project)
-    with dev_server(project, home) as server:
-        yield server
+def project(tmp_path: Path) -> Path:
+    """A copy of `sample-apps/pulse` in a path with a space and an umlaut."""
+    folder = tmp_path / "pulse ü"
+    shutil.copytree(SAMPLE, folder)
+    return folder
 
 
 @pytest.fixture
-def project(pulse: DevServer, tmp_path: Path) -> Path:
-    """The folder that `pulse` serves."""
-    return tmp_path / "pulse ü"
+def pulse(project: Path, home: Path) -> Iterator[DevServer]:
+    """That copy, served by `svc dev`."""
+    with dev_server(project, home) as server:
+        yield server

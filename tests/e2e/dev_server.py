@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,24 +70,36 @@ class DevServer:
 
 
 @contextlib.contextmanager
-def dev_server(project: Path, home: Path, *options: str) -> Iterator[DevServer]:
-    """Start `svc dev` on a free port and wait until it serves."""
-    command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0", *options]
-    environ = {**os.environ, "SVC_HOME": str(home), "NO_COLOR": "1"}
+def serving(command: list[str], folder: Path, environ: Mapping[str, str]) -> Iterator[DevServer]:
+    """Run a command that ends up as `svc dev`, and wait until it serves. It leads a process group."""
     process = subprocess.Popen(
-        command, cwd=project, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=folder,
+        env={**os.environ, "NO_COLOR": "1", **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
     server = DevServer(process)
     reader = threading.Thread(target=server.read, daemon=True)
     reader.start()
     try:
-        line = server.wait_for(r"http://localhost:\d+/", START_SECONDS)
+        line = server.wait_for(r"http://localhost:[1-9]\d*/", START_SECONDS)
         server.port = int(line.partition("http://localhost:")[2].partition("/")[0])
         yield server
     finally:
-        if process.poll() is None:
-            process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         reader.join(5)
         if process.stdout is not None:
             process.stdout.close()
+
+
+@contextlib.contextmanager
+def dev_server(project: Path, home: Path, *options: str) -> Iterator[DevServer]:
+    """Start `svc dev` on a free port and wait until it serves."""
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0", *options]
+    with serving(command, project, {"SVC_HOME": str(home)}) as server:
+        yield server

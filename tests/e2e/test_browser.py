@@ -14,7 +14,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.e2e.dev_server import DevServer
+from tests.e2e.dev_server import DevServer, dev_server
 
 pytestmark = pytest.mark.slow
 FLAGS = (
@@ -124,3 +124,20 @@ def test_the_page_shows_numbers_that_move_and_asks_its_own_origin_only(pulse: De
             assert trouble == []
 
     asyncio.run(visit())
+
+
+def test_a_page_opened_before_the_api_was_built_comes_alive_when_it_is(project: Path, home: Path) -> None:
+    script = project / "api" / "src" / "index.js"
+    text = script.read_text()
+    script.write_text("export default {\n")
+
+    async def visit(server: DevServer) -> None:
+        async with chromium() as page:
+            await page.call("Page.navigate", url=server.url + "/")
+            await page.until("document.querySelector('#state')?.dataset.state === 'lost'")
+            script.write_text(text)
+            await page.until("document.querySelector('#state').dataset.state === 'live'")
+            await page.until("document.querySelector('#answer').textContent.includes('request')")
+
+    with dev_server(project, home) as server:
+        asyncio.run(visit(server))

@@ -32,11 +32,6 @@ function tell(name, text) {
   state.textContent = text;
 }
 
-const source = new EventSource('/api/events');
-source.addEventListener('open', () => tell('live', 'live'));
-source.addEventListener('error', () => tell('lost', 'reconnecting…'));
-source.addEventListener('message', (event) => show(JSON.parse(event.data)));
-
 const answer = document.querySelector('#answer');
 async function ask() {
   try {
@@ -47,4 +42,22 @@ async function ask() {
   }
 }
 document.querySelector('#ask').addEventListener('click', ask);
-ask();
+
+// The browser reconnects by itself when a stream ends, which happens each 25 seconds and is not worth a
+// word. It gives up on an answer that is not a stream, as long as the api is still being built: then ask anew.
+let silence;
+function listen() {
+  const source = new EventSource('/api/events');
+  source.addEventListener('open', () => {
+    clearTimeout(silence);
+    silence = undefined;
+    tell('live', 'live');
+  });
+  source.addEventListener('open', ask, { once: true });
+  source.addEventListener('message', (event) => show(JSON.parse(event.data)));
+  source.addEventListener('error', () => {
+    silence ??= setTimeout(tell, 1500, 'lost', 'reconnecting…');
+    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 1000);
+  });
+}
+listen();

@@ -1,0 +1,73 @@
+"""`make demo`, as someone types it who has just cloned the repository."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.dev_server import serving
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+SECOND_START_SECONDS = 15
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The files of the repository, and nothing else, in a path with a space and an umlaut."""
+    folder = tmp_path / "fresh clone ü"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def test_make_demo_serves_pulse_from_nothing_and_starts_quickly_after_that(clone: Path, home: Path) -> None:
+    command = ["make", "demo", "PORT=0"]
+    environ = {"SVC_HOME": str(home), "MAKEFLAGS": ""}
+    with serving(command, clone, environ) as server:
+        assert any("installing svc" in line for line in server.lines)
+        assert "<title>Pulse</title>" in server.get("/").text
+        assert server.get("/api/now").json()["request"]
+        with httpx.stream("GET", server.url + "/api/events", timeout=10) as events:
+            assert next(line for line in events.iter_lines() if line.startswith("data: "))
+        os.killpg(server.process.pid, signal.SIGINT)
+        server.wait_for(r"\(ended\)")
+    assert not any("Traceback" in line for line in server.lines)
+    began = time.monotonic()
+    with serving(command, clone, environ) as server:
+        assert time.monotonic() - began < SECOND_START_SECONDS
+        assert not any("installing" in line for line in server.lines)
+
+
+def test_an_old_python_is_refused_with_the_remedy(clone: Path) -> None:
+    old = clone / "old python"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.8.1\nexit 1\n')
+    old.chmod(0o755)
+    command = ["make", "install", f"PYTHON={old}"]
+    environ = {**os.environ, "MAKEFLAGS": ""}
+    done = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "Python 3.11 or newer is needed" in done.stderr and "Python 3.8.1" in done.stderr
+    assert "hint: make PYTHON=" in done.stderr
+
+
+def test_a_missing_node_is_told_before_anything_is_installed(clone: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("make", "sh", "cat", "echo"):
+        (tools / name).symlink_to(shutil.which(name) or name)
+    environ = {**os.environ, "PATH": str(tools), "MAKEFLAGS": ""}
+    done = subprocess.run(
+        ["make", "demo"], cwd=clone, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "Node.js 20 or newer is needed on PATH; found none" in done.stderr
+    assert not (clone / ".venv").exists()
