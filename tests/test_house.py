@@ -1,0 +1,73 @@
+"""The house is in order: who may import whom, the commands that it promises, and what it never names."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BINARY = {".png", ".ico", ".woff2", ".gz", ".br"}
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def texts() -> dict[str, str]:
+    """The text of every file that belongs to the repository, by its name."""
+    listed = run("git", "ls-files", "-z").stdout.split("\0")
+    return {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in filter(None, listed)
+        if (ROOT / name).is_file() and (ROOT / name).suffix not in BINARY
+    }
+
+
+def test_the_import_contracts_hold() -> None:
+    program = (
+        "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    )
+    done = run(sys.executable, "-c", program, "--no-cache")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_make_target_that_a_document_names_exists() -> None:
+    named = {
+        target
+        for name, text in texts().items()
+        if name.endswith(".md")
+        for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)\b", text, re.MULTILINE)
+    }
+    targets = set(re.findall(r"^([a-z][a-z -]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert named >= {"demo", "test", "install", "check"}
+    assert named - {word for line in targets for word in line.split()} == set()
+
+
+def test_every_target_is_documented_or_a_step_of_one_that_is() -> None:
+    phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony
+    text = "\n".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+    steps = {"node", "test-tools", "bench-hello", "bench-reload", "clean"}
+    assert {target for target in phony[1].split() if f"make {target}" not in text} <= steps
+
+
+def test_the_index_of_the_documentation_names_every_page() -> None:
+    text = (ROOT / "docs" / "index.md").read_text()
+    pages = {path.name for path in (ROOT / "docs").iterdir()} - {"index.md"}
+    assert {page for page in pages if f"({page})" not in text} == set()
+
+
+def test_ci_is_a_program_that_bash_understands() -> None:
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+    assert run("bash", "-n", ".ci/run").returncode == 0
+
+
+def test_no_file_names_a_folder_of_somebodys_machine() -> None:
+    home = re.compile(r"(?<![\w.$}])/(?:root|work|Users|home/[a-z]\w*)/")
+    assert [name for name, text in texts().items() if home.search(text)] == []
+
+
+def test_no_file_names_a_package_registry() -> None:
+    registry = re.compile(r"https?://[^\s\"')]*(?:registry|pypi|/simple\b)", re.IGNORECASE)
+    found = {name: found[0] for name, text in texts().items() if (found := registry.search(text))}
+    assert found == {}
