@@ -50,10 +50,13 @@ test: node $(VENV)/.installed-dev test-tools
 
 # The browser of the end-to-end test. Where it can not be installed here, that test says what to do.
 test-tools:
-	@if ! command -v chromium >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
+	@if { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		echo "· installing chromium for the browser test, about a minute"; \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null || \
-			echo "  it could not be installed; the browser test will fail" >&2; \
+			echo "  it could not be installed" >&2; \
+	else \
+		echo "· the browser test will fail: install Chromium and have it on PATH"; \
 	fi
 
 check: $(VENV)/.installed-dev
