@@ -5,7 +5,6 @@ Owns what is watched and what is ignored. Building and routing are `engine/deplo
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from hashlib import sha256
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -14,6 +13,7 @@ from watchfiles import Change, awatch
 from engine.deploy.live import LiveProject
 from engine.errors import SvcError
 from engine.manifest.model import Project, Resource
+from engine.own_writes import OwnWrites
 
 MANIFEST = "svc.toml"
 STEP_MS = 5
@@ -43,69 +43,60 @@ class Ignore:
             return False
 
 
-def affected(live: LiveProject, paths: set[Path]) -> set[str]:
-    """Return the Resources to build for files that changed.
+def affected(live: LiveProject, paths: set[Path]) -> dict[str, set[Path]]:
+    """Return the Resources that files which changed belong to, each with its files.
 
     A file belongs to the Resource with the deepest `workdir` around it, unless it lies in what a build
     command of that Resource wrote; and to every Resource that was built from it.
     """
-    names: set[str] = set()
+    found: dict[str, set[Path]] = {}
     resources = live.project.resources.values()
     for path in paths:
         around = [r for r in resources if path.is_relative_to(r.workdir)]
         depth = max((len(r.workdir.parts) for r in around), default=0)
-        names |= {r.name for r in around if len(r.workdir.parts) == depth and not _written(r, path)}
-        names |= {r.name for r in resources if path in live.inputs(r.name)}
-    return names
+        names = {r.name for r in around if len(r.workdir.parts) == depth and not _written(r, path)}
+        for name in names | {r.name for r in resources if path in live.inputs(r.name)}:
+            found.setdefault(name, set()).add(path)
+    return found
 
 
 def _written(resource: Resource, path: Path) -> bool:
     return resource.build is not None and resource.output is not None and path.is_relative_to(resource.output)
 
 
-def fingerprint(resource: Resource, ignore: Ignore) -> str:
-    """Return a digest of a Resource's sources: what tells a save from a build command's own writes."""
-    digest = sha256()
-    for path in sorted(resource.workdir.rglob("*")):
-        if path.is_file() and not ignore(path) and not _written(resource, path):
-            try:
-                content = path.read_bytes()
-            except OSError:
-                continue
-            digest.update(f"{path}\0{len(content)}\0".encode())
-            digest.update(content)
-    return digest.hexdigest()
-
-
 class Watcher:
     """Watches one Project folder."""
 
     def __init__(
-        self, live: LiveProject, load: Callable[[Path], Project], refused: Callable[[SvcError], None]
+        self,
+        live: LiveProject,
+        load: Callable[[Path], Project],
+        refused: Callable[[SvcError], None],
+        noticed: Callable[[str], None],
     ) -> None:
-        """`load` reads a manifest; `refused` hears of one that is not valid, while the old one stays."""
+        """`load` reads a manifest; `refused` hears of one that is not valid, while the old one stays.
+
+        `noticed` takes a line that is worth knowing.
+        """
         self._live = live
         self._load = load
         self._refused = refused
+        self._noticed = noticed
         self._root = live.project.root
         self._ignore = Ignore(self._root)
-        self._seen: dict[str, str] = {}
+        self._own_writes: dict[str, OwnWrites] = {}
         self.ready = asyncio.Event()
         """Set when changes are seen: what is saved from then on is not missed."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until `stop` is set. Start this before the first build."""
-        for resource in self._live.project.resources.values():
-            if resource.build is not None:
-                self._seen[resource.name] = fingerprint(resource, self._ignore)
         async for paths in self._changes(stop):
             if self._root / ".gitignore" in paths:
                 self._ignore = Ignore(self._root)
             if self._root / MANIFEST in paths:
                 await self._reload()
             sources = {path for path in paths if path != self._root / MANIFEST and not self._ignore(path)}
-            names = {name for name in affected(self._live, sources) if self._changed(name)}
-            if names:
+            if names := self._to_build(sources):
                 self._live.rebuild(names)
 
     async def _changes(self, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
@@ -124,14 +115,20 @@ class Watcher:
         async for batch in changes:
             yield {Path(path) for _, path in batch}
 
-    def _changed(self, name: str) -> bool:
-        resource = self._live.project.resources[name]
-        if resource.build is None:
-            return True
-        now = fingerprint(resource, self._ignore)
-        changed = self._seen.get(name) != now
-        self._seen[name] = now
-        return changed
+    def _to_build(self, sources: set[Path]) -> set[str]:
+        names = set()
+        for name, paths in affected(self._live, sources).items():
+            if self._live.project.resources[name].build is not None:
+                own = self._own_writes.setdefault(name, OwnWrites())
+                paths, found = own.saves(paths, self._live.windows.get(name))
+                for path in sorted(found):
+                    self._noticed(
+                        f"{path.relative_to(self._root)} is written by the build of {name}: its changes no "
+                        "longer start one. Name it in .gitignore to have it ignored from the start."
+                    )
+            if paths:
+                names.add(name)
+        return names
 
     async def _reload(self) -> None:
         try:

@@ -7,7 +7,7 @@ when the new one does not build. It watches no files (`engine/watch.py` does) an
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.artifact import Artifact, ComponentArtifact
@@ -15,6 +15,7 @@ from engine.errors import SvcError
 from engine.gateway.static import StaticResponder
 from engine.lane import BuildMode, BuildRequest, Lane
 from engine.manifest.model import Project, Resource
+from engine.own_writes import Window
 from engine.routes import NotReady, RouteTable, Version
 from engine.wasm.runner import Runner
 
@@ -62,6 +63,7 @@ class LiveProject:
         self._setting = setting
         self._artifacts: dict[str, Artifact] = {}
         self._versions: dict[str, Version] = {name: NotReady(name, None) for name in project.resources}
+        self.windows: dict[str, Window] = {}
         self._dirty: set[str] = set()
         self._jobs: dict[str, asyncio.Task[None]] = {}
         self.routes = self._table()
@@ -108,7 +110,10 @@ class LiveProject:
         try:
             while name in self._dirty:
                 self._dirty.discard(name)
+                number = self.windows[name].number + 1 if name in self.windows else 1
+                window = self.windows[name] = Window(number, time.time_ns())
                 await self._build(name)
+                self.windows[name] = replace(window, ended_ns=time.time_ns())
         finally:
             del self._jobs[name]
 

@@ -7,7 +7,7 @@ from engine.wasm.run import GuestExit, Trap
 
 _MEMORY = re.compile(
     r"out of memory|memory allocation of \d+ bytes failed|cannot allocate memory|OutOfMemory|"
-    r"allocation size overflow",
+    r"allocation size overflow|exceeds memory limits",
     re.IGNORECASE,
 )
 _TRAP = re.compile(r"wasm trap: (.+)")

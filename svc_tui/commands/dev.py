@@ -64,7 +64,7 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
         _tell_built,
     )
     live = LiveProject(project, setting)
-    watcher = Watcher(live, load, diagnostics.render)
+    watcher = Watcher(live, load, diagnostics.render, diagnostics.note)
     gateway = Gateway(lambda: live.routes, timeline, GatewaySettings(dev=True))
     serving = loop.create_task(serve(gateway, sockets, stop=stop, grace=GRACE_SECONDS))
     ticking = loop.create_task(_tick(log))
@@ -72,6 +72,12 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
     try:
         for warning in warnings(project):
             diagnostics.warn(warning.message, warning.hint)
+        for resource in project.resources.values():
+            for name in (name for name in resource.secrets if name not in os.environ):
+                diagnostics.warn(
+                    f"Resource {resource.name}: the secret {name} has no value",
+                    f"In dev it comes from the environment: {name}=… svc dev",
+                )
         await watcher.ready.wait()
         live.rebuild(set(project.resources))
         settled = loop.create_task(live.settled())

@@ -184,3 +184,20 @@ def test_build_prints_digests_and_costs_nothing_the_second_time(
         runs.append(re.findall(r"sha256:[0-9a-f]{64}", done.stdout))
     assert len(runs[0]) == 2 and runs[0] == runs[1]
     assert "making a component" not in done.stderr
+
+
+def test_a_build_command_that_writes_into_its_sources_does_not_run_for_ever(
+    tmp_path: Path, home: Path
+) -> None:
+    (tmp_path / "svc.toml").write_text(
+        '[project]\nname="a"\n[resource.web]\nlane="static"\npublic=true\noutput="dist"\n'
+        'build="mkdir -p dist; cp page.html dist/index.html; date +%N > stamp.txt; echo built"\n'
+    )
+    page = tmp_path / "page.html"
+    page.write_text("one")
+    with dev_server(tmp_path, home) as server:
+        assert server.get("/").text == "one"
+        server.wait_for("stamp.txt is written by the build of web")
+        page.write_text("two")
+        server.until("/", lambda answer: answer.text == "two")
+        assert sum("built" in line for line in server.lines) < 8
