@@ -24,7 +24,7 @@ def functions(text: str) -> set[str]:
     for interface, body in re.findall(r"interface ([a-z0-9-]+) \{(.*?)\n\}", text, re.DOTALL):
         base = f"{package.group(1)}/{interface}"
         outside = body
-        for resource, methods in re.findall(r"resource ([a-z-]+) \{(.*?)\n    ?\}", body, re.DOTALL):
+        for resource, methods in re.findall(r"resource ([a-z-]+) \{(.*?)\n\s+\}", body, re.DOTALL):
             outside = outside.replace(methods, "")
             if "constructor(" in methods:
                 found.add(f"{base}#[constructor]{resource}")
