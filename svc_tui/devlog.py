@@ -13,6 +13,7 @@ from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRe
 Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style (empty: plain)."""
 
+TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
 _QUIET = frozenset({"client-gone", "stopping"})
@@ -87,15 +88,15 @@ def _request(spans: list[RequestRecord]) -> Styled:
     line: Styled = [
         (clock(front.time_ns), "dim"),
         (f" {front.method:<6} ", "bold"),
-        (front.target, ""),
+        (f"{front.target:<{TARGET_WIDTH}}", ""),
         (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
     ]
     if inner.code and inner.code not in _QUIET:
         line.append((f" {inner.code}", "red"))
-    line.append((f"  {duration(front.wall_ns)}", ""))
-    meters = f"  cpu {duration(inner.compute_ns)}" if inner.compute_ns else ""
-    if inner.peak_memory is not None:
-        meters += f"  {inner.peak_memory / (1 << 20):.1f} MiB"
+    line.append((f"  {duration(front.wall_ns):>6}", ""))
+    compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
+    peak = f"{inner.peak_memory / (1 << 20):.1f} MiB" if inner.peak_memory is not None else ""
+    meters = f"  {compute:<10}  {peak:>8}"
     path = " → ".join(span.resource or "–" for span in reversed(spans))
     line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {front.request_id}", "dim")]
     if inner.code in _QUIET:
