@@ -141,7 +141,7 @@ class Gateway:
     async def _span(self, request: _Request, endpoint: Endpoint, trace: Trace, depth: int) -> _Result:
         """Answer a request at one Resource, or hand it on; one record when it is over."""
         began, now = time.perf_counter_ns(), time.time_ns()
-        result = _Result(500, "internal", "cancelled", cut=True)
+        result = _Result(499, "stopping", "the service is stopping", cut=True)
         try:
             target = endpoint.mounted(request.path)
             if target is None:
@@ -152,6 +152,9 @@ class Gateway:
             else:
                 inner = await self._span(request, target, trace.child(), depth + 1)
                 result = _Result(inner.status, inner.code, bytes_out=inner.bytes_out, cut=inner.cut)
+        except Exception:
+            result = _Result(500, "internal")
+            raise
         finally:
             self._record(request, trace, endpoint.name, now, began, result, root=depth == 0)
         return result
@@ -159,9 +162,8 @@ class Gateway:
     async def _answer(self, request: _Request, endpoint: Endpoint, trace: Trace) -> _Result:
         version = endpoint.version
         if isinstance(version, NotReady):
-            insight = Insight(error=version.error) if version.error else None
-            status, size = await self._problem(request, "not-ready", insight)
             detail = version.error.message if version.error else ""
+            status, size = await self._problem(request, "not-ready", Insight(detail, error=version.error))
             return _Result(status, "not-ready", detail, bytes_out=size)
         if hasattr(version, "respond"):
             try:
@@ -184,8 +186,7 @@ class Gateway:
     async def _run(self, request: _Request, endpoint: Endpoint, trace: Trace) -> _Result:
         announced = request.header(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > self._settings.max_body:
-            extra = [(b"connection", b"close")]
-            status, size = await self._problem(request, "body-too-large", None, extra)
+            status, size = await self._problem(request, "body-too-large", None)
             return _Result(status, "body-too-large", bytes_out=size)
         lines: deque[str] = deque(maxlen=LINES_SHOWN)
         resource, timeline = endpoint.name, self._timeline
@@ -224,20 +225,16 @@ class Gateway:
             return _Result(report.status, code, report.detail, report, report.bytes_out, cut)
         if code in ("client-gone", "stopping"):
             return _Result(499, code, report.detail, report, cut=True)
-        extra = [(b"connection", b"close")] if code == "body-too-large" else []
-        status, size = await self._problem(request, code, Insight(report.detail, lines), extra)
+        status, size = await self._problem(request, code, Insight(report.detail, lines))
         return _Result(status, code, report.detail, report, size)
 
-    async def _problem(
-        self, request: _Request, code: str, insight: Insight | None, extra: Headers | None = None
-    ) -> tuple[int, int]:
+    async def _problem(self, request: _Request, code: str, insight: Insight | None) -> tuple[int, int]:
         return await send_problem(
             code,
             request.id,
             html=wants_page(request.headers),
             head=request.method == "HEAD",
             insight=insight if self._settings.dev else None,
-            extra=extra or [],
             send=request.send,
         )
 

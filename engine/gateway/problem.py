@@ -26,7 +26,6 @@ class Kind:
 
 KINDS = {
     "not-found": Kind(404, "There is nothing at this address."),
-    "method-not-allowed": Kind(405, "This address does not take that method."),
     "body-too-large": Kind(413, "The request body is larger than this service takes."),
     "guest-failed": Kind(500, "The application failed while it answered."),
     "memory-limit": Kind(500, "The application needed more memory than it may use."),
@@ -59,7 +58,6 @@ async def send_problem(
     html: bool,
     head: bool,
     insight: Insight | None,
-    extra: Headers,
     send: Send,
 ) -> tuple[int, int]:
     """Send the whole answer for an error code; return its status and the size of its body in bytes."""
@@ -82,7 +80,6 @@ async def send_problem(
         (b"content-type", HTML if html else JSON),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
-        *extra,
     ]
     if kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append((b"retry-after", b"1"))
