@@ -15,7 +15,10 @@ _FRAME = re.compile(
 )
 _DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
 _OWN = re.compile(r"(^|/)lanes/js/glue/|^svc:")
-_NOISE = re.compile(r"async\*|promise callback\*|setTimeout handler\*|[/<]+$")
+_INLINE = re.compile(r"svc-(?:app\.js|loader\.js line \d+ > eval):(?P<line>\d+):(?P<column>\d+)")
+"""A place in the bundle within a sentence of the engine; dev evaluates the bundle in its loader."""
+_NOISE = re.compile(r"^.*\*|[/<]+$")
+"""What the engine puts around a function's name: `promise callback*run/<` is a function within `run`."""
 
 Segment = tuple[int, int, int, int]
 """Column in the bundle, index of the source, line and column there; all from 0."""
@@ -55,13 +58,17 @@ class SourceMap:
         """Return a printed line with a stack frame led to the user's file; `None` for a frame of ours."""
         match = _FRAME.match(line)
         if match is None:
-            return line
+            return _INLINE.sub(self._inline, line) if "svc-" in line else line
         place = self.locate(int(match["line"]), int(match["column"])) if match["file"] == BUNDLE else None
         if place is None or _OWN.search(place[0]):
             return None
         name = _NOISE.sub("", match["name"]).strip()
         where = f"{place[0]}:{place[1]}:{place[2]}"
         return f"    at {name} ({where})" if name else f"    at ({where})"
+
+    def _inline(self, match: re.Match[str]) -> str:
+        place = self.locate(int(match["line"]), int(match["column"]))
+        return match[0] if place is None else f"{place[0]}:{place[1]}:{place[2]}"
 
 
 def _decode(mappings: str) -> list[list[Segment]]:

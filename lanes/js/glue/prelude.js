@@ -1,6 +1,6 @@
 // Runs before the user's module. A deploy build evaluates that module while the component's memory is
 // snapshotted, where asking for randomness would end the build; so it gets a fixed sequence there, and
-// the real one from the first request on.
+// the real one from the first request on. The time is the build's; who asks for it is told (`lane.py`).
 const svcRandom = Math.random;
 const svcFill = crypto.getRandomValues.bind(crypto);
 const svcUuid = crypto.randomUUID.bind(crypto);
@@ -23,6 +23,30 @@ crypto.randomUUID = () => {
   const hex = [8, 4, 4, 4, 12].map((n) => Array.from({ length: n }, () => (svcNext() & 15).toString(16)).join(''));
   return `${hex[0]}-${hex[1]}-4${hex[2].slice(1)}-8${hex[3].slice(1)}-${hex[4]}`;
 };
+
+const SvcDate = Date;
+const svcNow = Date.now;
+let svcAsked = '';
+
+function svcAskedForTime() {
+  svcAsked ||= new Error().stack;
+}
+
+globalThis.Date = new Proxy(SvcDate, {
+  apply: (target) => (svcAskedForTime(), target()),
+  construct(target, args, newTarget) {
+    if (args.length === 0) svcAskedForTime();
+    return Reflect.construct(target, args, newTarget === globalThis.Date ? target : newTarget);
+  },
+});
+Date.now = () => (svcAskedForTime(), svcNow());
+
+// The end of the user's module: the time from here on is a request's own.
+export function svcRestoreTime() {
+  globalThis.Date = SvcDate;
+  Date.now = svcNow;
+  if (svcAsked) console.error(`svc: the time was asked for\n${svcAsked}svc: end`);
+}
 
 export function svcRestoreRandomness() {
   Math.random = svcRandom;

@@ -1,20 +1,6 @@
 // What stands between the component's `fetch` event and the user's handler, in dev and deploy alike.
 import { getEnvironment } from 'wasi:cli/environment@0.2.10';
-import { exit } from 'wasi:cli/exit@0.2.10';
-
-const SVC_FRAMES = 24;
-const SVC_MISSING = {
-  Buffer: 'use Uint8Array, TextEncoder and btoa/atob',
-  Intl: 'format dates and numbers by hand or with a small library',
-  WebAssembly: 'a component cannot compile code',
-  WebSocket: 'use server-sent events and POST',
-  URLPattern: 'match new URL(request.url).pathname',
-  TextEncoderStream: 'use TextEncoder on each chunk',
-  TextDecoderStream: 'use TextDecoder on each chunk',
-  require: 'use import',
-  window: 'use globalThis',
-  document: 'there is no page here',
-};
+import { svcFail } from './failure.js';
 
 // Asked for once a request, and only when something is read from it. Empty while the module is evaluated:
 // a deploy build does that without any environment.
@@ -42,23 +28,6 @@ globalThis.process ??= {
 };
 globalThis.global ??= globalThis;
 
-function svcDescribe(error) {
-  if (!(error instanceof Error)) {
-    return error === 'out of memory' ? 'Error: out of memory' : `Uncaught ${typeof error}: ${String(error)}`;
-  }
-  const missing = /^(\w+) is not defined$/.exec(error.message)?.[1];
-  const hint = SVC_MISSING[missing] ? ` (the js lane does not have it: ${SVC_MISSING[missing]})` : '';
-  const cause = error.cause === undefined ? '' : `\nCaused by ${svcDescribe(error.cause)}`;
-  const stack = (error.stack ?? '').split('\n', SVC_FRAMES).join('\n');
-  return `${error.name}: ${error.message}${hint}\n${stack}`.trimEnd() + cause;
-}
-
-// The host turns this into the platform's answer before the response began, and cuts the connection after.
-export function svcFail(error) {
-  console.error(svcDescribe(error));
-  exit({ tag: 'err' });
-}
-
 const svcNative = Response;
 let svcRequest = null;
 
@@ -69,8 +38,11 @@ function svcGuarded(stream) {
     async pull(controller) {
       try {
         const { done, value } = await reader.read();
-        if (done) controller.close();
-        else controller.enqueue(value);
+        if (done) return controller.close();
+        if (!(value instanceof Uint8Array)) {
+          throw new TypeError(`a chunk of the response body is a ${typeof value}, not a Uint8Array: use TextEncoder`);
+        }
+        controller.enqueue(value);
       } catch (error) {
         svcFail(error);
       }
@@ -86,6 +58,7 @@ globalThis.Response = new Proxy(svcNative, {
     return Reflect.construct(target, args, newTarget === globalThis.Response ? target : newTarget);
   },
 });
+svcNative.prototype.constructor = globalThis.Response;
 
 export function svcCheck(app, entry) {
   if (typeof app?.fetch !== 'function') {
@@ -112,6 +85,7 @@ export function svcServe(load, begin) {
         if (!(response instanceof svcNative)) {
           throw new TypeError(`${entry}: fetch() returned ${response === null ? 'null' : typeof response}, not a Response`);
         }
+        if (response.bodyUsed) throw new TypeError(`${entry}: fetch() returned a Response whose body was read already`);
         return response;
       } catch (error) {
         svcFail(error);

@@ -39,8 +39,9 @@ function options(request) {
   return {
     ...(glue
       ? { entryPoints: [join(glue, 'deploy.js')], format: 'esm' }
-      : { entryPoints: ['svc:app'], format: 'iife', globalName: '__svc_app', footer: { js: '__svc_app;\n//# sourceURL=svc-app.js' } }),
+      : { entryPoints: ['svc:app'], format: 'iife', globalName: 'svcApp', banner: { js: '"use strict";' }, footer: { js: 'svcApp;\n//# sourceURL=svc-app.js' } }),
     bundle: true,
+    define: { 'import.meta': '{"url":"file:///svc-app.js"}' },
     write: false,
     outfile: join(root, 'svc-app.js'),
     absWorkingDir: root,

@@ -1,0 +1,69 @@
+// How the user's code fails: what went wrong goes to stderr, then the run ends. In dev and deploy alike.
+import { exit } from 'wasi:cli/exit@0.2.10';
+
+const SVC_FRAMES = 24;
+const SVC_CAUSES = 4;
+const SVC_MISSING = {
+  Buffer: 'use Uint8Array, TextEncoder and btoa/atob',
+  Intl: 'format dates and numbers by hand or with a small library',
+  WebAssembly: 'a component cannot compile code',
+  WebSocket: 'use server-sent events and POST',
+  URLPattern: 'match new URL(request.url).pathname',
+  TextEncoderStream: 'use TextEncoder on each chunk',
+  TextDecoderStream: 'use TextDecoder on each chunk',
+  require: 'use import',
+  window: 'use globalThis',
+  document: 'there is no page here',
+};
+
+function svcShown(value) {
+  try {
+    return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  } catch {
+    return 'that can not be shown';
+  }
+}
+
+// The error, its stack, then what caused it, indented: the first line says what happened.
+export function svcDescribe(error, depth = 0) {
+  if (!(error instanceof Error)) {
+    return error === 'out of memory' ? 'Error: out of memory' : `Uncaught ${typeof error}: ${svcShown(error)}`;
+  }
+  try {
+    const missing = /^(\w+) is not defined$/.exec(error.message)?.[1];
+    const hint = Object.hasOwn(SVC_MISSING, missing ?? '') ? ` (the js lane does not have it: ${SVC_MISSING[missing]})` : '';
+    const stack = (error.stack ?? '').split('\n', SVC_FRAMES).join('\n');
+    const causes = error.cause === undefined ? error.errors ?? [] : [error.cause];
+    const told = depth < SVC_CAUSES ? Array.from(causes).slice(0, SVC_CAUSES) : [];
+    const cause = told.map((one) => `\n  caused by ${svcDescribe(one, depth + 1)}`).join('');
+    return `${error.name}: ${error.message}${hint}\n${stack}`.trimEnd() + cause;
+  } catch {
+    return 'Error: an error that can not be shown';
+  }
+}
+
+const svcPrint = console.error.bind(console);
+
+// The host turns this into the platform's answer before the response began, and cuts the connection after.
+export function svcFail(error) {
+  svcPrint(svcDescribe(error));
+  exit({ tag: 'err' });
+}
+
+// The engine's console shows an error as a constructor call, without its stack.
+for (const name of ['debug', 'log', 'info', 'warn', 'error']) {
+  const print = console[name].bind(console);
+  console[name] = (...values) => print(...values.map((value) => (value instanceof Error ? svcDescribe(value) : value)));
+}
+
+// What a callback throws has no caller that could hand it on.
+for (const name of ['setTimeout', 'setInterval', 'queueMicrotask']) {
+  const schedule = globalThis[name];
+  globalThis[name] = (callback, ...rest) => schedule(typeof callback !== 'function' ? callback : (...values) => {
+    try {
+      callback(...values);
+    } catch (error) {
+      svcFail(error);
+    }
+  }, ...rest);
+}
