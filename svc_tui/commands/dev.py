@@ -19,7 +19,7 @@ from engine.timeline.feed import Timeline
 from engine.wasm.runner import Runner
 from engine.watch import Watcher
 from svc_tui.assembly import lanes
-from svc_tui.devlog import DevLog, duration
+from svc_tui.devlog import DevLog, Styled, duration
 from svc_tui.home import Home
 from svc_tui.terminal import diagnostics, output
 
@@ -51,7 +51,15 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
         loop.add_signal_handler(number, stop.set)
     port = sockets[0].getsockname()[1]
     timeline, runner, parts = Timeline(), Runner(cache), lanes()
-    log = DevLog(output.styled)
+
+    def write(line: Styled) -> None:
+        """Print a line; whoever closes the pipe has seen enough, and ends the server well."""
+        try:
+            output.styled(line)
+        except SystemExit:
+            stop.set()
+
+    log = DevLog(write)
     timeline.subscribe(log)
     setting = Setting(
         parts,

@@ -201,3 +201,22 @@ def test_a_build_command_that_writes_into_its_sources_does_not_run_for_ever(
         page.write_text("two")
         server.until("/", lambda answer: answer.text == "two")
         assert sum("built" in line for line in server.lines) < 8
+
+
+def test_a_reader_that_closes_the_pipe_ends_it_well(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "svc.toml").write_text(
+        '[project]\nname="a"\n[resource.web]\nlane="static"\npublic=true\noutput="."\n'
+    )
+    (tmp_path / "index.html").write_text("hello")
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0"]
+    environ = {**os.environ, "SVC_HOME": str(home)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        line = next(line for line in process.stdout if "http://localhost:" in line)
+        next(line for line in process.stdout if "watching" in line)
+        process.stdout.close()
+        url = "http://localhost:" + line.partition("http://localhost:")[2].partition("/")[0]
+        assert httpx.get(url).text == "hello"
+        assert process.wait(10) == 0
+        assert "Traceback" not in process.stderr.read()
