@@ -7,6 +7,7 @@ frames in printed lines. Decoding waits until the first frame is seen.
 import json
 import re
 from bisect import bisect_right
+from urllib.parse import unquote
 
 BUNDLE = "svc-app.js"
 """The name under which guests know their bundle."""
@@ -17,8 +18,9 @@ _DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 _OWN = re.compile(r"(^|/)lanes/js/glue/|^svc:")
 _INLINE = re.compile(r"svc-(?:app\.js|loader\.js line \d+ > eval):(?P<line>\d+):(?P<column>\d+)")
 """A place in the bundle within a sentence of the engine; dev evaluates the bundle in its loader."""
-_NOISE = re.compile(r"^.*\*|[/<]+$")
-"""What the engine puts around a function's name: `promise callback*run/<` is a function within `run`."""
+_NOISE = re.compile(r"^.*\*|^svcApp(?:</?|$)|[/<]+$")
+"""What stands around a function's name: `promise callback*run/<` is a function within `run`, and the whole of
+a bundle is one named `svcApp`."""
 
 Segment = tuple[int, int, int, int]
 """Column in the bundle, index of the source, line and column there; all from 0."""
@@ -37,7 +39,7 @@ class SourceMap:
         """Read a map; one that can not be read maps nothing."""
         try:
             document = json.loads(data)
-            return cls([str(source) for source in document["sources"]], str(document["mappings"]))
+            return cls([unquote(str(source)) for source in document["sources"]], str(document["mappings"]))
         except (ValueError, KeyError, TypeError):
             return cls([], "")
 

@@ -9,6 +9,9 @@ from engine.sourcemap import SourceMap
 
 _UNRESOLVED = re.compile(r'Could not resolve "([^"]+)"')
 _PLACE = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
+_ASKED_FOR_TIME = re.compile(r"^svc: the time was asked for\n(.*?)svc: end$", re.MULTILINE | re.DOTALL)
+_TOOL = ("Failed to initialize component", "Exception while evaluating")
+_THROWN = re.compile(r"(?:.+:\d+:\d+ )?(\w*Error\b.*|uncaught exception: .*)")
 CONTEXT = 2
 NO_EXPORT = "the module has no default export"
 EXPORT_HINT = "Add: export default { async fetch(request) { return new Response('hello'); } }"
@@ -44,6 +47,8 @@ def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: s
             file, error = entry, {}
             if 'import "default"' in text:
                 text, hint = NO_EXPORT, EXPORT_HINT
+        if text.startswith("Top-level await"):
+            text = "the js lane has no top-level await: do it within fetch"
         missing = _UNRESOLVED.search(text)
         if missing:
             hint = hint or _unresolved_hint(missing.group(1), request)
@@ -72,12 +77,12 @@ def _unresolved_hint(name: str, request: BuildRequest) -> str:
 
 def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -> BuildFailed:
     """Return the error for a module that failed while it was evaluated for the snapshot."""
-    lines = [rewritten for line in output.splitlines() if (rewritten := mapping.rewrite(line)) is not None]
-    text = "\n".join(line for line in lines if line.strip())
+    shown = (mapping.rewrite(line) for line in output.splitlines())
+    lines = [line for line in shown if line and line.strip() and not line.startswith(_TOOL)]
+    text = "\n".join(lines)
     place = _PLACE.search(text)
-    message = next(
-        (line.strip() for line in lines if "Error" in line and "Failed to" not in line), "it failed"
-    )
+    thrown = next((found for line in lines if (found := _THROWN.match(line))), None)
+    message = thrown.group(1) if thrown else "it failed"
     diagnostics: tuple[Diagnostic, ...] = ()
     if place:
         file, line, column = place.group(1), int(place.group(2)), int(place.group(3))
@@ -89,3 +94,22 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
         diagnostics=diagnostics,
         output=text,
     )
+
+
+def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:
+    """Return the error for a module that was not loaded in time."""
+    return BuildFailed(
+        f"Resource {request.resource.name}: its module was not loaded within {seconds:g} s",
+        "Code at the top level of a module runs once, at build time: does it loop there?",
+    )
+
+
+def frozen_time(printed: str, mapping: SourceMap) -> str:
+    """Return a warning if a module asked for the time while it was loaded (see `glue/prelude.js`)."""
+    match = _ASKED_FOR_TIME.search(printed)
+    if match is None:
+        return ""
+    frames = [shown for line in match.group(1).splitlines() if (shown := mapping.rewrite(line))]
+    place = next((found for frame in frames if (found := _PLACE.search(frame))), None)
+    where = ":".join(place.groups()) + " asks" if place else "the module asks"
+    return f"{where} for the time while it is loaded; that is the time of the build, in every request"

@@ -5,8 +5,6 @@ build is a component with the evaluated module in a snapshot. Both go through th
 """
 
 import asyncio
-import shutil
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,28 +13,46 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Diagnostic
 from engine.sourcemap import SourceMap
 from lanes.js.bundler import Bundler
-from lanes.js.diagnostics import EXPORT_HINT, NO_EXPORT, bundle_failure, evaluation_failure
+from lanes.js.component import LIMIT_SECONDS, ComponentRefused, Order, component
+from lanes.js.diagnostics import (
+    EXPORT_HINT,
+    NO_EXPORT,
+    bundle_failure,
+    evaluation_failure,
+    frozen_time,
+    never_loaded,
+)
 from lanes.js.process import run
-from lanes.js.toolchain import GLUE, Toolchain, ensure, locked
+from lanes.js.toolchain import GLUE, Toolchain, ensure
 
 LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts, index.js"
 
 
 class JsLane:
-    """Builds js Resources."""
+    """Builds js Resources. `limit` is the time for loading a module into a snapshot, in seconds."""
 
     name = "js"
 
-    def __init__(self) -> None:
+    def __init__(self, limit: float = LIMIT_SECONDS) -> None:
+        self._limit = limit
         self._bundler = Bundler()
         self._toolchain: Toolchain | None = None
         self._installing = asyncio.Lock()
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
         """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
+        try:
+            return await self._build(request)
+        except OSError as error:
+            raise BuildFailed(
+                f"Resource {request.resource.name} could not be built: {error}",
+                "Check that its files can be read, and that the disk has room.",
+            ) from error
+
+    async def _build(self, request: BuildRequest) -> ComponentArtifact:
         entry = _entry(request)
         async with self._installing:
-            if self._toolchain is None:
+            if self._toolchain is None or not self._toolchain.folder.exists():
                 self._toolchain = await ensure(request.cache, request.report)
         toolchain = self._toolchain
         name = entry.relative_to(request.root).as_posix()
@@ -51,6 +67,9 @@ class JsLane:
         if "errors" in answer:
             raise bundle_failure(answer["errors"], request, name)
         _refuse_exportless(answer, name)
+        for warning in answer["warnings"]:
+            place = f"{warning['file']}:{warning['line']}:{warning['column']}: " if "file" in warning else ""
+            request.report(f"{request.resource.name}: {place}{warning['text']}")
         inputs = _outside(answer["inputs"], request)
         source_map = answer["map"].encode()
         if deploy:
@@ -65,72 +84,49 @@ class JsLane:
 
     async def _loader(self, toolchain: Toolchain, request: BuildRequest) -> Path:
         """Return the loader component, made when this toolchain is used for the first time."""
-        kept = toolchain.folder / "loader"
-        found = next(kept.glob("*.wasm"), None) if kept.is_dir() else None
-        if found is not None:
-            return found
-        async with locked(toolchain.folder / "loader.lock", request.report):
-            found = next(kept.glob("*.wasm"), None) if kept.is_dir() else None
-            if found is not None:
-                return found
-            request.report("making the js dev loader, once …")
-            with tempfile.TemporaryDirectory(prefix="svc-js-", dir=_plain_temporary()) as making:
-                module = Path(making) / "svc-loader.js"
-                code, output = await run(
-                    [toolchain.node, toolchain.script("loader.mjs"), str(GLUE), str(module)], Path(making)
-                )
-                if code != 0:
-                    raise BuildFailed("the js dev loader could not be bundled", output=output)
-                return await self._componentize(toolchain, "loader", module, kept)
+
+        async def write(module: Path) -> None:
+            command = [toolchain.node, toolchain.script("loader.mjs"), str(GLUE), str(module)]
+            code, output = await run(command, module.parent)
+            if code != 0:
+                raise ComponentRefused(output)
+
+        kept, doing = toolchain.folder / "loader", "making the js dev loader, once"
+        try:
+            made, _ = await component(Order(toolchain, "loader", kept, write, request.report, doing))
+        except ComponentRefused as error:
+            raise BuildFailed(
+                "the js dev loader could not be made", _afresh(toolchain), output=error.output
+            ) from error
+        return made
 
     async def _snapshot(
         self, toolchain: Toolchain, request: BuildRequest, code: str, source_map: bytes
     ) -> Path:
         """Return the component of a bundle, from the cache if it was made before."""
-        key = sha256(f"{toolchain.key}\0{code}".encode()).hexdigest()
-        kept = request.cache / "js" / key
-        found = next(kept.glob("*.wasm"), None) if kept.is_dir() else None
-        if found is not None:
-            return found
-        request.report(f"{request.resource.name}: making a component …")
-        with tempfile.TemporaryDirectory(prefix="svc-js-", dir=_plain_temporary()) as making:
-            module = Path(making) / "svc-app.js"
+
+        async def write(module: Path) -> None:
             module.write_text(code, encoding="utf-8")
-            try:
-                return await self._componentize(toolchain, "service", module, kept)
-            except BuildFailed as error:
-                mapping = SourceMap.parse(source_map)
-                raise evaluation_failure(error.output, mapping, request) from error
 
-    async def _componentize(self, toolchain: Toolchain, world: str, module: Path, kept: Path) -> Path:
-        """Make a component in `kept`, a folder that appears with the finished file in it."""
-        out = module.with_suffix(".wasm")
-        code, output = await run(
-            [
-                *(toolchain.node, toolchain.script("componentize.mjs")),
-                *(module.name, str(toolchain.wit / world), world, out.name),
-            ],
-            module.parent,
-            nice=True,
-        )
-        if code != 0 or not out.exists():
-            raise BuildFailed("the module could not be made a component", output=output)
-        digest = sha256(out.read_bytes()).hexdigest()
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        placed = Path(tempfile.mkdtemp(prefix=".making-", dir=kept.parent))
+        name = request.resource.name
+        kept = request.cache / "js" / sha256(f"{toolchain.key}\0{code}".encode()).hexdigest()
+        doing = f"making the component of {name}"
+        mapping = SourceMap.parse(source_map)
         try:
-            shutil.copyfile(out, placed / f"{digest}.wasm")
-            if not kept.exists():
-                placed.replace(kept)
-        finally:
-            shutil.rmtree(placed, ignore_errors=True)
-        # Whoever was first with this key is right: snapshots of one bundle differ in no way that shows.
-        return next(kept.glob("*.wasm"))
+            made, printed = await component(
+                Order(toolchain, "service", kept, write, request.report, doing, self._limit)
+            )
+        except ComponentRefused as error:
+            if error.late:
+                raise never_loaded(request, self._limit) from error
+            raise evaluation_failure(error.output, mapping, request) from error
+        if frozen := frozen_time(printed, mapping):
+            request.report(f"{name}: {frozen}")
+        return made
 
 
-def _plain_temporary() -> str | None:
-    """Return a temporary folder without white space in its path, which the snapshot tool needs."""
-    return None if not any(c.isspace() for c in tempfile.gettempdir()) else "/tmp"
+def _afresh(toolchain: Toolchain) -> str:
+    return f"If it happens again, remove {toolchain.folder.parent}: it is installed anew then."
 
 
 def _entry(request: BuildRequest) -> Path:

@@ -4,18 +4,16 @@ Owns finding, installing and explaining them. An installation is made beside its
 under a lock: two at once share one, and one that is killed leaves nothing that counts.
 """
 
-import asyncio
-import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from engine.lane import ToolchainMissing
+from lanes.js.lock import locked
 from lanes.js.process import run
 
 NODE_MAJOR = 20
@@ -69,7 +67,7 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
     folder = packages / f"svc-{key}"
     if not folder.exists():
         packages.parent.mkdir(parents=True, exist_ok=True)
-        async with locked(packages.with_suffix(".lock"), report):
+        async with locked(packages.with_suffix(".lock"), report, "installing the js toolchain"):
             if not (packages / "complete").exists():
                 await _install(packages, report)
             if not folder.exists():
@@ -83,7 +81,7 @@ async def _node() -> str:
     if node is None or shutil.which("npm") is None:
         missing = "node" if node is None else "npm"
         raise ToolchainMissing(f"the js lane needs {missing}, which is not on PATH", remedy)
-    code, output = await run([node, "--version"], Path.cwd())
+    code, output = await run([node, "--version"], _HERE)
     version = output.strip().removeprefix("v")
     major = version.partition(".")[0]
     if code != 0 or not major.isdigit() or int(major) < NODE_MAJOR:
@@ -93,26 +91,18 @@ async def _node() -> str:
     return node
 
 
-@asynccontextmanager
-async def locked(path: Path, report: Callable[[str], None]) -> AsyncIterator[None]:
-    """Hold an exclusive lock between processes while the body runs."""
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report("waiting for another svc that installs the same thing …")
-            await asyncio.get_running_loop().run_in_executor(None, fcntl.flock, lock, fcntl.LOCK_EX)
-        yield
-
-
 async def _install(folder: Path, report: Callable[[str], None]) -> None:
     report("installing the js toolchain (componentize-js, esbuild) with npm: about 400 MB, once …")
-    making = Path(tempfile.mkdtemp(prefix=".installing-", dir=folder.parent))
+    for left in folder.parent.glob(f".installing-{folder.name}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    making = Path(tempfile.mkdtemp(prefix=f".installing-{folder.name}-", dir=folder.parent))
     try:
         for path in SCRIPTS.iterdir():
             if path.name in PACKAGES:
                 shutil.copyfile(path, making / path.name)
-        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save"]
+        # Not `npm ci`: it refuses a lock without the packages of platforms that their authors left out.
+        command = ["npm", "install", "--no-save", "--package-lock", "--include=optional"]
+        command += ["--ignore-scripts", "--no-audit", "--no-fund"]
         code, output = await run(command, making, environ={**os.environ, "CI": "true"})
         if code != 0:
             told = [line for line in output.splitlines() if line.startswith("npm error")] or [output]

@@ -41,11 +41,12 @@ globalThis.Date = new Proxy(SvcDate, {
 });
 Date.now = () => (svcAskedForTime(), svcNow());
 
-// The end of the user's module: the time from here on is a request's own.
+// The end of the user's module: the time from here on is a request's own. Only stdout is seen of a build
+// that succeeds.
 export function svcRestoreTime() {
   globalThis.Date = SvcDate;
   Date.now = svcNow;
-  if (svcAsked) console.error(`svc: the time was asked for\n${svcAsked}svc: end`);
+  if (svcAsked) console.log(`svc: the time was asked for\n${svcAsked}svc: end`);
 }
 
 export function svcRestoreRandomness() {

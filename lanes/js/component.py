@@ -1,0 +1,90 @@
+"""Makes components of bundled modules with componentize-js, once for each.
+
+A component is kept in a folder of its own, named by its caller after all that shapes it. Files come there
+finished or not at all, under a lock; what they are for is `lane.py`'s.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from lanes.js.lock import locked
+from lanes.js.process import run
+from lanes.js.toolchain import Toolchain
+
+LIMIT_SECONDS = 120.0
+"""A module that is not loaded by then never will be."""
+
+
+class ComponentRefused(Exception):
+    """No component can be made of the module; `output` is what the tool and the module printed."""
+
+    def __init__(self, output: str, *, late: bool = False) -> None:
+        super().__init__(output)
+        self.output = output
+        self.late = late
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A component to make: `write` puts its main module, bundled, into the file that it is given."""
+
+    toolchain: Toolchain
+    world: str
+    kept: Path
+    write: Callable[[Path], Awaitable[None]]
+    report: Callable[[str], None]
+    doing: str
+    limit: float = LIMIT_SECONDS
+
+
+def kept_component(folder: Path) -> Path | None:
+    """Return the component that is kept in a folder; its name is its sha256 (hex)."""
+    return next(folder.glob("*.wasm"), None)
+
+
+async def component(order: Order) -> tuple[Path, str]:
+    """Return the component and what was printed while it was made: nothing when it was there.
+
+    Raises `ComponentRefused`.
+    """
+    if found := kept_component(order.kept):
+        return found, ""
+    order.kept.mkdir(parents=True, exist_ok=True)
+    async with locked(order.kept / "lock", order.report, order.doing):
+        if found := kept_component(order.kept):
+            return found, ""
+        order.report(f"{order.doing} …")
+        with tempfile.TemporaryDirectory(prefix="svc-js-", dir=_plain_temporary()) as making:
+            module = Path(making) / ("svc-loader.js" if order.world == "loader" else "svc-app.js")
+            await order.write(module)
+            return await _make(order, module)
+
+
+async def _make(order: Order, module: Path) -> tuple[Path, str]:
+    out = module.with_suffix(".wasm")
+    toolchain = order.toolchain
+    command = [
+        *(toolchain.node, toolchain.script("componentize.mjs")),
+        *(module.name, str(toolchain.wit / order.world), order.world, out.name),
+    ]
+    try:
+        async with asyncio.timeout(order.limit):
+            code, output = await run(command, module.parent, nice=True)
+    except TimeoutError as error:
+        raise ComponentRefused("", late=True) from error
+    if code != 0 or not out.exists():
+        raise ComponentRefused(output)
+    digest = await asyncio.to_thread(lambda: sha256(out.read_bytes()).hexdigest())
+    arriving = order.kept / "arriving"
+    await asyncio.to_thread(shutil.copyfile, out, arriving)
+    return arriving.replace(order.kept / f"{digest}.wasm"), output
+
+
+def _plain_temporary() -> str | None:
+    """Return a temporary folder without white space in its path, which the snapshot tool needs."""
+    return None if not any(c.isspace() for c in tempfile.gettempdir()) else "/tmp"
