@@ -23,7 +23,7 @@ async def locked(path: Path, report: Callable[[str], None], doing: str) -> Async
                 break
             except BlockingIOError:
                 if not told:
-                    report(f"waiting for another svc, which is {doing} …")
+                    report(f"waiting for another build that is {doing} …")
                     told = True
                 await asyncio.sleep(POLL_SECONDS)
         yield

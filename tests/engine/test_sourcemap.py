@@ -27,6 +27,33 @@ def test_frames_are_rewritten_and_other_lines_left_alone() -> None:
         assert mapping.rewrite(line) == line
 
 
+def test_names_are_freed_of_what_the_engine_adds() -> None:
+    mapping = SourceMap.parse(MAP)
+    for printed, shown in {
+        "async*run": "run (",
+        "run/<": "run (",
+        "promise callback*run/later<": "run/later (",
+        "Promise.any*all": "all (",
+        "svcApp<": "(",
+        "svcApp": "(",
+        "svcApp</inner": "inner (",
+    }.items():
+        assert mapping.rewrite(f"{printed}@svc-app.js:1:9") == f"    at {shown}src/a.ts:3:3)"
+
+
+def test_places_within_a_sentence_are_led_too() -> None:
+    mapping = SourceMap.parse(MAP)
+    assert mapping.rewrite("svc-app.js:1:9 Error: boom") == "src/a.ts:3:3 Error: boom"
+    assert mapping.rewrite("in svc-loader.js line 115 > eval:1:9") == "in src/a.ts:3:3"
+    assert mapping.rewrite("svc-app.js:7:9 Error: boom") == "svc-app.js:7:9 Error: boom"
+
+
+def test_file_names_are_shown_as_they_are_on_disk() -> None:
+    document = {"version": 3, "sources": ["a%20%231%3F/ü.ts"], "mappings": "AAAA"}
+    shown = SourceMap.parse(json.dumps(document).encode()).rewrite("f@svc-app.js:1:1")
+    assert shown == "    at f (a #1?/ü.ts:1:1)"
+
+
 def test_glue_frames_are_dropped() -> None:
     document = {"version": 3, "sources": ["../x/lanes/js/glue/runtime.js"], "mappings": "AAAA"}
     assert SourceMap.parse(json.dumps(document).encode()).rewrite("fail@svc-app.js:1:1") is None

@@ -9,7 +9,9 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.entry import js_entry
 from engine.manifest.model import Resource
+from engine.wasm.runner import Runner
 from lanes.js.lane import JsLane
+from tests.engine.wasm.conftest import Answer, Client
 
 
 class Sources:
@@ -34,9 +36,9 @@ class Sources:
     def request(self, mode: BuildMode) -> BuildRequest:
         return BuildRequest(self.resource, self.root, self.cache, mode, self.reported.append)
 
-    def with_lane(self, body: Callable[[JsLane], Awaitable[Any]]) -> Any:
+    def with_lane(self, body: Callable[[JsLane], Awaitable[Any]], **options: Any) -> Any:
         async def main() -> Any:
-            lane = JsLane()
+            lane = JsLane(**options)
             try:
                 return await body(lane)
             finally:
@@ -47,6 +49,18 @@ class Sources:
     def build(self, mode: BuildMode = "dev") -> ComponentArtifact:
         artifact: ComponentArtifact = self.with_lane(lambda lane: lane.build(self.request(mode)))
         return artifact
+
+
+def ask(sources: Sources, artifact: ComponentArtifact, *targets: str, **fields: Any) -> list[Answer]:
+    async def main() -> list[Answer]:
+        runner = Runner(sources.cache)
+        try:
+            guest = await runner.guest(sources.resource, artifact, {}, fast=True, report=lambda line: None)
+            return [await Client(**fields).call(guest, target) for target in targets]
+        finally:
+            await runner.aclose()
+
+    return asyncio.run(main())
 
 
 @pytest.fixture

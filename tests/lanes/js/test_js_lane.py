@@ -1,5 +1,8 @@
 import asyncio
+import dataclasses
 import json
+import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -8,26 +11,13 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildMode
-from engine.wasm.runner import Runner
 from lanes.js.lane import JsLane
-from tests.engine.wasm.conftest import Answer, Client
-from tests.lanes.js.conftest import Sources
+from tests.engine.wasm.conftest import Answer
+from tests.lanes.js.conftest import Sources, ask
 
 pytestmark = pytest.mark.slow
 MODES: list[BuildMode] = ["dev", "deploy"]
 HELLO = "export default { fetch: () => new Response('hello') };\n"
-
-
-def ask(sources: Sources, artifact: ComponentArtifact, *targets: str, **fields: Any) -> list[Answer]:
-    async def main() -> list[Answer]:
-        runner = Runner(sources.cache)
-        try:
-            guest = await runner.guest(sources.resource, artifact, {}, fast=True, report=lambda line: None)
-            return [await Client(**fields).call(guest, target) for target in targets]
-        finally:
-            await runner.aclose()
-
-    return asyncio.run(main())
 
 
 def failure(sources: Sources, mode: BuildMode = "dev") -> BuildFailed:
@@ -248,52 +238,75 @@ def test_dev_and_deploy_differ_in_nothing_that_a_user_sees(sources: Sources) -> 
     assert dev == deploy
 
 
-def without(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Leave on PATH only what is not `name`."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for tool in {"node", "npm"} - {name}:
-        (folder / tool).write_text("#!/bin/sh\necho v20.0.0\n")
-        (folder / tool).chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
+def test_a_clock_read_at_the_top_level_is_warned_of(sources: Sources) -> None:
+    sources.write("index.js", "const started = Date.now();\n" + HELLO.replace("'hello'", "started"))
+    sources.build("deploy")
+    assert [line for line in sources.reported if "api/index.js:1:22 asks for the time" in line]
 
 
-@pytest.mark.parametrize("name", ["node", "npm"])
-def test_a_missing_tool_is_named_with_what_to_do(
-    sources: Sources, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from engine.lane import ToolchainMissing
+def test_a_module_that_is_never_loaded_is_given_up(sources: Sources) -> None:
+    sources.write("index.js", "while (true) {}\n" + HELLO)
 
+    async def build(lane: JsLane) -> None:
+        with pytest.raises(BuildFailed, match="not loaded within 2 s") as caught:
+            await lane.build(sources.request("deploy"))
+        assert "loop" in caught.value.hint
+
+    sources.with_lane(build, limit=2)
+
+
+def test_builds_of_one_bundle_at_once_share_one_component(sources: Sources) -> None:
+    sources.write("index.js", HELLO.replace("hello", f"shared {sources.root}"))
+
+    async def both(lane: JsLane) -> Any:
+        return await asyncio.gather(*(lane.build(sources.request("deploy")) for _ in range(2)))
+
+    first, second = sources.with_lane(both)
+    assert first == second and first.component.is_file()
+    assert sum("making the component" in line for line in sources.reported) == 2
+    assert sum(line.startswith("waiting") for line in sources.reported) == 1
+
+
+def test_a_cancelled_build_leaves_nothing_and_the_next_one_works(sources: Sources) -> None:
+    sources.write("index.js", HELLO.replace("hello", f"cancelled {sources.root}"))
+
+    async def twice(lane: JsLane) -> ComponentArtifact:
+        begun = asyncio.Event()
+        request = dataclasses.replace(sources.request("deploy"), report=lambda line: begun.set())
+        task = asyncio.create_task(lane.build(request))
+        await begun.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return await lane.build(sources.request("deploy"))
+
+    artifact = sources.with_lane(twice)
+    assert [p.name for p in artifact.component.parent.iterdir() if p.name != "lock"] == [
+        artifact.component.name
+    ]
+
+
+def test_a_cache_that_is_deleted_while_one_works_is_made_again(sources: Sources, tmp_path: Path) -> None:
     sources.write("index.js", HELLO)
-    without(name, monkeypatch, tmp_path)
-    with pytest.raises(ToolchainMissing) as caught:
-        sources.build()
-    assert f"needs {name}" in caught.value.message and "Node.js 20" in caught.value.hint
+    sources.build()
+    real = next(p for p in (sources.cache / "toolchains").iterdir() if (p / "complete").exists())
+    sources.cache = tmp_path / "own cache"
+    shutil.copytree(real, sources.cache / "toolchains" / real.name, copy_function=os.link, symlinks=True)
+
+    async def build(lane: JsLane) -> ComponentArtifact:
+        await lane.build(sources.request("dev"))
+        for folder in (sources.cache / "toolchains" / real.name).glob("svc-*"):
+            shutil.rmtree(folder)
+        return await lane.build(sources.request("dev"))
+
+    assert sources.with_lane(build).component.is_file()
 
 
-def test_an_old_node_is_named(sources: Sources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from engine.lane import ToolchainMissing
-
-    sources.write("index.js", HELLO)
-    without("", monkeypatch, tmp_path)
-    (tmp_path / "bin" / "node").write_text("#!/bin/sh\necho v18.19.0\n")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
-    with pytest.raises(ToolchainMissing) as caught:
-        sources.build()
-    assert "18.19.0" in caught.value.message
-
-
-def test_a_failing_npm_leaves_nothing_that_counts(
-    sources: Sources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from engine.lane import ToolchainMissing
-
-    sources.write("index.js", HELLO)
-    sources.cache = tmp_path / "empty cache"
-    without("", monkeypatch, tmp_path)
-    (tmp_path / "bin" / "npm").write_text("#!/bin/sh\necho 'npm error network is down'; exit 1\n")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
-    with pytest.raises(ToolchainMissing) as caught:
-        sources.build()
-    assert "network is down" in caught.value.message
-    assert [p.name for p in (sources.cache / "toolchains").iterdir() if p.is_dir()] == []
+def test_a_file_that_can_not_be_written_is_an_error_of_the_build(sources: Sources) -> None:
+    sources.write("index.js", HELLO.replace("hello", f"blocked {sources.root}"))
+    sources.build()
+    toolchains, sources.cache = sources.cache / "toolchains", sources.root / "blocked"
+    sources.cache.mkdir()
+    (sources.cache / "toolchains").symlink_to(toolchains, target_is_directory=True)
+    (sources.cache / "js").write_text("a file in the way")
+    error = failure(sources, "deploy")
+    assert "could not be built" in error.message and error.hint

@@ -1,0 +1,68 @@
+// Ways to fail and things to notice; each is answered alike in dev and deploy.
+const encoder = new TextEncoder();
+
+function deep() {
+  throw new Error('deep');
+}
+
+const routes = {
+  '/cycle'() {
+    const error = new Error('outer');
+    error.cause = error;
+    throw error;
+  },
+  '/cause'() {
+    throw new Error('outer', { cause: new TypeError('inner') });
+  },
+  '/several': () => Promise.any([Promise.reject(new Error('one')), Promise.reject(new Error('two'))]),
+  '/null'() {
+    throw null;
+  },
+  '/bare'() {
+    throw Object.create(null);
+  },
+  '/hostile'() {
+    throw Object.defineProperty(new Error(), 'message', { get: deep });
+  },
+  '/timer'() {
+    setTimeout(() => deep(), 1);
+    return new Promise(() => {});
+  },
+  '/microtask'() {
+    queueMicrotask(deep);
+    return new Promise(() => {});
+  },
+  '/printed'() {
+    try {
+      deep();
+    } catch (error) {
+      console.error('caught', error);
+    }
+    return new Response('printed');
+  },
+  '/text'() {
+    return new Response(new ReadableStream({ start: (c) => (c.enqueue('text'), c.close()) }));
+  },
+  '/pull'() {
+    let n = 0;
+    return new Response(new ReadableStream({ pull: (c) => (n++ < 2 ? c.enqueue(encoder.encode('a')) : deep()) }));
+  },
+  async '/used'() {
+    const response = new Response('x');
+    await response.text();
+    return response;
+  },
+  '/strict'() {
+    undeclared = 1;
+  },
+  '/globals': () => Response.json(Object.keys(globalThis).filter((name) => /svc/i.test(name))),
+  '/meta': () => new Response(new URL('other.js', import.meta.url).pathname),
+  '/types'() {
+    class Own extends Response {}
+    return Response.json([new Own('x') instanceof Response, new Response().constructor === Response]);
+  },
+};
+
+export default {
+  fetch: (request, env, context) => routes[new URL(request.url).pathname](request, env, context),
+};

@@ -1,0 +1,79 @@
+"""How the glue lets user code fail: alike in both modes, in the user's own words."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.engine.wasm.conftest import Answer
+from tests.lanes.js.conftest import Sources, ask
+
+pytestmark = pytest.mark.slow
+ODD = Path(__file__).with_name("odd.js")
+DETAILS = {
+    "/cycle": "Error: outer",
+    "/cause": "Error: outer",
+    "/several": "AggregateError: No Promise in Promise.any was resolved",
+    "/null": "Uncaught object: null",
+    "/bare": "Uncaught object: {}",
+    "/hostile": "Error: an error that can not be shown",
+    "/timer": "Error: deep",
+    "/microtask": "Error: deep",
+    "/used": "TypeError: api/index.js: fetch() returned a Response whose body was read already",
+    "/strict": "ReferenceError: assignment to undeclared variable undeclared",
+    "/text": "TypeError: a chunk of the response body is a string, not a Uint8Array: use TextEncoder",
+    "/pull": "Error: deep",
+}
+BODIES = {
+    "/printed": b"printed",
+    "/globals": b"[]",
+    "/meta": b"/other.js",
+    "/types": b"[true,true]",
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> dict[str, dict[str, Answer]]:
+    sources = Sources(tmp_path_factory.mktemp("odd ü").resolve(), cache)
+    sources.write("index.js", ODD.read_text())
+    targets = [*DETAILS, *BODIES]
+    return {
+        mode: dict(zip(targets, ask(sources, sources.build(mode), *targets), strict=True))
+        for mode in ("dev", "deploy")
+    }
+
+
+@pytest.mark.parametrize("target", DETAILS)
+def test_a_failure_is_told_in_the_words_of_the_user(
+    answers: dict[str, dict[str, Answer]], target: str
+) -> None:
+    answer = answers["dev"][target]
+    assert (answer.report.outcome, answer.report.detail) == ("guest-failed", DETAILS[target])
+    assert not answer.ended
+    assert (answer.status is None) == (target not in ("/text", "/pull"))
+
+
+@pytest.mark.parametrize("target", [*DETAILS, *BODIES])
+def test_dev_and_deploy_fail_alike(answers: dict[str, dict[str, Answer]], target: str) -> None:
+    def seen(answer: Answer) -> object:
+        return answer.status, answer.headers, answer.body, answer.ended, answer.lines, answer.report.detail
+
+    assert seen(answers["dev"][target]) == seen(answers["deploy"][target])
+
+
+@pytest.mark.parametrize("target", BODIES)
+def test_what_is_no_failure_goes_on(answers: dict[str, dict[str, Answer]], target: str) -> None:
+    answer = answers["dev"][target]
+    assert (answer.status, answer.body, answer.report.outcome) == (200, BODIES[target], "ok")
+
+
+def test_stacks_of_causes_timers_and_printed_errors_name_the_file(
+    answers: dict[str, dict[str, Answer]],
+) -> None:
+    def lines(target: str) -> list[str]:
+        return [text for _, text in answers["dev"][target].lines]
+
+    assert lines("/cause")[0] == "Error: outer"
+    assert "  caused by TypeError: inner" in lines("/cause")
+    assert {"  caused by Error: one", "  caused by Error: two"} <= set(lines("/several"))
+    assert lines("/timer")[:2] == ["Error: deep", "    at deep (api/index.js:5:9)"]
+    assert lines("/printed")[:2] == ["caught Error: deep", "    at deep (api/index.js:5:9)"]
