@@ -104,8 +104,8 @@ class Drive:
             guest.runner.unwatch(self)
             for task in run.tasks:
                 task.cancel()
-            store.close()
             del guest.runner.runs[store.context]
+            guest.runner.reclaimer.close(store)
         outcome, detail = self._outcome(text)
         return RunReport(
             outcome,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from wasmtime import Engine
 
 from engine.wasm.config import PoolSettings, engine
+from engine.wasm.reclaimer import BACKLOG
 
 
 @dataclass(slots=True)
@@ -24,11 +25,16 @@ class Pool:
     """All slots of a process, warm ones first."""
 
     def __init__(self, settings: PoolSettings, queue: int) -> None:
-        """`queue` is how many requests may wait for a slot."""
+        """`queue` is how many requests may wait for a slot.
+
+        Each engine has room for a few more: instances that are over and not yet given back.
+        """
         warm = min(settings.warm, settings.instances)
         sizes = [(warm, True), (settings.instances - warm, False)]
         self.slots = tuple(
-            Slots(engine(size, settings.memory_mib, warm=keep), size) for size, keep in sizes if size
+            Slots(engine(size + BACKLOG, settings.memory_mib, warm=keep), size)
+            for size, keep in sizes
+            if size
         )
         self._free = asyncio.Semaphore(settings.instances)
         self._queue = queue

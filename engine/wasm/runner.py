@@ -25,6 +25,7 @@ from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.linker import Program
 from engine.wasm.outgoing import Outgoing
 from engine.wasm.pool import Pool
+from engine.wasm.reclaimer import Reclaimer
 from engine.wasm.run import Run
 
 EPOCH_SECONDS = 0.01
@@ -42,6 +43,7 @@ class Runner:
         self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
         self.outgoing = Outgoing()
         self.pool = Pool(pool or PoolSettings(), queue)
+        self.reclaimer = Reclaimer()
         self._programs: OrderedDict[tuple[str, bool], tuple[Program, ...]] = OrderedDict()
         self._active: set[Drive] = set()
         self._idle = asyncio.Event()
@@ -126,6 +128,7 @@ class Runner:
             self._reaper.cancel()
         self._stop.set()
         self._ticker.join()
+        self.reclaimer.stop()
         self.workers.shutdown()
         await self.outgoing.aclose()
 
