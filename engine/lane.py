@@ -70,10 +70,35 @@ class BuildRequest:
     report: Callable[[str], None] = field(default=silent)
 
 
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing that a lane needs of the machine, as `svc doctor` shows it.
+
+    `problem` is empty when the tool can be used; `version` and `path` then say which one it is. Otherwise
+    `remedy` is the command to run. `managed` tells a copy in the cache folder, which `Lane.install` makes
+    and which the first build makes by itself.
+    """
+
+    name: str
+    version: str = ""
+    path: str = ""
+    problem: str = ""
+    remedy: str = ""
+    managed: bool = False
+
+
 class Lane(Protocol):
     """One lane. Errors: `BuildFailed` for the user's sources, `ToolchainMissing` for the machine."""
 
     name: str
+
+    async def tools(self, cache: Path) -> tuple[Tool, ...]:
+        """Return what the lane needs and what of it is there. Looks only: installs nothing."""
+        ...
+
+    async def install(self, cache: Path, report: Callable[[str], None]) -> None:
+        """Install what is managed and missing. Raises `ToolchainMissing` for what is left to the user."""
+        ...
 
     async def build(self, request: BuildRequest) -> Artifact:
         """Build the Resource. May be cancelled; leaves nothing half-made behind either way."""

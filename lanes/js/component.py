@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from lanes.js.lock import locked
-from lanes.js.process import run
+from lanes.lock import locked
+from lanes.process import run
 from lanes.js.toolchain import Toolchain
 
 LIMIT_SECONDS = 120.0

@@ -22,7 +22,7 @@ from lanes.js.diagnostics import (
     frozen_time,
     never_loaded,
 )
-from lanes.js.process import run
+from lanes.process import run
 from lanes.js.toolchain import GLUE, Toolchain, ensure
 
 LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts, index.js"

@@ -13,8 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.lane import ToolchainMissing
-from lanes.js.lock import locked
-from lanes.js.process import run
+from lanes.lock import locked
+from lanes.process import run
 
 NODE_MAJOR = 20
 _HERE = Path(__file__).parent

@@ -4,11 +4,12 @@ Owns which of the two it is and the errors about the output folder; packing and 
 """
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from engine.artifact import FolderArtifact, ImageArtifact
-from engine.lane import BuildFailed, BuildRequest
+from engine.lane import BuildFailed, BuildRequest, Tool
 from lanes.command import run_command
 from lanes.static.pack import Packing, pack
 
@@ -52,6 +53,13 @@ class StaticLane:
         brotli, gzip = _QUALITY[request.mode]
         packing = Packing(request.cache, brotli, gzip, self._workers, request.report)
         return await pack(resource.output, packing)
+
+    async def tools(self, cache: Path) -> tuple[Tool, ...]:
+        """Return nothing: files are served as they are, and a build command brings its own tools."""
+        return ()
+
+    async def install(self, cache: Path, report: Callable[[str], None]) -> None:
+        """Install nothing."""
 
     async def aclose(self) -> None:
         """Let go of the compression threads; what has not begun is dropped."""

@@ -1,0 +1,1 @@
+"""The go lane: mainline Go to a wasi:http component."""

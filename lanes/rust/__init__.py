@@ -1,0 +1,1 @@
+"""The rust lane: cargo to a wasi:http component."""
