@@ -1,0 +1,209 @@
+import asyncio
+import hashlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.lane import ToolchainMissing
+from lanes.wheel import Wheel, install
+
+SCRIPT = "#!/bin/sh\necho tool $1\n"
+
+
+class Index:
+    """A folder of wheels that pip takes packages from, and nothing else."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        folder.mkdir()
+        for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+
+    def add(self, tag: str = "py3-none-any", *, mode: int = 0o755, size: int = 0) -> Wheel:
+        """Make a wheel with one program; return its pin."""
+        path = self.folder / f"a_tool-1.2-{tag}.whl"
+        info = "a_tool-1.2.dist-info"
+        with zipfile.ZipFile(path, "w") as archive:
+            program = zipfile.ZipInfo("tool/bin/tool")
+            program.external_attr = (0o100000 | mode) << 16
+            archive.writestr(program, SCRIPT)
+            archive.writestr("tool/data", b"x" * size)
+            archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: a-tool\nVersion: 1.2\n")
+            archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+            archive.writestr(f"{info}/RECORD", "")
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        return Wheel("a-tool", "1.2", "A Tool", 7, "tool/bin/tool", "Or bring it yourself.", (digest,))
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+    return Index(tmp_path / "index", monkeypatch)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    return tmp_path / "cache ü"
+
+
+def run(wheel: Wheel, cache: Path, told: list[str] | None = None) -> Path:
+    return asyncio.run(install(wheel, cache, (told if told is not None else []).append))
+
+
+def refused(wheel: Wheel, cache: Path) -> ToolchainMissing:
+    with pytest.raises(ToolchainMissing) as caught:
+        run(wheel, cache)
+    assert [path.name for path in (cache / "toolchains").iterdir()] == ["a-tool-1.2.lock"]
+    return caught.value
+
+
+def test_a_tool_is_installed_once_and_can_be_run(index: Index, empty: Path) -> None:
+    wheel, told = index.add(), list[str]()
+    program = run(wheel, empty, told)
+    assert told == ["installing A Tool 1.2, 7 MB, once …"]
+    assert subprocess.run([program, "runs"], capture_output=True, check=True).stdout == b"tool runs\n"
+    assert run(wheel, empty, told) == program
+    assert len(told) == 1
+    assert {path.name for path in program.parents[2].parent.iterdir()} == {"a-tool-1.2", "a-tool-1.2.lock"}
+
+
+def test_two_at_once_share_one_installation(index: Index, empty: Path) -> None:
+    wheel, told = index.add(), list[str]()
+
+    async def both() -> list[Path]:
+        return await asyncio.gather(*(install(wheel, empty, told.append) for _ in range(2)))
+
+    first, second = asyncio.run(both())
+    assert first == second
+    assert sum(line.startswith("installing") for line in told) == 1
+    assert sum(line.startswith("waiting") for line in told) == 1
+
+
+def test_a_damaged_installation_is_made_anew(index: Index, empty: Path) -> None:
+    wheel = index.add()
+    run(wheel, empty).unlink()
+    assert os.access(run(wheel, empty), os.X_OK)
+
+
+def test_what_users_say_for_their_own_installations_does_not_matter(
+    index: Index, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PIP_REQUIRE_VIRTUALENV", "1")
+    assert run(index.add(), empty).is_file()
+
+
+def test_another_file_than_the_pinned_one_is_refused(index: Index, empty: Path) -> None:
+    error = refused(replace(index.add(), sha256=("0" * 64,)), empty)
+    assert "sha256 differs" in error.message and "A Tool 1.2" in error.message
+    assert "Or bring it yourself." in error.hint
+
+
+def test_no_wheel_for_this_machine(index: Index, empty: Path) -> None:
+    error = refused(index.add("py3-none-win_amd64"), empty)
+    assert "for this machine" in error.message and error.hint == "Or bring it yourself."
+
+
+def test_a_wheel_without_its_program(index: Index, empty: Path) -> None:
+    assert "came without tool/bin/tool" in refused(index.add(mode=0o644), empty).message
+
+
+def test_no_network_is_told_and_the_next_try_works(
+    index: Index, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = index.add()
+    with monkeypatch.context() as closed:
+        closed.delenv("PIP_NO_INDEX")
+        closed.delenv("PIP_FIND_LINKS")
+        closed.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:1/")
+        closed.setenv("PIP_RETRIES", "1")
+        error = refused(wheel, empty)
+    assert "can not be reached" in error.message and "secret" not in error.message
+    assert "pip config list" in error.hint
+    assert run(wheel, empty).is_file()
+
+
+def test_a_python_without_pip(index: Index, empty: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    wheel = index.add()
+    script = (
+        "import asyncio, sys\nfrom lanes.wheel import Wheel, install\nfrom pathlib import Path\n"
+        f"wheel, cache = {wheel!r}, Path({str(empty)!r})\n"
+        "try:\n    asyncio.run(install(wheel, cache, print))\n"
+        "except Exception as error:\n    print(error.message, error.hint)\n"
+    )
+    # Only the pip is missing, not what svc itself needs.
+    site = next(path for path in sys.path if path.endswith("site-packages"))
+    only = tmp_path / "site"
+    only.mkdir()
+    for path in Path(site).iterdir():
+        if not path.name.lower().startswith("pip"):
+            (only / path.name).symlink_to(path)
+    root = Path(__file__).resolve().parents[2]
+    environ = os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{only}"}
+    done = subprocess.run([bare / "bin/python", "-c", script], env=environ, capture_output=True, text=True)
+    assert "has no pip" in done.stdout and "-m ensurepip" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_full_disk_is_told_and_the_next_try_works(index: Index, empty: Path) -> None:
+    wheel = index.add(size=3 << 20)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        error = refused(wheel, empty)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "could not be written" in error.message and "SVC_HOME" in error.hint
+    assert run(wheel, empty).is_file()
+
+
+def test_a_cache_that_can_not_be_written(index: Index, empty: Path) -> None:
+    empty.write_text("a file in the way")
+    with pytest.raises(ToolchainMissing, match="could not be written"):
+        run(index.add(), empty)
+
+
+def test_one_that_is_killed_half_way_leaves_nothing_that_counts(index: Index, empty: Path) -> None:
+    wheel = index.add(size=200 << 20)
+    script = (
+        "import asyncio\nfrom pathlib import Path\nfrom lanes.wheel import Wheel, install\n"
+        f"asyncio.run(install({wheel!r}, Path({str(empty)!r}), lambda line: print(line, flush=True)))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"installing")
+        end = time.monotonic() + 20
+        while not list((empty / "toolchains").glob(".installing-*/*")) and time.monotonic() < end:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert not wheel.installed(empty)
+    assert run(wheel, empty).is_file()
+    assert not list((empty / "toolchains").glob(".installing-*"))
+
+
+def test_one_that_is_cancelled_leaves_nothing(index: Index, empty: Path) -> None:
+    wheel = index.add()
+
+    async def cancelled() -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(install(wheel, empty, lambda line: begun.set()))
+        await begun.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(cancelled())
+    assert [path.name for path in (empty / "toolchains").iterdir()] == ["a-tool-1.2.lock"]
+    assert run(wheel, empty).is_file()
