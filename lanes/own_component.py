@@ -1,0 +1,108 @@
+"""Takes the component that a Resource's own `build` command makes: the way to bring any toolchain along.
+
+Owns the command's run, what may stand at `output`, and its copy in the cache. Whether the component can be
+run here is the engine's to say.
+"""
+
+import asyncio
+import os
+import stat
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildFailed, BuildRequest
+from lanes.command import run_command
+
+COMPONENT = b"\0asm\x0d\0\x01\0"
+_MODULE = b"\0asm\x01\0\0\0"
+_CHUNK = 1 << 20
+
+
+async def own_component(request: BuildRequest) -> ComponentArtifact:
+    """Run the Resource's `build` and take the component that it leaves at `output`.
+
+    Each lane's build calls this first when the Resource has a `build`. Raises `BuildFailed`.
+    """
+    resource = request.resource
+    assert resource.build is not None and resource.output is not None  # the manifest's rule
+    await run_command(
+        resource.build,
+        what=f"the build command of resource {resource.name}",
+        workdir=resource.workdir,
+        report=request.report,
+    )
+    return await asyncio.to_thread(_take, resource.output, request)
+
+
+def _take(output: Path, request: BuildRequest) -> ComponentArtifact:
+    shown = str(output.relative_to(request.root)) if output.is_relative_to(request.root) else str(output)
+    try:
+        # Not blocking: a pipe in this place would never end.
+        descriptor = os.open(output, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise _refused(request, f"the build command left no file {shown}") from None
+    except OSError as error:
+        raise _refused(request, f"{shown} can not be read: {error.strerror}") from error
+    with open(descriptor, "rb", buffering=0) as source:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _refused(request, f"{shown} is not a file")
+        try:
+            return _copied(source, request, shown)
+        except OSError as error:
+            raise BuildFailed(
+                f"resource {request.resource.name}: {shown} could not be copied to {request.cache}: "
+                f"{error.strerror}",
+                "Check that the disk of the cache (SVC_HOME) has room.",
+            ) from error
+
+
+def _copied(source: IO[bytes], request: BuildRequest, shown: str) -> ComponentArtifact:
+    """Copy the component into the cache, under its sha256; what is checked is the copy."""
+    folder = request.cache / "components"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as copy:
+        made = Path(copy.name)
+        try:
+            digest = sha256()
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                copy.write(chunk)
+            copy.flush()
+            _check(made, shown, request)
+            target = made.replace(folder / f"{digest.hexdigest()}.wasm")
+        finally:
+            made.unlink(missing_ok=True)
+    return ComponentArtifact(target, target.stem)
+
+
+def _check(copy: Path, shown: str, request: BuildRequest) -> None:
+    with copy.open("rb") as file:
+        start = file.read(256)
+    if start.startswith(COMPONENT):
+        return
+    if not start:
+        raise _refused(request, f"{shown} is empty")
+    if start.startswith(_MODULE):
+        raise BuildFailed(
+            f"resource {request.resource.name}: {shown} is a core WebAssembly module, not a component",
+            "Make it a component as the last step of `build`, as with "
+            "`wasm-tools component new --adapt ADAPTER.wasm IN.wasm -o OUT.wasm`.",
+        )
+    if start.lstrip().startswith((b"(component", b"(module", b";;", b"(;")):
+        raise BuildFailed(
+            f"resource {request.resource.name}: {shown} is WebAssembly text, not a component's binary",
+            "Let `build` turn it into a binary, as with `wasm-tools parse`.",
+        )
+    raise _refused(request, f"{shown} is not a WebAssembly component")
+
+
+def _refused(request: BuildRequest, what: str) -> BuildFailed:
+    name = request.resource.name
+    return BuildFailed(
+        f"resource {name}: {what}",
+        f"`build` has to leave a component there; see where it writes to, or correct `output` of "
+        f"[resource.{name}] in svc.toml.",
+    )
