@@ -1,4 +1,4 @@
-# `make demo` and `make test` do all the set-up themselves; they need Python 3.11+, make and Node.js 20+.
+# `make demo` and `make test` do all the set-up themselves; they need Python 3.11+ and make.
 
 PYTHON ?= python3
 PORT ?= 3000
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Toolchains and compiled code of the tests are kept here between runs; any folder will do.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 
-.PHONY: demo install node test test-tools check format bench bench-hello bench-reload clean
+.PHONY: demo install test test-tools check format bench bench-hello bench-reload clean
 
 # Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
 ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
@@ -15,16 +15,11 @@ ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
 ANEW := --clear
 endif
 
-demo: node install
+demo: install
 	@echo "· serving sample-apps/pulse at http://localhost:$(PORT) (ctrl+c stops)"
 	@exec "$(BIN)/svc" -C sample-apps/pulse dev --port "$(PORT)"
 
 install: $(VENV)/.installed
-
-node:
-	@node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null || { \
-		echo "error: Node.js 20 or newer is needed on PATH; found $$(node --version 2>/dev/null || echo none)" >&2; \
-		echo "  hint: https://nodejs.org has it, and so have most package managers" >&2; exit 1; }
 
 $(VENV)/.installed: pyproject.toml
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -44,7 +39,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch "$@"
 
-test: node $(VENV)/.installed-dev test-tools
+test: $(VENV)/.installed-dev test-tools
 	@echo "· running all tests; the first run installs the js toolchain and compiles it, a few minutes"
 	@"$(BIN)/pytest"
 

