@@ -45,7 +45,8 @@ class ComponentArtifact:
     `component` is the file and `digest` its sha256 (hex). `script` is JavaScript that the component asks
     its host for at each request (`svc:dev/script`): the dev loader's way to run what was just saved.
     `source_map` (Source Map v3, JSON) leads from the stacks that the guest prints to the user's files.
-    `inputs` are files outside `workdir` that the build read and whose change must start another one.
+    `inputs` are files that the build read and whose change must start another one: those outside `workdir`
+    at least, and any inside that `.gitignore` may name.
     """
 
     component: Path

@@ -1,46 +1,23 @@
 """The dev loop: files that change -> Resources to build, or a manifest to apply.
 
-Owns what is watched and what is ignored. Building and routing are `engine/deploy/live.py`'s.
+Owns what is watched; what is ignored is `ignore.py`'s. Building and routing are `engine/deploy/live.py`'s.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
 from watchfiles import Change, awatch
 
 from engine.deploy.live import LiveProject
 from engine.errors import SvcError
+from engine.ignore import Ignore
 from engine.manifest.model import Project, Resource
 from engine.own_writes import OwnWrites
 
 MANIFEST = "svc.toml"
 STEP_MS = 5
 """How long a burst of changes must pause before it is acted on."""
-IGNORED = (
-    *(".git/", ".hg/", ".svc/", ".venv/", "node_modules/", "target/", "__pycache__/"),
-    *("*.swp", "*.swx", "*~", ".#*", "#*#", "4913", ".DS_Store", "*.tmp", "*.part"),
-)
-
-
-class Ignore:
-    """What never starts a build: editors' and tools' own files, and what `.gitignore` names."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        try:
-            own = (root / ".gitignore").read_text(errors="replace").splitlines()
-        except OSError:
-            own = []
-        self._spec = GitIgnoreSpec.from_lines([*IGNORED, *own])
-
-    def __call__(self, path: Path) -> bool:
-        """Whether this path, inside the Project folder, is ignored."""
-        try:
-            return self._spec.match_file(path.relative_to(self._root).as_posix())
-        except ValueError:
-            return False
 
 
 def affected(live: LiveProject, paths: set[Path]) -> dict[str, set[Path]]:

@@ -4,7 +4,10 @@ import asyncio
 import fcntl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
+
+from engine.lane import BuildFailed, BuildRequest
 
 POLL_SECONDS = 0.1
 
@@ -26,4 +29,25 @@ async def locked(path: Path, report: Callable[[str], None], doing: str) -> Async
                     report(f"waiting for another build that is {doing} …")
                     told = True
                 await asyncio.sleep(POLL_SECONDS)
+        yield
+
+
+@asynccontextmanager
+async def alone(request: BuildRequest) -> AsyncIterator[None]:
+    """Run a Resource's own `build`, and take what it leaves, while no other svc does so in that folder.
+
+    Raises `BuildFailed` when the cache can not be written.
+    """
+    resource = request.resource
+    name = sha256(str(resource.workdir).encode(errors="surrogateescape")).hexdigest()
+    place = request.cache / "locks" / f"{name[:32]}.lock"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    except OSError as error:
+        raise BuildFailed(
+            f"resource {resource.name}: {place} can not be made: {error.strerror}",
+            "Check that the disk of the cache (SVC_HOME) has room and that you may write there.",
+        ) from error
+    async with locked(place, request.report, f"running the build command of resource {resource.name}"):
         yield

@@ -15,6 +15,7 @@ from typing import IO
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
 from lanes.command import run_command
+from lanes.lock import alone
 
 COMPONENT = b"\0asm\x0d\0\x01\0"
 _MODULE = b"\0asm\x01\0\0\0"
@@ -28,26 +29,29 @@ async def own_component(request: BuildRequest) -> ComponentArtifact:
     """
     resource = request.resource
     assert resource.build is not None and resource.output is not None  # the manifest's rule
-    await run_command(
-        resource.build,
-        what=f"the build command of resource {resource.name}",
-        workdir=resource.workdir,
-        report=request.report,
-    )
-    return await asyncio.to_thread(_take, resource.output, request)
+    async with alone(request):
+        await run_command(
+            resource.build,
+            what=f"the build command of resource {resource.name}",
+            workdir=resource.workdir,
+            report=request.report,
+        )
+        return await asyncio.to_thread(_take, resource.output, request)
 
 
 def _take(output: Path, request: BuildRequest) -> ComponentArtifact:
     shown = str(output.relative_to(request.root)) if output.is_relative_to(request.root) else str(output)
     try:
         # Not blocking: a pipe in this place would never end.
-        descriptor = os.open(output, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        source = open(output, "rb", 0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))  # noqa: SIM115
     except FileNotFoundError:
         raise _refused(request, f"the build command left no file {shown}") from None
+    except IsADirectoryError:
+        raise _refused(request, f"{shown} is not a file") from None
     except OSError as error:
         raise _refused(request, f"{shown} can not be read: {error.strerror}") from error
-    with open(descriptor, "rb", buffering=0) as source:  # noqa: PTH123
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with source:
+        if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
             raise _refused(request, f"{shown} is not a file")
         try:
             return _copied(source, request, shown)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-import engine.wasm.linker
+import engine.wasm.check
 from engine.gateway.problem import KINDS
 from engine.wasm.wasi.registry import FUNCTIONS
 from svc_tui.main import COMMANDS, app
@@ -54,7 +54,7 @@ def test_the_table_of_interfaces_is_the_table_of_the_linker() -> None:
     rows = set(re.findall(r"^\| `([a-z-]+:[a-z/-]+)` \|", (DOCS / "wasi.md").read_text(), re.MULTILINE))
     hosted = {name.partition("#")[0] for name in FUNCTIONS}
     assert rows == hosted
-    assert engine.wasm.linker.HANDLER == "wasi:http/incoming-handler"
+    assert engine.wasm.check.HANDLER == "wasi:http/incoming-handler"
 
 
 def test_every_module_says_what_it_owns() -> None:

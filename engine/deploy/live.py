@@ -6,24 +6,21 @@ when the new one does not build. It watches no files (`engine/watch.py` does) an
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.artifact import Artifact, ComponentArtifact
+from engine.deploy.build import Builder
 from engine.errors import SvcError
 from engine.gateway.static import StaticResponder
-from engine.lane import BuildMode, BuildRequest, Lane
+from engine.lane import BuildMode, Lane
 from engine.manifest.model import Project, Resource
 from engine.own_writes import Window
 from engine.routes import NotReady, RouteTable, Version
+from engine.wasm.check import told_of
 from engine.wasm.runner import Runner
-
-
-class LaneMissing(SvcError):
-    """The manifest names a lane that this installation does not have."""
-
-    code = "lane-missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +58,13 @@ class LiveProject:
     def __init__(self, project: Project, setting: Setting) -> None:
         self.project = project
         self._setting = setting
+        self._builder = Builder(setting.lanes, setting.cache, setting.mode, setting.environ)
         self._artifacts: dict[str, Artifact] = {}
         self._versions: dict[str, Version] = {name: NotReady(name, None) for name in project.resources}
         self.windows: dict[str, Window] = {}
         self._dirty: set[str] = set()
+        self._begun: set[str] = set()
+        self._answered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._jobs: dict[str, asyncio.Task[None]] = {}
         self.routes = self._table()
 
@@ -83,10 +83,10 @@ class LiveProject:
             if name not in self._jobs:
                 self._jobs[name] = asyncio.get_running_loop().create_task(self._work(name))
 
-    async def settled(self) -> None:
-        """Wait until nothing is being built."""
-        while self._jobs:
-            await asyncio.wait(self._jobs.values())
+    async def ready(self) -> None:
+        """Wait until each Resource serves or has failed to build for the first time."""
+        for name in self.project.resources:
+            await self._answered[name].wait()
 
     async def apply(self, project: Project) -> None:
         """Take over an edited manifest: build what it changes, route the rest anew at once."""
@@ -116,28 +116,41 @@ class LiveProject:
                 self.windows[name] = replace(window, ended_ns=time.time_ns())
         finally:
             del self._jobs[name]
+            self._answered[name].set()
 
     async def _build(self, name: str) -> None:
+        """Build a Resource; the first time, serve at once what an earlier `svc` built of the same files."""
         resource = self.project.resources.get(name)
         if resource is None:
             return
+        first = name not in self._begun
+        self._begun.add(name)
+        if first:
+            # Built all the same, behind what serves then: the tools warm up, and a wrong memory is mended.
+            await self._replace(
+                resource, lambda: self._builder.known(resource, self.project.root), quiet=True
+            )
+        report = self._setting.report
+        await self._replace(
+            resource,
+            lambda: self._builder.build(resource, self.project.root, report, remember=first),
+        )
+
+    async def _replace(
+        self, resource: Resource, make: Callable[[], Awaitable[Artifact | None]], *, quiet: bool = False
+    ) -> None:
+        """Let the artifact serve that `make` returns, if it is another one than now; `quiet` if it fails."""
+        name = resource.name
         began, again = time.perf_counter(), name in self._artifacts
         error: SvcError | None = None
         try:
-            lane = self._setting.lanes.get(resource.lane)
-            if lane is None:
-                raise LaneMissing(
-                    f"the {resource.lane} lane is not part of this version of svc",
-                    f"Resource {name} can use one of: {', '.join(self._setting.lanes)}.",
-                )
-            request = BuildRequest(
-                resource, self.project.root, self._setting.cache, self._setting.mode, self._setting.report
-            )
-            artifact = await lane.build(request)
-            if artifact == self._artifacts.get(name):
+            artifact = await make()
+            if artifact is None or artifact == self._artifacts.get(name):
                 return
             version = await self._version(resource, artifact)
         except SvcError as failure:
+            if quiet:
+                return
             error = failure
             if name in self.project.resources and name not in self._artifacts:
                 self._versions[name] = NotReady(name, failure)
@@ -148,6 +161,7 @@ class LiveProject:
             self._artifacts[name] = artifact
             self._versions[name] = version
         self.routes = self._table()
+        self._answered[name].set()
         self._setting.built(Built(name, time.perf_counter() - began, error, again))
 
     async def _version(self, resource: Resource, artifact: Artifact) -> Version:
@@ -163,7 +177,10 @@ class LiveProject:
         }
         # The dev loader is compiled once for all saves, so it may take the time for the best code.
         fast = setting.mode == "dev" and artifact.script is None
-        return await setting.runner.guest(resource, artifact, environment, fast=fast, report=setting.report)
+        with told_of(resource.name):
+            return await setting.runner.guest(
+                resource, artifact, environment, fast=fast, report=setting.report
+            )
 
     async def aclose(self) -> None:
         """Stop building."""

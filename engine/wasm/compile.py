@@ -6,6 +6,7 @@ this user can write, are ever loaded.
 
 import asyncio
 import fcntl
+import json
 import os
 import sys
 import tempfile
@@ -18,17 +19,13 @@ from typing import IO
 from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
-from engine.errors import SvcError
+from engine.wasm.check import ComponentRejected, check_component, check_names
 from engine.wasm.config import code_key, compile_config
 from engine.wasm.memory_probe import add_probe
 
 NICENESS = 10
-
-
-class ComponentRejected(SvcError):
-    """The file is not a component that this engine can run."""
-
-    code = "component-rejected"
+REFUSED = 3
+"""Exit status of the compiler's process for a component that compiles and may not run."""
 
 
 async def compile_component(
@@ -37,13 +34,14 @@ async def compile_component(
     """Return the compiled form of a component file whose sha256 (hex) is `digest`, from the cache if there.
 
     Runs the compiler at low priority; two callers at once share one compilation. Raises
-    `ComponentRejected` when the file does not compile.
+    `ComponentRejected` when the file does not compile or breaks a rule of `check.py`.
     """
     folder = cache / "compiled"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     target = folder / f"{digest}-{code_key(fast=fast)}.cwasm"
     if target.exists():
         return target
+    await asyncio.to_thread(check_component, component)
     report("compiling a component to machine code …")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -62,6 +60,8 @@ async def compile_component(
             process.kill()
             await process.wait()
         raise
+    if process.returncode == REFUSED:
+        raise ComponentRejected(*json.loads(complaint.splitlines()[-1]))
     if process.returncode != 0:
         reason = complaint.decode(errors="replace").strip() or f"the compiler ended with {process.returncode}"
         raise ComponentRejected(
@@ -110,11 +110,14 @@ def main(component: str, target: str, speed: str) -> int:
     with _locked(out.with_suffix(".lock")):
         if out.exists():
             return 0
+        engine = Engine(compile_config(fast=speed == "fast"))
         try:
-            code = Component(
-                Engine(compile_config(fast=speed == "fast")), add_probe(Path(component).read_bytes())
-            ).serialize()
-            _write_whole(out, bytes(code))
+            made = Component(engine, add_probe(Path(component).read_bytes()))
+            check_names(made.type.imports(engine), made.type.exports(engine))
+            _write_whole(out, bytes(made.serialize()))
+        except ComponentRejected as error:
+            print(json.dumps([error.message, error.hint]), file=sys.stderr)
+            return REFUSED
         except (WasmtimeError, OSError) as error:
             print(" ".join(str(error).split("\n")[:3]), file=sys.stderr)
             return 1

@@ -1,9 +1,8 @@
-"""From a compiled component to a Program: imports checked and bound to host functions.
+"""From a compiled component to a Program: imports bound to host functions.
 
-Owns the rules of what a component may import. Runs nothing.
+What a component may import is `check.py`'s to say. Runs nothing.
 """
 
-import importlib
 from typing import Any
 
 from wasmtime import Engine
@@ -12,29 +11,10 @@ from wasmtime.component import _types as types
 
 from engine.wasm import callbacks
 from engine.wasm.abi import LinkerInstance
-from engine.wasm.compile import ComponentRejected
+from engine.wasm.check import check_names, interface
 from engine.wasm.memory_probe import PREFIX
 from engine.wasm.run import Trap
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunction
-
-HANDLER = "wasi:http/incoming-handler"
-for _family in (
-    *("io", "clocks", "random", "cli", "http_fields", "http_incoming", "http_outgoing"),
-    *("filesystem", "sockets", "script"),
-):
-    importlib.import_module(f"engine.wasm.wasi.{_family}")
-_HOSTED = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
-    "wasi:filesystem/types",
-    "wasi:sockets/tcp",
-    "wasi:sockets/udp",
-    "wasi:cli/terminal-input",
-    "wasi:cli/terminal-output",
-}
-
-
-def interface(name: str) -> str:
-    """Return an import's or export's name without its version."""
-    return name.partition("@")[0]
 
 
 class Program:
@@ -49,23 +29,11 @@ class Program:
         self.linker = Linker(engine)
         self._keep: list[Any] = []
         exports = component.type.exports(engine)
-        handler = next((name for name in exports if interface(name) == HANDLER), None)
-        if handler is None:
-            found = ", ".join(name for name in exports if not name.startswith(PREFIX)) or "nothing"
-            raise ComponentRejected(
-                f"the component does not export {HANDLER} (it exports {found})",
-                "Build it for the wasi:http/proxy world, version 0.2.",
-            )
+        imports = component.type.imports(engine)
+        handler = check_names(imports, exports)
         outer = component.get_export_index(handler)
         self.handle = component.get_export_index("handle", outer)
         self.memory_probes = [component.get_export_index(name) for name in exports if name.startswith(PREFIX)]
-        imports = component.type.imports(engine)
-        strange = sorted(name for name in imports if interface(name) not in _HOSTED)
-        if strange:
-            raise ComponentRejected(
-                f"the component imports {', '.join(strange)}, which is not hosted",
-                "Only WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets) can be imported.",
-            )
         with self.linker.root() as root:
             for name, extern in imports.items():
                 items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]

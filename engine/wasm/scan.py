@@ -27,10 +27,15 @@ class Unscannable(Exception):
 
 @dataclass(slots=True)
 class Outline:
-    """`counts` maps an index space to its length; `memories` are core memory indices, each memory once."""
+    """`counts` maps an index space to its length; `memories` are core memory indices, each memory once.
+
+    `imports` and `exports` are the component's own, in their order.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     memories: list[int] = field(default_factory=list)
+    imports: list[str] = field(default_factory=list)
+    exports: list[str] = field(default_factory=list)
 
     def add(self, space: str, count: int = 1) -> None:
         """Grow an index space."""
@@ -151,10 +156,13 @@ def _canon(reader: _Reader, outline: Outline, _seen: object) -> None:
         raise Unscannable(f"canonical function {kind}")
 
 
-def _extern_name(reader: _Reader) -> None:
+def _extern_name(reader: _Reader) -> str:
     if reader.byte() > 1:
         raise Unscannable("a name with options")
-    reader.name()
+    try:
+        return reader.name().decode()
+    except UnicodeDecodeError as error:
+        raise Unscannable("a name that is no text") from error
 
 
 def _extern_type(reader: _Reader) -> str:
@@ -174,12 +182,12 @@ def _extern_type(reader: _Reader) -> str:
 
 
 def _import(reader: _Reader, outline: Outline, _seen: object) -> None:
-    _extern_name(reader)
+    outline.imports.append(_extern_name(reader))
     outline.add(_extern_type(reader))
 
 
 def _export(reader: _Reader, outline: Outline, _seen: object) -> None:
-    _extern_name(reader)
+    outline.exports.append(_extern_name(reader))
     sort = reader.byte()
     space = _sort(CORE_SORTS, reader.byte()) if sort == 0 else _sort(SORTS, sort)
     reader.number()

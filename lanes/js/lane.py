@@ -29,6 +29,7 @@ from lanes.js.toolchain import GLUE, Toolchain, ensure, tools
 from lanes.own_component import own_component
 from lanes.process import run
 
+_OURS = Path(__file__).resolve().parent
 LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts, index.js"
 
 
@@ -88,7 +89,7 @@ class JsLane:
         for warning in answer["warnings"]:
             place = f"{warning['file']}:{warning['line']}:{warning['column']}: " if "file" in warning else ""
             request.report(f"{request.resource.name}: {place}{warning['text']}")
-        inputs = _outside(answer["inputs"], request)
+        inputs = _bundled(answer["inputs"], request)
         source_map = answer["map"].encode()
         if deploy:
             component = await self._snapshot(toolchain, request, answer["code"], source_map)
@@ -181,12 +182,7 @@ def _refuse_exportless(answer: dict[str, Any], name: str) -> None:
             )
 
 
-def _outside(inputs: list[dict[str, Any]], request: BuildRequest) -> frozenset[Path]:
-    """Return the inputs that a watcher of `workdir` would not see."""
-    paths = set()
-    for item in inputs:
-        path = (request.root / item["path"]).resolve()
-        own = path.is_relative_to(request.resource.workdir) or path.is_relative_to(GLUE)
-        if ":" not in item["path"] and not own and "node_modules" not in path.parts:
-            paths.add(path)
-    return frozenset(paths)
+def _bundled(inputs: list[dict[str, Any]], request: BuildRequest) -> frozenset[Path]:
+    """Return the user's files and packages in a bundle: all of them, as `.gitignore` may name some."""
+    found = ((request.root / item["path"]).resolve() for item in inputs if ":" not in item["path"])
+    return frozenset(path for path in found if not path.is_relative_to(_OURS))

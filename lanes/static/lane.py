@@ -12,6 +12,7 @@ from engine.artifact import FolderArtifact, ImageArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool
 from lanes.command import run_command
 from lanes.identity import identity
+from lanes.lock import alone
 from lanes.static.pack import Packing, pack
 
 _QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
@@ -41,19 +42,16 @@ class StaticLane:
                 f"resource {resource.name}: nothing says which folder to serve",
                 f'Add `output = "public"` (the folder) to [resource.{resource.name}] in svc.toml.',
             )
-        if resource.build is not None:
+        if resource.build is None:
+            return await _taken(resource.output, request, self._workers)
+        async with alone(request):
             await run_command(
                 resource.build,
                 what=f"the build command of resource {resource.name}",
                 workdir=resource.workdir,
                 report=request.report,
             )
-        _check_output(resource.output, request)
-        if resource.build is None and request.mode == "dev":
-            return FolderArtifact(resource.output)
-        brotli, gzip = _QUALITY[request.mode]
-        packing = Packing(request.cache, brotli, gzip, self._workers, request.report)
-        return await pack(resource.output, packing)
+            return await _taken(resource.output, request, self._workers)
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
         """Return nothing: files are served as they are, and a build command brings its own tools."""
@@ -69,6 +67,17 @@ class StaticLane:
     async def aclose(self) -> None:
         """Let go of the compression threads; what has not begun is dropped."""
         self._workers.shutdown(wait=False, cancel_futures=True)
+
+
+async def _taken(
+    output: Path, request: BuildRequest, workers: ThreadPoolExecutor
+) -> FolderArtifact | ImageArtifact:
+    """Return the output folder, live or packed."""
+    _check_output(output, request)
+    if request.resource.build is None and request.mode == "dev":
+        return FolderArtifact(output)
+    brotli, gzip = _QUALITY[request.mode]
+    return await pack(output, Packing(request.cache, brotli, gzip, workers, request.report))
 
 
 def _check_output(output: Path, request: BuildRequest) -> None:

@@ -4,14 +4,17 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.deploy.build import Builder
 from engine.errors import SvcError
-from engine.lane import BuildRequest, Lane
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
+from engine.wasm.check import told_of
 from engine.wasm.compile import compile_component
 from svc_tui.assembly import lanes
 from svc_tui.devlog import duration
@@ -19,53 +22,68 @@ from svc_tui.home import Home
 from svc_tui.terminal import diagnostics, output
 
 
-def build() -> None:
+def build(
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Build what did not change too.")] = False,
+) -> None:
     """Build every Resource as a deploy does and print each artifact's sha256."""
     project = load(find(Path.cwd()))
     cache = Home.from_environment(os.environ).cache()
-    failures = asyncio.run(_build_all(project, cache))
+    failures = asyncio.run(_build_all(project, cache, cached=not no_cache))
     for failure in failures[:-1]:
         diagnostics.render(failure)
     if failures:
         raise failures[-1]
 
 
-async def _build_all(project: Project, cache: Path) -> list[SvcError]:
+async def _build_all(project: Project, cache: Path, *, cached: bool) -> list[SvcError]:
+    """Build as many Resources at once as there are processors; tell of each in the manifest's order."""
     parts = lanes()
+    builder = Builder(parts, cache, "deploy", os.environ)
+    free = asyncio.Semaphore(os.cpu_count() or 1)
     failures = []
+
+    async def one(resource: Resource) -> Text:
+        async with free:
+            return await _build(builder, project, resource, cache, cached=cached)
+
+    jobs = [asyncio.ensure_future(one(resource)) for resource in project.resources.values()]
     try:
-        for resource in project.resources.values():
-            began = time.perf_counter()
+        for job in jobs:
             try:
-                artifact = await _build(parts, project, resource, cache)
+                output.line(await job)
             except SvcError as error:
                 failures.append(error)
-                continue
-            output.line(_summary(resource, artifact, time.perf_counter() - began))
     finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
     return failures
 
 
-async def _build(parts: dict[str, Lane], project: Project, resource: Resource, cache: Path) -> Artifact:
-    lane = parts.get(resource.lane)
-    if lane is None:
-        raise SvcError(
-            f"Resource {resource.name}: the {resource.lane} lane is not part of this version of svc",
-            f"Use one of: {', '.join(parts)}.",
-        )
-    artifact = await lane.build(BuildRequest(resource, project.root, cache, "deploy", diagnostics.progress))
+async def _build(
+    builder: Builder, project: Project, resource: Resource, cache: Path, *, cached: bool
+) -> Text:
+    began = time.perf_counter()
+
+    def report(line: str) -> None:
+        diagnostics.progress(f"{resource.name}: {line.removeprefix(f'{resource.name}: ')}")
+
+    artifact = await builder.known(resource, project.root) if cached else None
+    unchanged = artifact is not None
+    if artifact is None:
+        artifact = await builder.build(resource, project.root, report, remember=True)
     if isinstance(artifact, ComponentArtifact):
-        await compile_component(
-            artifact.component, artifact.digest, cache, fast=False, report=diagnostics.progress
-        )
-    return artifact
+        with told_of(resource.name):
+            await compile_component(artifact.component, artifact.digest, cache, fast=False, report=report)
+    took = duration(int((time.perf_counter() - began) * 1e9))
+    return _summary(resource, artifact, f"{took}, unchanged" if unchanged else took)
 
 
-def _summary(resource: Resource, artifact: Artifact, seconds: float) -> Text:
+def _summary(resource: Resource, artifact: Artifact, how: str) -> Text:
     digest = artifact.digest if isinstance(artifact, ComponentArtifact | ImageArtifact) else ""
     return Text.assemble(
         (f"{resource.name:<12}", "cyan"),
         f"{resource.lane:<8}sha256:{digest}  ",
-        (duration(int(seconds * 1e9)), "dim"),
+        (how, "dim"),
     )

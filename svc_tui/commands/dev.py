@@ -88,15 +88,15 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
                 )
         await watcher.ready.wait()
         live.rebuild(set(project.resources))
-        settled = loop.create_task(live.settled())
+        ready = loop.create_task(live.ready())
         stopped = loop.create_task(stop.wait())
-        await asyncio.wait({settled, stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ready, stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
         if not stop.is_set() and not serving.done():
             for line in addresses(live.project, port):
                 output.line(line)
             await asyncio.wait({watching, serving}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-        settled.cancel()
+        ready.cancel()
     finally:
         stop.set()
         ticking.cancel()

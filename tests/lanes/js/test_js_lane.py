@@ -158,14 +158,14 @@ def test_work_after_the_response_goes_on(sources: Sources, mode: BuildMode) -> N
     assert answer.body == b"now" and answer.lines == [("stdout", "later")]
 
 
-def test_a_file_outside_the_workdir_is_an_input(sources: Sources) -> None:
+def test_every_file_that_was_bundled_is_an_input_wherever_it_is(sources: Sources) -> None:
     shared = sources.root / "shared.js"
-    sources.write(
+    index = sources.write(
         "index.js",
         "import { text } from '../shared.js';\nexport default { fetch: () => new Response(text) };\n",
     )
     shared.write_text("export const text = 'shared';\n")
-    assert sources.build().inputs == {shared}
+    assert sources.build().inputs == {shared, index}
 
 
 def test_a_rebuild_costs_milliseconds_and_a_deploy_build_nothing_the_second_time(sources: Sources) -> None:

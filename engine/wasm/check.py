@@ -1,0 +1,91 @@
+"""What a component may import and must export, told before anything is compiled or run.
+
+Owns the rules; `linker.py` binds what passed. The names come from the binary's outline, or from the
+compiler's own view where this project cannot read the outline.
+"""
+
+import importlib
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.errors import SvcError
+from engine.wasm.memory_probe import PREFIX
+from engine.wasm.scan import Unscannable, scan
+from engine.wasm.wasi.registry import FUNCTIONS
+
+HANDLER = "wasi:http/incoming-handler"
+for _family in (
+    *("io", "clocks", "random", "cli", "http_fields", "http_incoming", "http_outgoing"),
+    *("filesystem", "sockets", "script"),
+):
+    importlib.import_module(f"engine.wasm.wasi.{_family}")
+HOSTED = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
+    "wasi:filesystem/types",
+    "wasi:sockets/tcp",
+    "wasi:sockets/udp",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+}
+_VERSION = re.compile(r"0\.2\.\d+")
+
+
+class ComponentRejected(SvcError):
+    """The file is not a component that this engine can run."""
+
+    code = "component-rejected"
+
+
+def interface(name: str) -> str:
+    """Return an import's or export's name without its version."""
+    return name.partition("@")[0]
+
+
+def check_names(imports: Iterable[str], exports: Iterable[str]) -> str:
+    """Return the name that the handler is exported by.
+
+    Raises `ComponentRejected` for a component without a handler or with imports that are not hosted.
+    """
+    exports = list(exports)
+    handler = next((name for name in exports if interface(name) == HANDLER and _of_0_2(name)), None)
+    if handler is None:
+        found = ", ".join(name for name in exports if not name.startswith(PREFIX)) or "nothing"
+        raise ComponentRejected(
+            f"the component does not export {HANDLER}@0.2 (it exports {found})",
+            "Build it for the wasi:http/proxy world, version 0.2.",
+        )
+    strange = sorted(name for name in imports if interface(name) not in HOSTED or not _of_0_2(name))
+    if strange:
+        raise ComponentRejected(
+            f"the component imports {', '.join(strange)}, which is not hosted",
+            "Only WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets) can be imported.",
+        )
+    return handler
+
+
+def _of_0_2(name: str) -> bool:
+    """Whether the version is one of 0.2; only WASI's own packages are held to it."""
+    return not name.startswith("wasi:") or _VERSION.fullmatch(name.partition("@")[2]) is not None
+
+
+def check_component(path: Path) -> None:
+    """Check a file as far as its outline can be read. Raises `ComponentRejected`."""
+    try:
+        outline = scan(path.read_bytes())
+    except Unscannable:
+        return
+    except OSError as error:
+        raise ComponentRejected(
+            f"{path.name} can not be read: {error.strerror}", "Build it again."
+        ) from error
+    check_names(outline.imports, outline.exports)
+
+
+@contextmanager
+def told_of(resource: str) -> Iterator[None]:
+    """Let a refusal name the Resource whose component it is about."""
+    try:
+        yield
+    except ComponentRejected as error:
+        raise ComponentRejected(f"resource {resource}: {error.message}", error.hint) from error

@@ -1,0 +1,211 @@
+"""A Resource that did not change is not built again; one that did is, whatever it was that changed."""
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.deploy import inputs
+from engine.deploy.build import Builder
+from engine.lane import BuildRequest
+from engine.manifest.model import Resource
+from lanes.static.lane import StaticLane
+from tests.lanes.components import component
+
+BUILD = "mkdir -p dist && cat src/* > dist/page.txt && echo >> ../runs"
+
+
+@dataclass
+class Prepared(StaticLane):
+    """The static lane with an identity of choice, or a lane that makes `made` of what it `read`."""
+
+    stated: str = "one"
+    read: frozenset[Path] = frozenset()
+    made: Path | None = None
+    builds: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def identity(self, cache: Path) -> str:
+        return self.stated
+
+    async def build(self, request: BuildRequest) -> Artifact:  # type: ignore[override]
+        self.builds += 1
+        if self.made is None:
+            return await super().build(request)
+        return ComponentArtifact(self.made, "00", "script ü", b'{"version":3}', self.read)
+
+
+@dataclass
+class Project:
+    """A Project with one Resource whose build command leaves a mark at each run."""
+
+    root: Path
+    lane: Prepared = field(default_factory=Prepared)
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.resource = Resource(
+            "web", "static", self.root / "web", build=BUILD, output=self.root / "web" / "dist"
+        )
+        self.write("web/src/a", "one")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    @property
+    def cache(self) -> Path:
+        return self.root.parent / "cache"
+
+    def go(self) -> tuple[Artifact, bool]:
+        """Build as `svc build` does; return the artifact, and whether it was built anew."""
+
+        async def main() -> tuple[Artifact, bool]:
+            builder = Builder({"static": self.lane}, self.cache, "deploy", self.environ)
+            known = await builder.known(self.resource, self.root)
+            if known is not None:
+                return known, False
+            silent = list[str]().append
+            return await builder.build(self.resource, self.root, silent, remember=True), True
+
+        return asyncio.run(main())
+
+    def anew(self) -> bool:
+        return self.go()[1]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    root = tmp_path / "project ü"
+    root.mkdir()
+    return Project(root)
+
+
+def test_an_unchanged_resource_is_not_built_again(project: Project) -> None:
+    first, anew = project.go()
+    assert anew and isinstance(first, ImageArtifact)
+    assert project.go() == (first, False)
+    assert (project.root / "runs").read_text() == "\n"
+
+
+CHANGES = {
+    "a file": lambda p: p.write("web/src/a", "two"),
+    "a new file": lambda p: p.write("web/src/b", ""),
+    "a name": lambda p: (p.root / "web/src/a").rename(p.root / "web/src/z"),
+    "an executable bit": lambda p: (p.root / "web/src/a").chmod(0o755),
+    "the command": lambda p: setattr(p, "resource", replace(p.resource, build=BUILD + " # again")),
+    "a tool": lambda p: setattr(p.lane, "stated", "two"),
+    "a variable": lambda p: setattr(p, "environ", {"API": "https://example.com"}),
+    "a lost image": lambda p: shutil.rmtree(p.cache / "images"),
+    "a lost blob": lambda p: next(path for path in (p.cache / "images").glob("*/blobs/*")).unlink(),
+    "a lost cache": lambda p: shutil.rmtree(p.cache),
+    "a broken note": lambda p: next((p.cache / "builds").rglob("*.json")).write_text("{"),
+    "a note of another kind": lambda p: next((p.cache / "builds").rglob("*.json")).write_text("[]"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_built(project: Project, change: str) -> None:
+    assert project.anew()
+    CHANGES[change](project)
+    assert project.anew()
+    assert not project.anew()
+
+
+NO_CHANGES = {
+    "what git ignores": lambda p: p.write("web/secret.log", "x"),
+    "a package": lambda p: p.write("web/node_modules/a/index.js", "x"),
+    "an editor's file": lambda p: p.write("web/src/.a.swp", "x"),
+    "its own output": lambda p: p.write("web/dist/other.txt", "x"),
+    "another folder": lambda p: p.write("api/index.js", "x"),
+    "the manifest": lambda p: p.write("svc.toml", "x"),
+    "a terminal's variable": lambda p: setattr(p, "environ", {"TERM": "dumb", "SHLVL": "3"}),
+    "a limit": lambda p: setattr(p, "resource", replace(p.resource, run_limit_secs=3)),
+    "a link to nowhere": lambda p: (p.root / "web/src/gone").symlink_to("nowhere"),
+    "a link out of the Project": lambda p: (p.root / "web/src/out").symlink_to("/"),
+    "a link in a circle": lambda p: (p.root / "web/src/round").symlink_to(p.root / "web"),
+}
+
+
+@pytest.mark.parametrize("change", NO_CHANGES)
+def test_what_no_build_depends_on_is_no_change(project: Project, change: str) -> None:
+    project.write(".gitignore", "*.log\n")
+    assert project.anew()
+    NO_CHANGES[change](project)
+    assert not project.anew()
+
+
+def test_going_back_costs_nothing(project: Project) -> None:
+    first, _ = project.go()
+    project.write("web/src/a", "two")
+    assert project.anew()
+    project.write("web/src/a", "one")
+    assert project.go() == (first, False)
+
+
+def test_what_changes_while_it_is_built_is_not_remembered(project: Project) -> None:
+    project.resource = replace(project.resource, build=BUILD + "; echo more >> src/a")
+    assert project.anew()
+    assert project.anew()
+
+
+def test_a_file_that_the_build_makes_once_is_a_change_once(project: Project) -> None:
+    project.resource = replace(project.resource, build=BUILD + "; echo made > lock")
+    assert [project.anew() for _ in range(3)] == [True, True, False]
+
+
+def test_inputs_from_elsewhere_count(project: Project) -> None:
+    shared = project.write("shared.js", "one")
+    project.lane.made = project.write("made.wasm", "")
+    project.lane.made.write_bytes(component())
+    project.lane.read = frozenset({shared})
+    first, _ = project.go()
+    assert project.go() == (first, False)
+    shared.write_text("two")
+    assert project.anew()
+    assert not project.anew()
+    shared.unlink()
+    assert project.lane.builds == 2
+    project.lane.read = frozenset()
+    assert project.anew()
+
+
+def test_a_component_that_is_gone_is_built_again(project: Project) -> None:
+    project.lane.made = project.write("made.wasm", "x")
+    assert project.anew()
+    project.lane.made.write_text("other")
+    assert project.anew()
+
+
+def test_a_static_resource_without_a_command_counts_all_that_it_serves(project: Project) -> None:
+    project.write(".gitignore", "*.log\n")
+    project.resource = Resource("web", "static", project.root, output=project.root / "web")
+    assert [project.anew(), project.anew()] == [True, False]
+    project.write("web/node_modules/a.log", "served all the same")
+    assert [project.anew(), project.anew()] == [True, False]
+
+
+def test_too_much_to_read_is_built_every_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "MOST_BYTES", 2)
+    assert [project.anew(), project.anew()] == [True, True]
+
+
+def test_only_the_latest_notes_are_kept(project: Project) -> None:
+    for number in range(12):
+        project.write("web/src/a", str(number))
+        project.go()
+    assert len(list((project.cache / "builds").rglob("*.json"))) == 8
+
+
+def test_a_cache_that_can_not_be_written_is_no_error(project: Project) -> None:
+    project.cache.mkdir()
+    (project.cache / "builds").write_text("a file in the way")
+    assert [project.anew(), project.anew()] == [True, True]

@@ -1,0 +1,67 @@
+import asyncio
+import json
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from engine.wasm.check import ComponentRejected, check_component, told_of
+from engine.wasm.compile import REFUSED, compile_component
+from tests.lanes.components import HANDLER, component
+
+
+def written(folder: Path, data: bytes) -> Path:
+    path = folder / f"{sha256(data).hexdigest()}.wasm"
+    path.write_bytes(data)
+    return path
+
+
+def compiled(path: Path, cache: Path) -> Path:
+    return asyncio.run(compile_component(path, path.stem, cache, fast=True, report=lambda line: None))
+
+
+def test_a_component_with_hosted_imports_is_compiled(tmp_path: Path) -> None:
+    path = written(tmp_path, component(["wasi:io/error@0.2.3", "wasi:cli/environment@0.2.0"]))
+    check_component(path)
+    assert compiled(path, tmp_path).is_file()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            component(["acme:db/store@1.0.0", "wasi:nn/graph@0.2.0"]),
+            "acme:db/store@1.0.0, wasi:nn/graph@0.2.0",
+        ),
+        (component(["wasi:io/error@0.3.0"]), "wasi:io/error@0.3.0"),
+        (component(exports=["wasi:cli/run@0.2.3"]), "it exports wasi:cli/run@0.2.3"),
+        (component(exports=[]), "it exports nothing"),
+        (component(exports=["wasi:http/incoming-handler@0.3.0"]), "wasi:http/incoming-handler@0.3.0"),
+    ],
+)
+def test_what_can_not_run_here_is_refused_by_name_before_it_is_compiled(
+    tmp_path: Path, data: bytes, words: str
+) -> None:
+    path = written(tmp_path, data)
+    with pytest.raises(ComponentRejected) as caught, told_of("api"):
+        compiled(path, tmp_path)
+    assert words in caught.value.message and caught.value.message.startswith("resource api: ")
+    assert caught.value.hint
+    assert not list((tmp_path / "compiled").glob("*.cwasm"))
+
+
+def test_the_compiler_itself_refuses_what_was_not_seen_before(tmp_path: Path) -> None:
+    path = written(tmp_path, component(["acme:db/store@1.0.0"], [HANDLER]))
+    command = [sys.executable, "-m", "engine.wasm.compile", str(path), str(tmp_path / "out.cwasm"), "fast"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == REFUSED
+    assert "acme:db/store@1.0.0" in json.loads(done.stderr)[0]
+    assert not (tmp_path / "out.cwasm").exists()
+
+
+def test_a_core_module_and_rubbish_do_not_compile(tmp_path: Path) -> None:
+    for data in (b"\0asm\x01\0\0\0", b"rubbish", b""):
+        with pytest.raises(ComponentRejected, match="does not compile"):
+            compiled(written(tmp_path, data), tmp_path)

@@ -1,0 +1,109 @@
+"""`svc build` on Resources that bring their own components: no toolchain is needed for these."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from svc_tui.main import run
+from tests.lanes.components import component
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "project ü"
+    root.mkdir()
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(root)
+    return root
+
+
+def resources(root: Path, **commands: str) -> None:
+    """Write a manifest of js Resources with these build commands, each in a folder of its own."""
+    tables = ['[project]\nname = "shop"\n']
+    for name, command in commands.items():
+        folder = root / name
+        folder.mkdir(exist_ok=True)
+        if not (folder / "made.wasm").exists():
+            (folder / "made.wasm").write_bytes(component(note=name))
+        build = f"{command}; mkdir -p out; cp made.wasm out/app.wasm"
+        tables.append(
+            f"[resource.{name}]\nlane = 'js'\npublic = true\nworkdir = '{name}'\nbuild = '''{build}'''\n"
+            "output = 'out/app.wasm'\n"
+        )
+    (root / "svc.toml").write_text("".join(tables))
+
+
+def names(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines()]
+
+
+def test_lines_come_in_the_order_of_the_manifest_and_progress_has_names(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resources(project, zebra="sleep 0.3; echo slow", ant="echo quick", bee="true")
+    assert run(["build"]) == 0
+    told = capsys.readouterr()
+    assert names(told.out) == ["zebra", "ant", "bee"]
+    assert len(set(re.findall(r"sha256:([0-9a-f]{64})", told.out))) == 3
+    assert "· zebra: slow\n" in told.err and "· ant: quick\n" in told.err
+    assert "· bee: compiling a component to machine code …\n" in told.err
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one processor builds one after the other")
+def test_resources_are_built_at_once(project: Path) -> None:
+    wait = "n=0; until test -e ../{1}.began; do sleep 0.05; n=$((n+1)); test $n -lt 200; done"
+    meet = "touch ../{0}.began; " + wait
+    resources(project, one=meet.format("one", "two"), two=meet.format("two", "one"))
+    assert run(["build"]) == 0
+
+
+def test_what_did_not_change_is_not_built_unless_asked_for(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resources(project, one="echo run >> ../one.log", two="echo run >> ../two.log")
+    assert run(["build"]) == 0
+    first = capsys.readouterr().out
+    assert run(["build"]) == 0
+    told = capsys.readouterr()
+    assert told.out.count("unchanged") == 2 and told.err == ""
+    assert re.findall("sha256:.{64}", first) == re.findall("sha256:.{64}", told.out)
+    (project / "two" / "source").write_text("new")
+    assert run(["build"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "unchanged" in line] == [
+        "one"
+    ]
+    assert run(["build", "--no-cache"]) == 0
+    assert "unchanged" not in capsys.readouterr().out
+    assert (project / "one.log").read_text().split() == ["run"] * 2
+    assert (project / "two.log").read_text().split() == ["run"] * 3
+
+
+def test_one_that_fails_does_not_keep_the_others_from_being_built(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resources(project, one="echo reason; false || exit 3", two="true", three="exit 4")
+    assert run(["build"]) == 1
+    told = capsys.readouterr()
+    assert names(told.out) == ["two"]
+    assert "resource one failed with exit status 3" in told.err and "reason" in told.err
+    assert "resource three failed with exit status 4" in told.err
+
+
+def test_imports_that_are_not_hosted_and_a_missing_handler_are_refused_by_name(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        (project / name).mkdir()
+    (project / "one" / "made.wasm").write_bytes(component(["acme:db/store@1.0.0", "wasi:io/error@0.2.0"]))
+    (project / "two" / "made.wasm").write_bytes(component(exports=["wasi:cli/run@0.2.0"]))
+    resources(project, one="true", two="true")
+    assert run(["build"]) == 1
+    told = capsys.readouterr()
+    assert "resource one: the component imports acme:db/store@1.0.0, which is not hosted" in told.err
+    assert "resource two: the component does not export wasi:http/incoming-handler" in told.err
+    assert told.out == ""
+    assert run(["build"]) == 1
+    assert "acme:db/store@1.0.0" in capsys.readouterr().err
