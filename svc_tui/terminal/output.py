@@ -31,6 +31,11 @@ def set_color(mode: ColorMode) -> None:
     _console = console(mode, stderr=False)
 
 
+def is_terminal() -> bool:
+    """Whether a person reads it."""
+    return _console.is_terminal
+
+
 def line(text: Text | str = "") -> None:
     """Write one line."""
     _written(lambda: _console.print(text, markup=False))

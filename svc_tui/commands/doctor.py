@@ -1,0 +1,115 @@
+"""`svc doctor`: whether what builds need is there, and what to do where it is not."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.errors import SvcError
+from engine.lane import Lane
+from engine.manifest.load import find, load
+from engine.manifest.problems import ManifestError
+from svc_tui.assembly import lanes
+from svc_tui.checkup import Check, checkup
+from svc_tui.home import Home
+from svc_tui.terminal import diagnostics, output
+from svc_tui.terminal.diagnostics import ExitCode
+
+_STYLE = {"found": "green", "managed": "green", "installable": "yellow", "missing": "bold red"}
+
+
+def doctor(
+    fix: Annotated[bool, typer.Option("--fix", help="Install what svc can install.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> int:
+    """Check what builds need; say what is missing and the command for it."""
+    used = _used()
+    home = Home.from_environment(os.environ)
+    checks, fixed = asyncio.run(_examine(used, home, fix=fix))
+    ok = fixed and not any(check.failed for check in checks)
+    if as_json:
+        output.data({"ok": ok, "checks": [_document(check) for check in checks]})
+    elif output.is_terminal():
+        _table(checks, used)
+    else:
+        for check in checks:
+            output.styled([("\t".join(str(field) for field in _document(check).values()), "")])
+    return ExitCode.OK if ok else ExitCode.FAILED
+
+
+def _used() -> set[str] | None:
+    """Return the lanes of the Project around this folder; `None` outside of one, or when it is broken."""
+    try:
+        return {resource.lane for resource in load(find(Path.cwd())).resources.values()}
+    except ManifestError as error:
+        diagnostics.warn(f"{error.summary}, so all lanes are alike here", "`svc build` shows them.")
+    except SvcError as error:
+        if error.code != "no-project":
+            raise
+    return None
+
+
+async def _examine(used: set[str] | None, home: Home, *, fix: bool) -> tuple[list[Check], bool]:
+    """Return the checks, and whether all that was to be installed is."""
+    parts = lanes()
+    fixed = True
+    try:
+        if fix:
+            fixed = await _install(parts, used, home.cache())
+        return await checkup(parts, used, home), fixed
+    finally:
+        await asyncio.gather(*(lane.aclose() for lane in parts.values()))
+
+
+async def _install(parts: Mapping[str, Lane], used: set[str] | None, cache: Path) -> bool:
+    """Install the toolchains of the Project's lanes, or of all; return whether none failed."""
+    fixed = True
+    for name, lane in parts.items():
+        if used is not None and name not in used:
+            continue
+        try:
+            await lane.install(cache, lambda line, name=name: diagnostics.progress(f"{name}: {line}"))  # type: ignore[misc]
+        except SvcError as error:
+            diagnostics.render(error)
+            fixed = False
+    return fixed
+
+
+def _document(check: Check) -> dict[str, str | bool]:
+    """Return the fields of a check, in the order of the columns."""
+    tool = check.tool
+    return {
+        "of": check.of,
+        "name": tool.name,
+        "state": check.state,
+        "version": tool.version,
+        "path": tool.path,
+        "problem": tool.problem,
+        "remedy": tool.remedy,
+        "needed": check.needed,
+    }
+
+
+def _table(checks: list[Check], used: set[str] | None) -> None:
+    names = max(len(check.tool.name) for check in checks)
+    versions = max(len(check.tool.version) for check in checks)
+    shown = ""
+    for check in checks:
+        tool = check.tool
+        if check.of != shown:
+            shown = check.of
+            note = "  (not used by this Project)" if used is not None and not check.needed else ""
+            output.styled([("" if check is checks[0] else "\n", ""), (shown, "bold"), (note, "dim")])
+        output.styled(
+            [
+                (f"  {tool.name:<{names}}  ", ""),
+                (f"{check.state:<11}", _STYLE[check.state]),
+                (f"  {tool.version:<{versions}}  ", ""),
+                (tool.problem or tool.path, "" if tool.problem else "dim"),
+            ]
+        )
+        if tool.remedy:
+            output.styled([(f"  {'':<{names}}  → {tool.remedy}", "cyan")])

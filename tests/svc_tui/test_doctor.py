@@ -1,0 +1,106 @@
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svc_tui.main import run
+
+JS = '[project]\nname = "a"\n[resource.api]\nlane = "js"\npublic = true\n'
+STATIC = '[project]\nname = "a"\n[resource.web]\nlane = "static"\npublic = true\noutput = "."\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home ü"))
+    place = tmp_path / "project"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+def checks(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> dict[str, dict[str, Any]]:
+    assert run(["doctor", "--json", *options]) == code
+    document = json.loads(capsys.readouterr().out)
+    assert document["ok"] is (code == 0)
+    return {check["name"]: check for check in document["checks"]}
+
+
+def test_it_looks_at_svc_and_at_every_lane(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = checks(capsys)
+    assert {"python", "pip", "wasmtime", "SVC_HOME", "node", "componentize-js", "esbuild"} <= set(found)
+    assert found["wasmtime"]["state"] == "found" and found["wasmtime"]["version"].startswith("50.")
+    assert "GB free" in found["SVC_HOME"]["version"]
+    assert not found["node"]["needed"] and found["python"]["needed"]
+
+
+def test_a_missing_node_can_be_installed_and_is_no_failure(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, path_without_node: str
+) -> None:
+    (folder / "svc.toml").write_text(JS)
+    monkeypatch.setenv("PATH", path_without_node)
+    node = checks(capsys)["node"]
+    assert (node["state"], node["needed"]) == ("installable", True)
+    assert node["problem"] == "node is not on PATH" and node["remedy"] == "svc doctor --fix"
+
+
+def test_only_lanes_of_the_project_are_needed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "svc.toml").write_text(STATIC)
+    found = checks(capsys)
+    assert found["static"]["needed"] and not found["node"]["needed"]
+    assert run(["--color", "always", "doctor"]) == 0
+    told = capsys.readouterr().out
+    assert "\x1b[1mjs\x1b[0m" in told and "(not used by this Project)" in told
+
+
+def test_a_home_that_can_not_be_written_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(os.environ["SVC_HOME"]).write_text("a file in the way")
+    home = checks(capsys, code=1)["SVC_HOME"]
+    assert home["state"] == "missing" and "can not be made" in home["problem"] and home["remedy"]
+
+
+def test_a_manifest_with_mistakes_is_no_reason_to_stop(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "svc.toml").write_text("[project]\nnam = 1\n")
+    assert run(["doctor"]) == 0
+    told = capsys.readouterr()
+    assert "mistake" in told.err and "svc build" in told.err
+    rows = [line.split("\t") for line in told.out.splitlines()]
+    assert all(len(row) == 8 for row in rows)
+    assert ["svc", "python", "found"] in [row[:3] for row in rows]
+
+
+def test_fix_says_why_something_could_not_be_installed(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, path_without_node: str
+) -> None:
+    (folder / "svc.toml").write_text(JS)
+    monkeypatch.setenv("PATH", path_without_node)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert run(["doctor", "--fix"]) == 1
+    told = capsys.readouterr()
+    assert "js: installing Node.js" in told.err and "can not be reached" in told.err
+    assert "js\tnode\tinstallable" in told.out
+
+
+@pytest.mark.slow
+def test_fix_installs_what_is_missing(
+    folder: Path,
+    cache: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    path_without_node: str,
+) -> None:
+    (folder / "svc.toml").write_text(JS)
+    monkeypatch.setenv("PATH", path_without_node)
+    home = Path(os.environ["SVC_HOME"])
+    home.mkdir()
+    (home / "cache").symlink_to(cache, target_is_directory=True)
+    found = checks(capsys, "--fix")
+    assert {found[name]["state"] for name in ("node", "componentize-js", "esbuild")} == {"managed"}
+    assert "24." in found["node"]["version"]
