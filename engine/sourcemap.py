@@ -15,7 +15,7 @@ _FRAME = re.compile(
     r"^\s*(?P<name>.*?)@(?P<file>svc-(?:app|loader)\.js)(?:[^:\n]*):(?P<line>\d+):(?P<column>\d+)\s*$"
 )
 _DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
-_OWN = re.compile(r"(^|/)lanes/js/glue/|^svc:")
+_OWN = re.compile(r"(^|/)lanes/js/(?:glue|guest)/|^svc:")
 _INLINE = re.compile(r"svc-(?:app\.js|loader\.js line \d+ > eval):(?P<line>\d+):(?P<column>\d+)")
 """A place in the bundle within a sentence of the engine; dev evaluates the bundle in its loader."""
 _NOISE = re.compile(r"^.*\*|^svcApp(?:</?|$)|[/<]+$")

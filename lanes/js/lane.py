@@ -25,7 +25,7 @@ from lanes.js.diagnostics import (
     never_loaded,
 )
 from lanes.js.node import programs
-from lanes.js.toolchain import GLUE, Toolchain, ensure, tools
+from lanes.js.toolchain import GLUE, GUEST, Toolchain, ensure, tools
 from lanes.own_component import own_component
 from lanes.process import run
 
@@ -81,6 +81,7 @@ class JsLane:
             entry=str(entry),
             name=name,
             root=str(request.root),
+            guest=str(GUEST),
             glue=str(GLUE) if deploy else None,
         )
         if "errors" in answer:

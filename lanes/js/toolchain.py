@@ -23,6 +23,7 @@ from lanes.wheel import install
 _HERE = Path(__file__).parent
 SCRIPTS = _HERE / "node"
 GLUE = _HERE / "glue"
+GUEST = _HERE / "guest" / "index.js"
 PACKAGES = ("package.json", "package-lock.json")
 SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
 _CLI = "  import wasi:cli/environment@0.2.10;\n  import wasi:cli/exit@0.2.10;\n"

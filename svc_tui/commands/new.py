@@ -17,6 +17,8 @@ from svc_tui.terminal import diagnostics, output
 PLACEHOLDER = "PROJECT"
 _PACKAGE = Path(__file__).resolve().parent.parent
 _LEFT_OUT = shutil.ignore_patterns(".svc", "node_modules", "__pycache__", "dist", ".DS_Store")
+_TYPES = {"js": (_PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts",)}
+"""What a template gets besides its own files: types of the guest library, for editors."""
 _SUFFIXES = (".toml", ".js", ".html", ".md")
 
 
@@ -50,7 +52,7 @@ def new(
         raise SvcError(f'there is no template "{template}"', hint, code="usage")
     try:
         _refuse(target)
-        _copy(known[template], target, project)
+        _copy(known[template], target, project, _TYPES.get(template, ()))
     except OSError as error:
         raise SvcError(
             f"{target} could not be made: {error.strerror}", "Choose a folder you may write."
@@ -68,13 +70,15 @@ def _refuse(target: Path) -> None:
         raise SvcError(f"{target} is there already and not empty", "Take another name, or empty it first.")
 
 
-def _copy(source: Path, target: Path, project: str) -> None:
-    """Copy a template beside its place and move it there whole."""
+def _copy(source: Path, target: Path, project: str, more: tuple[Path, ...]) -> None:
+    """Copy a template, and the files that go with it, beside its place and move it there whole."""
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".svc-new-", dir=parent) as making:
         made = Path(making) / "project"
         shutil.copytree(source, made, ignore=_LEFT_OUT, copy_function=shutil.copyfile)
+        for path in more:
+            shutil.copyfile(path, made / path.name)
         for path in _texts(made):
             text = path.read_text(encoding="utf-8")
             changed = text.replace(PLACEHOLDER, project)

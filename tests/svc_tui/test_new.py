@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -96,6 +97,13 @@ def test_in_the_current_folder_by_path(tmp_path: Path) -> None:
     assert load(tmp_path / "app").name == "app"
 
 
+def test_the_js_template_has_the_types_of_the_guest_library(tmp_path: Path) -> None:
+    assert new(str(tmp_path / "app"), "-t", "js") == 0
+    types = Path(__file__).parents[2] / "lanes" / "js" / "guest" / "svc-guest.d.ts"
+    assert (tmp_path / "app" / "svc-guest.d.ts").read_text() == types.read_text()
+    assert "svc-guest.d.ts" in json.loads((tmp_path / "app" / "jsconfig.json").read_text())["include"]
+
+
 @pytest.mark.slow
 def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
@@ -108,6 +116,7 @@ def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
         assert (site / package / "__init__.py").is_file()
     assert (site / "lanes/js/node/package-lock.json").is_file()
     assert (site / "lanes/js/glue/runtime.js").is_file()
+    assert (site / "lanes/js/guest/index.js").is_file()
     script = (
         "import sys, svc_tui; assert 'site packages' in svc_tui.__file__; import svc_tui.main as m; m.main()"
     )

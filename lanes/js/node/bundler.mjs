@@ -1,10 +1,10 @@
 // Bundles Resources with esbuild, request by request: one JSON document a line on stdin, one on stdout.
 //
-// {id, entry, name, root, glue?}  ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault}
+// {id, entry, name, root, guest, glue?}  ->  {id, code, map, inputs, warnings} | {id, errors} | {id, fault}
 //
 // `entry` is the absolute path of the user's module and `name` what to call it; paths in answers are
-// relative to `root`. With `glue` (a folder) the bundle is the main module of a deploy build, without it
-// a script whose value is the module's exports.
+// relative to `root`. `guest` is the file that '@svc/guest' means. With `glue` (a folder) the bundle is the
+// main module of a deploy build, without it a script whose value is the module's exports.
 import { context } from 'esbuild';
 import { createInterface } from 'node:readline';
 import { builtinModules } from 'node:module';
@@ -36,12 +36,13 @@ function plugin({ entry, name, glue }) {
 }
 
 function options(request) {
-  const { root, glue } = request;
+  const { root, guest, glue } = request;
   return {
     ...(glue
       ? { entryPoints: [join(glue, 'deploy.js')], format: 'esm' }
       : { entryPoints: ['svc:app'], format: 'iife', globalName: 'svcApp', banner: { js: '"use strict";' }, footer: { js: 'svcApp;\n//# sourceURL=svc-app.js' } }),
     bundle: true,
+    alias: { '@svc/guest': guest },
     define: { 'import.meta': '{"url":"file:///svc-app.js"}' },
     write: false,
     outfile: join(root, 'svc-app.js'),

@@ -1,0 +1,162 @@
+// What a user's module imports as '@svc/guest'. It uses web standards only, so a handler that is written with
+// it runs wherever fetch handlers run. Types and documentation are in svc-guest.d.ts.
+const encoder = new TextEncoder();
+const print = console.error.bind(console);
+
+function bytesOf(chunk) {
+  if (typeof chunk === 'string') return encoder.encode(chunk);
+  if (chunk instanceof Uint8Array) return chunk;
+  if (chunk instanceof ArrayBuffer) return new Uint8Array(chunk);
+  if (ArrayBuffer.isView(chunk)) return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  throw new TypeError(`a chunk is a ${chunk === null ? 'null' : typeof chunk}: write text or bytes`);
+}
+
+function withHeaders(init, defaults) {
+  const headers = new Headers(init?.headers);
+  for (const [name, value] of Object.entries(defaults)) {
+    if (!headers.has(name)) headers.set(name, value);
+  }
+  return { ...init, headers };
+}
+
+// A body whose writer is told when the reader wants more, and when it went away.
+function written(produce) {
+  const gone = new AbortController();
+  let waiting = [];
+  const wake = () => waiting.splice(0).forEach((done) => done());
+  return new ReadableStream({
+    start(controller) {
+      const write = async (chunk) => {
+        gone.signal.throwIfAborted();
+        const bytes = bytesOf(chunk);
+        if (bytes.byteLength === 0) return;
+        controller.enqueue(bytes);
+        await new Promise((done) => waiting.push(done));
+      };
+      // Not awaited: a stream is read only when its start is over.
+      (async () => {
+        try {
+          await produce(write, gone.signal);
+          if (!gone.signal.aborted) controller.close();
+        } catch (error) {
+          if (!gone.signal.aborted) controller.error(error);
+        }
+      })();
+    },
+    pull: wake,
+    cancel(reason) {
+      gone.abort(reason);
+      wake();
+    },
+  }, { highWaterMark: 0 });
+}
+
+export function stream(produce, init) {
+  return new Response(
+    written((write, signal) => produce(write, { signal })),
+    withHeaders(init, { 'content-type': 'text/plain; charset=utf-8' }),
+  );
+}
+
+function line(name, value) {
+  const text = String(value);
+  if (/[\r\n\0]/.test(text)) throw new TypeError(`the ${name} of an event has a line break or a zero byte`);
+  return `${name}: ${text}\n`;
+}
+
+function lines(prefix, text) {
+  return text.split(/\r\n|\r|\n/).map((one) => `${prefix}${one}\n`).join('');
+}
+
+function encoded(event) {
+  const { id, event: name, data, retry } = typeof event === 'object' && event !== null ? event : { data: event };
+  let text = '';
+  if (name !== undefined) text += line('event', name);
+  if (id !== undefined) text += line('id', id);
+  if (retry !== undefined) {
+    if (!Number.isInteger(retry) || retry < 0) throw new TypeError('retry is a whole number of milliseconds');
+    text += line('retry', retry);
+  }
+  if (data !== undefined) text += lines('data: ', typeof data === 'string' ? data : JSON.stringify(data));
+  if (!text) throw new TypeError('an event needs one of id, event, data and retry');
+  return `${text}\n`;
+}
+
+export function eventStream(produce, init = {}) {
+  const { keepAlive = 15_000, ...rest } = init;
+  const body = written(async (write, signal) => {
+    let quiet = true;
+    const send = (text) => {
+      quiet = false;
+      return write(text);
+    };
+    const events = {
+      signal,
+      send: async (event) => send(encoded(event)),
+      comment: async (text = '') => send(`${lines(': ', String(text))}\n`),
+    };
+    const keeping = keepAlive > 0 && setInterval(() => {
+      if (quiet) write(':\n\n').catch(() => {});
+      quiet = true;
+    }, keepAlive);
+    try {
+      await produce(events);
+    } finally {
+      if (keeping) clearInterval(keeping);
+    }
+  });
+  return new Response(
+    body,
+    withHeaders(rest, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' }),
+  );
+}
+
+export function json(value, init) {
+  const text = JSON.stringify(value);
+  if (text === undefined) throw new TypeError(`${typeof value} has no JSON form`);
+  return new Response(text, withHeaders(init, { 'content-type': 'application/json' }));
+}
+
+export function sleep(ms, signal) {
+  return new Promise((done, fail) => {
+    if (signal?.aborted) return fail(signal.reason);
+    const stop = () => {
+      clearTimeout(timer);
+      fail(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop);
+      done();
+    }, ms);
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}
+
+// What JSON has no form for, in words; what refers to itself, once.
+function plain(value, above) {
+  if (typeof value === 'bigint') return String(value);
+  if (value instanceof Error) return `${value.name}: ${value.message}`;
+  if (typeof value !== 'object' || value === null) return value;
+  if (typeof value.toJSON === 'function') return value.toJSON();
+  if (above.includes(value)) return '[circular]';
+  const inside = [...above, value];
+  if (Array.isArray(value)) return value.map((one) => plain(one, inside));
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one, inside)]));
+}
+
+function record(level, message, attributes) {
+  const fields = { level, msg: String(message) };
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    const name = Object.hasOwn(fields, key) ? `${key}_` : key;
+    try {
+      fields[name] = plain(value, []);
+      JSON.stringify(fields[name]);
+    } catch (error) {
+      fields[name] = `[${error}]`;
+    }
+  }
+  print(JSON.stringify(fields));
+}
+
+const at = (level) => (message, attributes) => record(level, message, attributes);
+export const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
