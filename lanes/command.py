@@ -1,25 +1,23 @@
-"""Runs a build command that a user wrote: a shell line in its own process group.
+"""Runs a build command that a user wrote: a shell line in its own process group (`lanes/group.py`).
 
-Owns the process from start to end: whatever happens (end, limit, cancellation), nothing of its group is
-left. It knows no lane and no manifest key beyond what callers put into its error texts.
+Owns its limits and what is told of it. It knows no lane and no manifest key beyond what callers put into its
+error texts.
 """
 
 import asyncio
 import contextlib
-import os
 import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 from engine.lane import BuildFailed
+from lanes.group import run_group
 
 KEPT = 64 * 1024
 LIMIT_SECS = 600.0
 _REPORTED_LINES = 1000
 _LONGEST_LINE = 500
-_GRACE_SECS = 2.0
-_READ = 64 * 1024
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
@@ -84,7 +82,7 @@ async def run_command(
     output = _Output(report)
     try:
         async with asyncio.timeout(limit_secs):
-            status = await _run(command, workdir, output)
+            status = await run_group(command, workdir, output.feed)
     except TimeoutError:
         raise BuildFailed(
             f"{what} did not end within {limit_secs:g} seconds and was stopped: {command}",
@@ -119,65 +117,3 @@ def _hint(status: int, workdir: Path) -> str:
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "SIGKILL often means that the machine ran out of memory."
     return f"Run it by hand in {workdir} to see more."
-
-
-async def _run(command: str, workdir: Path, output: _Output) -> int:
-    # A pipe of our own, not asyncio's: `wait` then returns when the shell ends, even if something that it
-    # left behind still holds the other end.
-    reading, writing = os.pipe()
-    try:
-        process = await asyncio.create_subprocess_shell(
-            command,
-            cwd=workdir,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=writing,
-            stderr=writing,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
-    printed = asyncio.create_task(_collect(reading, output))
-    try:
-        return await process.wait()
-    finally:
-        try:
-            await _end_group(process)
-            # Bounded: a daemon that left the group may hold the pipe open for ever.
-            await asyncio.wait({printed}, timeout=_GRACE_SECS)
-        finally:
-            printed.cancel()
-
-
-async def _end_group(process: asyncio.subprocess.Process) -> None:
-    """End what is left of the group: politely while its leader lives, then by force."""
-    try:
-        if process.returncode is None and _signal(process.pid, signal.SIGTERM):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _GRACE_SECS)
-    finally:
-        _signal(process.pid, signal.SIGKILL)
-        await process.wait()
-
-
-def _signal(group: int, number: signal.Signals) -> bool:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):  # nobody left; macOS says it so of a group of zombies
-        return False
-    return True
-
-
-async def _collect(descriptor: int, output: _Output) -> None:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_READ)
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
-    )
-    try:
-        while block := await reader.read(_READ):
-            output.feed(block)
-    finally:
-        transport.close()

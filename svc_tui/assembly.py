@@ -2,9 +2,10 @@
 
 from engine.lane import Lane
 from lanes.js.lane import JsLane
+from lanes.rust.lane import RustLane
 from lanes.static.lane import StaticLane
 
 
 def lanes() -> dict[str, Lane]:
     """Return one of each lane, by the name that the manifest uses."""
-    return {lane.name: lane for lane in (StaticLane(), JsLane())}
+    return {lane.name: lane for lane in (StaticLane(), JsLane(), RustLane())}

@@ -1,1 +1,1 @@
-"""The rust lane: cargo to a wasi:http component."""
+"""The rust lane: cargo makes a wasi:http component of a crate."""

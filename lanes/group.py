@@ -1,0 +1,110 @@
+"""Runs one program as the leader of a process group of its own, and ends the group with it.
+
+Owns the processes from start to end: whatever happens (end, limit, cancellation), nothing of the group is
+left, and a daemon that left the group can not hold the build up. What is printed is the sinks' affair.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+GRACE_SECS = 2.0
+_READ = 64 * 1024
+
+Sink = Callable[[bytes], None]
+
+
+async def run_group(
+    command: str | Sequence[str],
+    folder: Path,
+    stdout: Sink,
+    stderr: Sink | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> int:
+    """Run a shell line, or a program with its arguments, until it ends; return its status.
+
+    A status below 0 is the number of the signal that ended it. The sinks take what is printed, as it comes;
+    without one of its own, stderr goes where stdout does. Standard input is empty. Background processes that
+    it leaves are ended with it. Raises `OSError` when it can not start.
+    """
+    with contextlib.ExitStack() as writers:
+        # Pipes of our own, not asyncio's: `wait` then returns when the program ends, even if something that
+        # it left behind still holds the other end.
+        readers = []
+        ends = []
+        for sink in (stdout, stderr) if stderr is not None else (stdout,):
+            reading, writing = os.pipe()
+            readers.append((reading, sink))
+            writers.callback(os.close, writing)
+            ends.append(writing)
+        try:
+            process = await _start(command, folder, ends[0], ends[-1], environ)
+        except BaseException:
+            for reading, _ in readers:
+                os.close(reading)
+            raise
+    printed = [asyncio.create_task(_collect(reading, sink)) for reading, sink in readers]
+    try:
+        return await process.wait()
+    finally:
+        try:
+            await _end(process)
+            # Bounded: a daemon that left the group may hold a pipe open for ever.
+            await asyncio.wait(printed, timeout=GRACE_SECS)
+        finally:
+            for task in printed:
+                task.cancel()
+
+
+async def _start(
+    command: str | Sequence[str], folder: Path, stdout: int, stderr: int, environ: Mapping[str, str] | None
+) -> asyncio.subprocess.Process:
+    empty = asyncio.subprocess.DEVNULL
+    if isinstance(command, str):
+        return await asyncio.create_subprocess_shell(
+            command,
+            cwd=folder,
+            env=environ,
+            stdin=empty,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    return await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env=environ, stdin=empty, stdout=stdout, stderr=stderr, start_new_session=True
+    )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End what is left of the group: politely while its leader lives, then by force."""
+    try:
+        if process.returncode is None and _signal(process.pid, signal.SIGTERM):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), GRACE_SECS)
+    finally:
+        _signal(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> bool:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # nobody left; macOS says it so of a group of zombies
+        return False
+    return True
+
+
+async def _collect(descriptor: int, sink: Sink) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_READ)
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
+    )
+    try:
+        while block := await reader.read(_READ):
+            sink(block)
+    finally:
+        transport.close()

@@ -1,0 +1,83 @@
+"""Which of the files that cargo linked is the Resource's component, its copy in the cache, and its sources.
+
+Owns that choice and nothing of how the files came to be.
+"""
+
+import os
+import re
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildFailed, BuildRequest
+from lanes.own_component import COMPONENT
+from lanes.rust.messages import Messages
+
+HANDLER = b"wasi:http/incoming-handler@0.2"
+_SETTINGS = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "rust-toolchain", ".cargo/config.toml")
+_ESCAPED = re.compile(r"\\(.)")
+_BETWEEN = re.compile(r"(?<!\\)\s+")
+
+
+def take(request: BuildRequest, messages: Messages) -> ComponentArtifact:
+    """Copy the one component with a handler into the cache, under its sha256. Raises `BuildFailed`."""
+    handlers = []
+    for name, path in messages.artifacts:
+        data = path.read_bytes()
+        if data.startswith(COMPONENT) and HANDLER in data:
+            handlers.append((name, path, data))
+    if len(handlers) != 1:
+        raise _none(request, messages) if not handlers else _several(request, handlers)
+    _, path, data = handlers[0]
+    digest = sha256(data).hexdigest()
+    kept = request.cache / "rust" / f"{digest}.wasm"
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=kept.parent, prefix="new-", delete=False) as copy:
+            copy.write(data)
+        Path(copy.name).replace(kept)
+    return ComponentArtifact(kept, digest, inputs=_inputs(request, messages, path))
+
+
+def _none(request: BuildRequest, messages: Messages) -> BuildFailed:
+    name = request.resource.name
+    if not messages.artifacts:
+        return BuildFailed(
+            f"resource {name}: the crate is a library that nothing can run",
+            'Add to its Cargo.toml: [lib] crate-type = ["cdylib"]',
+        )
+    made = ", ".join(path.name for _, path in messages.artifacts)
+    return BuildFailed(
+        f"resource {name}: {made} answers no requests: wasi:http/incoming-handler is not exported",
+        "Say which function does: svc_guest::handler!(handle); or use another crate that exports it.",
+    )
+
+
+def _several(request: BuildRequest, handlers: list[tuple[str, Path, bytes]]) -> BuildFailed:
+    made = ", ".join(f"{path.name} (package {name})" for name, path, _ in handlers)
+    return BuildFailed(
+        f"resource {request.resource.name}: more than one component answers requests: {made}",
+        "Let `workdir` in svc.toml name the folder of one package, and let that have one handler.",
+    )
+
+
+def _inputs(request: BuildRequest, messages: Messages, component: Path) -> frozenset[Path]:
+    """Return every file here that the component was made of, settings of cargo in folders around included."""
+    found = set(messages.manifests)
+    for folder in {manifest.parent for manifest in messages.manifests} | {request.resource.workdir}:
+        inside = [folder, *folder.parents]
+        inside = inside[: inside.index(request.root) + 1] if request.root in inside else [folder]
+        found |= {around / name for around in inside for name in _SETTINGS}
+    found |= _sources(component.with_suffix(".d"))
+    return frozenset(Path(os.path.normpath(path)) for path in found if path.is_file())
+
+
+def _sources(listing: Path) -> set[Path]:
+    """Return the files in cargo's dep-info: a rule of make, with spaces escaped."""
+    try:
+        rule = listing.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return set()
+    _, _, names = rule.partition(": ")
+    return {Path(_ESCAPED.sub(r"\1", name)) for name in _BETWEEN.split(names) if name}

@@ -1,0 +1,77 @@
+"""Why cargo failed, told to whoever wrote the crate.
+
+Owns telling the sources' faults from the machine's. Runs nothing but the questions of `toolchain.py`.
+"""
+
+import re
+
+from engine.lane import BuildFailed, BuildRequest, ToolchainMissing
+from lanes.rust.cargo import Finished
+from lanes.rust.toolchain import problem
+
+_NO_STD = re.compile(r"can't find crate for `(?:std|core|alloc)`")
+_TOOLS = re.compile(
+    r"could not find specification for target|target may not be installed|toolchain .* is not installed|"
+    r"rustup could not choose|no such command|could not execute process .*rustc|requires rustc|"
+    r"rustc .* is not supported by the following package"
+)
+_NETWORK = re.compile(
+    r"[Cc]ould not resolve host|network failure|spurious network error|failed to (?:download|fetch)|"
+    r"unable to update registry|unable to get packages from source|download of .* failed|--offline|"
+    r"you're using offline mode|failed to query replaced source"
+)
+_READ_ONLY = re.compile(r"Read-only file system|Permission denied|failed to create directory|No space left")
+_ERROR = re.compile(r"^error(?:\[\w+\])?: (.*)$", re.MULTILINE)
+
+
+async def explain(request: BuildRequest, done: Finished) -> BuildFailed | ToolchainMissing:
+    """Return the error for a run of cargo that failed."""
+    name, workdir = request.resource.name, request.resource.workdir
+    messages = done.messages
+    unusual = "E0463" in messages.codes and any(_NO_STD.match(error.message) for error in messages.errors)
+    if unusual or _TOOLS.search(done.printed):
+        missing = await problem(workdir)
+        if missing is not None:
+            return missing
+    if messages.errors:
+        count = len(messages.errors)
+        return BuildFailed(
+            f"resource {name} does not compile: {count} error{'s' if count > 1 else ''}",
+            diagnostics=tuple(messages.errors),
+            output="".join(messages.rendered),
+        )
+    said = _ERROR.search(done.printed)
+    what = f"resource {name}: cargo failed: {said[1]}" if said else _ended(name, done.status)
+    return BuildFailed(what, _hint(done, request), output=done.printed)
+
+
+def late(request: BuildRequest, limit_secs: float, printed: str) -> BuildFailed:
+    """Return the error for a run that took too long."""
+    name = request.resource.name
+    return BuildFailed(
+        f"resource {name}: cargo did not end within {limit_secs / 60:g} minutes and was stopped",
+        "A build script that waits for something never ends. What was compiled so far is kept.",
+        output=printed,
+    )
+
+
+def _ended(name: str, status: int) -> str:
+    if status < 0:
+        return f"resource {name}: cargo was ended by signal {-status}"
+    return f"resource {name}: cargo failed with exit status {status}"
+
+
+def _hint(done: Finished, request: BuildRequest) -> str:
+    if _NETWORK.search(done.printed):
+        return (
+            "A crate has to be downloaded and could not be. Run `cargo fetch` while the machine is online, "
+            "or keep the crates in the Project with `cargo vendor`."
+        )
+    if _READ_ONLY.search(done.printed):
+        return (
+            "cargo writes into the folder target beside Cargo.lock: let it, or set CARGO_TARGET_DIR to a "
+            "folder with room that you may write."
+        )
+    if done.status in (-9, 137):
+        return "SIGKILL often means that the machine ran out of memory."
+    return f"Run `cargo build --target wasm32-wasip2` in {request.resource.workdir} to see more."

@@ -1,0 +1,68 @@
+//! `wasi:io/streams`: bytes in and out.
+
+use super::area::Area;
+use super::{import, resource};
+
+import! { "wasi:io/streams@0.2.4":
+    "[resource-drop]input-stream" = fn input_stream_drop(stream: u32);
+    "[resource-drop]output-stream" = fn output_stream_drop(stream: u32);
+    "[method]input-stream.blocking-read" = fn blocking_read(stream: u32, most: u64, result: *mut u8);
+    "[method]output-stream.blocking-write-and-flush" =
+        fn blocking_write_and_flush(stream: u32, data: *const u8, length: usize, result: *mut u8);
+}
+
+import! { "wasi:io/error@0.2.4":
+    "[resource-drop]error" = fn error_drop(error: u32);
+}
+
+/// The most that one `blocking-write-and-flush` may carry (wasi:io, `output-stream`).
+pub(crate) const WRITE_LIMIT: usize = 4096;
+
+/// Why a stream gave or took nothing.
+#[derive(Debug, PartialEq)]
+pub(crate) enum StreamError {
+    /// The other side is done with it.
+    Closed,
+    /// It broke.
+    Failed,
+}
+
+resource!(InputStream, input_stream_drop);
+resource!(OutputStream, output_stream_drop);
+
+/// Read the error of a `result<_, stream-error>`.
+fn stream_error(area: &Area) -> StreamError {
+    if area.case(4) != 0 {
+        return StreamError::Closed;
+    }
+    unsafe { error_drop(area.word(8)) };
+    StreamError::Failed
+}
+
+impl InputStream {
+    /// Wait for bytes, at least one and at most `most`.
+    pub(crate) fn read(&self, most: usize) -> Result<Vec<u8>, StreamError> {
+        let mut area = Area::new();
+        unsafe {
+            blocking_read(self.0, most as u64, area.pointer());
+            if area.case(0) == 0 {
+                return Ok(area.bytes(4));
+            }
+        }
+        Err(stream_error(&area))
+    }
+}
+
+impl OutputStream {
+    /// Send the beginning of `data`, as much as one call may carry; return how much that was.
+    pub(crate) fn write(&self, data: &[u8]) -> Result<usize, StreamError> {
+        let length = data.len().min(WRITE_LIMIT);
+        let mut area = Area::new();
+        unsafe { blocking_write_and_flush(self.0, data.as_ptr(), length, area.pointer()) };
+        if area.case(0) == 0 {
+            Ok(length)
+        } else {
+            Err(stream_error(&area))
+        }
+    }
+}

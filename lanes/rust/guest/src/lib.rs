@@ -1,0 +1,109 @@
+//! Answer HTTP requests from a WebAssembly component on `wasi:http`.
+//!
+//! A program has one function that takes a [`Request`] and returns a [`Response`], and says which one it is:
+//!
+//! ```
+//! use svc_guest::{Request, Response, Result};
+//!
+//! fn handle(request: Request) -> Result<Response> {
+//!     Ok(match (request.method(), request.path()) {
+//!         ("GET", "/") => Response::text("Hello!\n"),
+//!         ("GET", "/json") => Response::json(r#"{"hello":"world"}"#),
+//!         _ => Response::text("not found\n").with_status(404),
+//!     })
+//! }
+//!
+//! svc_guest::handler!(handle);
+//! ```
+//!
+//! Every request runs the program on a fresh instance: nothing that it keeps in memory survives. A handler
+//! that returns an error or panics is answered with 500, and what it said, with file and line, is in the log.
+//!
+//! - [`Request`] reads its headers and its body when they are asked for; [`Body`] is a [`std::io::Read`].
+//! - [`Response`] is made of a text, of bytes, of a stream ([`Response::stream`]) or of server-sent events
+//!   ([`Response::events`]).
+//! - [`client`] sends requests to other servers, several at once with [`client::all`].
+//! - [`log`] writes structured records; `println!` and `eprintln!` write plain ones.
+//! - The environment is [`std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
+//!
+//! The crate has no dependencies and works beside others that bind WASI 0.2, such as `wasi` and `wstd`.
+
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod abi;
+mod body;
+pub mod client;
+mod error;
+mod events;
+mod headers;
+mod json;
+pub mod log;
+mod query;
+mod request;
+mod response;
+mod serve;
+mod writer;
+
+use std::time::Duration;
+
+pub use body::Body;
+pub use error::{Error, ErrorKind, Result};
+pub use events::{Event, Events};
+pub use headers::Headers;
+pub use json::quote;
+pub use request::Request;
+pub use response::Response;
+pub use writer::Writer;
+
+#[doc(hidden)]
+pub mod macros {
+    pub use crate::abi::WORLD;
+    pub use crate::json::Value;
+    pub use crate::log::write;
+    pub use crate::serve::{serve, Answer};
+}
+
+/// Wait. Other requests go on meanwhile.
+///
+/// ```no_run
+/// svc_guest::sleep(std::time::Duration::from_millis(200));
+/// ```
+pub fn sleep(duration: Duration) {
+    abi::poll::Pollable::after(duration).block();
+}
+
+/// Say which function answers requests.
+///
+/// It takes a [`Request`] and returns a [`Response`], or a `Result` of one with any error that
+/// `Box<dyn std::error::Error>` can be made of. Use this once in a program, in a library with
+/// `crate-type = ["cdylib"]` or in a binary, whose `main` stays empty.
+///
+/// ```
+/// use svc_guest::{Request, Response};
+///
+/// fn handle(_request: Request) -> Response {
+///     Response::text("Hello!\n")
+/// }
+///
+/// svc_guest::handler!(handle);
+/// ```
+#[macro_export]
+macro_rules! handler {
+    ($handle:path) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            #[used]
+            #[link_section = "component-type:svc-guest"]
+            static WORLD: [u8; $crate::macros::WORLD.len()] = *$crate::macros::WORLD;
+
+            #[export_name = "wasi:http/incoming-handler@0.2.4#handle"]
+            extern "C" fn __handle(request: u32, response: u32) {
+                $crate::macros::serve(request, response, $handle);
+            }
+        };
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: fn() = || $crate::macros::serve(0, 0, $handle);
+    };
+}

@@ -1,0 +1,90 @@
+"""The rust lane: any crate that exports a wasi:http handler, built by the user's own cargo.
+
+cargo does the work and keeps what can be used again in the crate's own `target`; the component is copied
+into the cache, so that an artifact is never changed by a later build.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
+from lanes.identity import identity
+from lanes.own_component import own_component
+from lanes.rust import cargo, toolchain
+from lanes.rust.component import take
+from lanes.rust.failure import explain, late
+from lanes.rust.messages import Messages
+
+_WARNINGS_SHOWN = 10
+
+
+class RustLane:
+    """Builds rust Resources. `limit_secs` is the time that one run of cargo may take."""
+
+    name = "rust"
+
+    def __init__(self, limit_secs: float = cargo.LIMIT_SECS) -> None:
+        self._limit_secs = limit_secs
+
+    async def tools(self, cache: Path) -> tuple[Tool, ...]:
+        """Return cargo, rustc and the target, as the current folder finds them."""
+        return await toolchain.tools(Path.cwd())
+
+    async def install(self, cache: Path, report: Callable[[str], None]) -> None:
+        """Nothing is managed here: raise `ToolchainMissing` for what is missing."""
+        missing = await toolchain.problem(Path.cwd())
+        if missing is not None:
+            raise missing
+
+    def identity(self, cache: Path) -> str:
+        """Return what artifacts depend on: cargo and rustc, also those that rustup's proxies lead to."""
+        return identity(*toolchain.decisive())
+
+    async def build(self, request: BuildRequest) -> ComponentArtifact:
+        """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
+        if request.resource.build is not None:
+            return await own_component(request)
+        try:
+            return await self._build(request)
+        except OSError as error:
+            raise BuildFailed(
+                f"resource {request.resource.name} could not be built: {error}",
+                "Check that its files can be read, and that the disk has room.",
+            ) from error
+
+    async def _build(self, request: BuildRequest) -> ComponentArtifact:
+        workdir = request.resource.workdir
+        if not (workdir / "Cargo.toml").is_file():
+            shown = workdir.relative_to(request.root).as_posix()
+            raise BuildFailed(
+                f"resource {request.resource.name}: there is no Cargo.toml in "
+                f"{shown if shown != '.' else 'the Project folder'}",
+                "`svc new NAME --template rust` makes a crate that runs, to begin with.",
+            )
+        program = toolchain.program("cargo")
+        if program is None:
+            raise await toolchain.problem(workdir) or ToolchainMissing("cargo is not there")
+        try:
+            done = await cargo.build(
+                program, request.mode, workdir, request.root, request.report, self._limit_secs
+            )
+        except cargo.CargoLate as error:
+            raise late(request, self._limit_secs, str(error)) from None
+        if done.status != 0:
+            raise await explain(request, done)
+        _tell_warnings(request, done.messages)
+        return await asyncio.to_thread(take, request, done.messages)
+
+    async def aclose(self) -> None:
+        """Nothing goes on between builds."""
+
+
+def _tell_warnings(request: BuildRequest, messages: Messages) -> None:
+    for found in messages.warnings[:_WARNINGS_SHOWN]:
+        place = f"{found.file}:{found.line}:{found.column}"
+        request.report(f"{request.resource.name}: {place}: warning: {found.message}")
+    more = len(messages.warnings) - _WARNINGS_SHOWN
+    if more > 0:
+        request.report(f"{request.resource.name}: and {more} more warning{'s' if more > 1 else ''}")

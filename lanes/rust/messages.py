@@ -1,0 +1,127 @@
+"""What cargo says on stdout: JSON, one message a line (the cargo book, "External tools").
+
+Owns what is kept of it: artifacts, packages, errors and warnings with their places. Runs nothing.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from engine.lane import Diagnostic
+
+LONGEST_LINE = 8 << 20
+_MOST_KEPT = 50
+_LONGEST_FRAME = 8192
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_NOT_A_PLACE = re.compile(r"aborting due to|\d+ warnings? emitted")
+
+
+@dataclass(slots=True)
+class Messages:
+    """A build so far. `root` is the Project folder, which the places of diagnostics are relative to."""
+
+    root: Path
+    artifacts: list[tuple[str, Path]] = field(default_factory=list)
+    """Name of the package and file of each WebAssembly file that was linked."""
+    manifests: set[Path] = field(default_factory=set)
+    """`Cargo.toml` of every package that is a folder here, not a registry's or git's."""
+    errors: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
+    codes: set[str] = field(default_factory=set)
+    rendered: list[str] = field(default_factory=list)
+    """Each error as rustc renders it, with colours."""
+    _partial: bytearray = field(default_factory=bytearray)
+
+    def feed(self, block: bytes) -> None:
+        """Take bytes of stdout as they come."""
+        *lines, rest = (self._partial + block).split(b"\n")
+        for line in lines:
+            self._take(bytes(line))
+        self._partial = rest[:LONGEST_LINE]
+
+    def _take(self, line: bytes) -> None:
+        if not line.startswith(b"{"):
+            return
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return
+        if message.get("reason") == "compiler-artifact":
+            self._artifact(message)
+        elif message.get("reason") == "compiler-message":
+            self._diagnostic(message["message"], Path(message["manifest_path"]).parent)
+
+    def _artifact(self, message: dict[str, Any]) -> None:
+        if not message["package_id"].startswith("path+"):
+            return
+        manifest = Path(message["manifest_path"])
+        self.manifests.add(manifest)
+        for name in message["filenames"]:
+            # What lies in `deps` is part of something else.
+            if name.endswith(".wasm") and Path(name).parent.name != "deps":
+                self.artifacts.append((package(message["package_id"]), Path(name)))
+
+    def _diagnostic(self, message: dict[str, Any], folder: Path) -> None:
+        text, level = message["message"], message["level"]
+        if level not in ("error", "warning", "error: internal compiler error") or _NOT_A_PLACE.match(text):
+            return
+        code = (message.get("code") or {}).get("code")
+        rendered = message.get("rendered") or ""
+        span = _local(message["spans"])
+        shown = f"{text} [{code}]" if code and level != "warning" else text
+        file = _file(span["file_name"], folder, self.root) if span else ""
+        found = Diagnostic(
+            shown,
+            file,
+            span["line_start"] if span else 0,
+            span["column_start"] if span else 0,
+            _frame(rendered),
+        )
+        if level == "warning":
+            if span and len(self.warnings) < _MOST_KEPT:
+                self.warnings.append(found)
+        else:
+            if code:
+                self.codes.add(code)
+            if len(self.errors) < _MOST_KEPT:
+                self.errors.append(found)
+                self.rendered.append(rendered[:_LONGEST_FRAME])
+
+
+def package(identifier: str) -> str:
+    """Return the name in a package id: `path+file:///app/api#name@0.1.0`, or `…/api#0.1.0`."""
+    url = urlsplit(identifier.removeprefix("path+"))
+    name, _, version = url.fragment.rpartition("@")
+    return name if version and name else Path(unquote(url.path)).name
+
+
+def _local(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the place to look at: of an error in a foreign macro, the line that calls it."""
+    span = next((span for span in spans if span["is_primary"]), None)
+    while span is not None and span.get("expansion") and _foreign(span["file_name"]):
+        span = span["expansion"]["span"]
+    return span
+
+
+def _foreign(name: str) -> bool:
+    return name.startswith(("/rustc/", "<")) or Path(name).is_absolute()
+
+
+def _file(name: str, folder: Path, root: Path) -> str:
+    """Return a file relative to the Project folder.
+
+    rustc names files relative to the workspace, which is the package's own folder or one around it.
+    """
+    bases = (folder, *folder.parents)
+    path = next((base / name for base in bases if (base / name).is_file()), folder / name).resolve()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+def _frame(rendered: str) -> str:
+    """Return what follows message and place, with its colours."""
+    lines = rendered[:_LONGEST_FRAME].rstrip().split("\n")
+    place = next((i for i, line in enumerate(lines) if "--> " in _COLOUR.sub("", line)), 0)
+    return "\n".join(lines[place + 1 :])

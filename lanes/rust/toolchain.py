@@ -1,0 +1,93 @@
+"""What the lane needs of the machine: cargo, rustc, and rustc's std for the target.
+
+Owns finding them, judging them and saying what is missing. Nothing is installed: rustup is the user's.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.lane import Tool, ToolchainMissing
+from lanes.process import run
+from lanes.rust.cargo import TARGET
+
+OLDEST = (1, 82)
+"""The first Rust with a stable wasm32-wasip2."""
+ANSWER_SECS = 30.0
+ADD_TARGET = f"rustup target add {TARGET}"
+UPDATE = "rustup update"
+INSTALL = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+_OF_NO_EFFECT = {"RUST_BACKTRACE", "RUST_LOG", "CARGO_TERM_COLOR", "CARGO_TERM_QUIET", "CARGO_TARGET_DIR"}
+_VERSION = re.compile(r"(?:cargo|rustc) (\d+)\.(\d+)\S*")
+
+
+def program(name: str) -> str | None:
+    """Return the path of `cargo` or `rustc`: the one that the environment names, else the one on PATH."""
+    return shutil.which(os.environ.get(name.upper()) or name)
+
+
+def decisive() -> tuple[list[str | Path | None], dict[str, str]]:
+    """Return the files and variables that decide what compiles: where rustup's proxies lead, too."""
+    home = Path.home()
+    rustup = Path(os.environ.get("RUSTUP_HOME") or home / ".rustup")
+    settings = Path(os.environ.get("CARGO_HOME") or home / ".cargo") / "config.toml"
+    # rustup writes these when a toolchain or a target comes, goes or is updated.
+    installed = sorted(rustup.glob("toolchains/*/lib/rustlib/components"))
+    files = [program("cargo"), program("rustc"), settings, rustup / "settings.toml", *installed]
+    names = (name for name in os.environ if name.startswith(("CARGO", "RUST")))
+    return files, {name: os.environ[name] for name in names if name not in _OF_NO_EFFECT}
+
+
+async def tools(folder: Path) -> tuple[Tool, ...]:
+    """Return what is there, as it is found from `folder`, which may have a `rust-toolchain.toml`."""
+    cargo, rustc = await asyncio.gather(_tool("cargo", folder), _tool("rustc", folder))
+    return cargo, rustc, await _target(rustc, folder)
+
+
+async def problem(folder: Path) -> ToolchainMissing | None:
+    """Return what is missing, if anything is."""
+    missing = [tool for tool in await tools(folder) if tool.problem]
+    if not missing:
+        return None
+    worst = missing[0]
+    return ToolchainMissing(f"the rust lane: {worst.problem}", f"Run: {worst.remedy}")
+
+
+async def _tool(name: str, folder: Path) -> Tool:
+    path = program(name)
+    if path is None:
+        return Tool(name, problem=f"{name} is not on PATH", remedy=INSTALL)
+    status, printed = await _ask([path, "--version"], folder)
+    found = _VERSION.search(printed)
+    if status != 0 or found is None:
+        why = next((line for line in reversed(printed.splitlines()) if line.strip()), "it says nothing")
+        return Tool(name, path=path, problem=f"{path} does not work: {why.strip()}", remedy=UPDATE)
+    version = found.group().split(" ")[1]
+    if (int(found[1]), int(found[2])) < OLDEST:
+        wanted = ".".join(str(number) for number in OLDEST)
+        told = f"{name} {version} is too old: {TARGET} needs Rust {wanted} or newer"
+        return Tool(name, version, path, told, UPDATE)
+    return Tool(name, version, path)
+
+
+async def _target(rustc: Tool, folder: Path) -> Tool:
+    if rustc.problem:
+        return Tool(TARGET, problem=f"{TARGET} comes with rustc: {rustc.problem}", remedy=rustc.remedy)
+    status, printed = await _ask([rustc.path, "--print", "target-libdir", "--target", TARGET], folder)
+    place = Path(printed.strip().splitlines()[-1] if printed.strip() else "")
+    if status != 0 or not any(place.glob("libstd-*.rlib")):
+        return Tool(TARGET, problem=f"rustc {rustc.version} has no {TARGET}", remedy=ADD_TARGET)
+    return Tool(TARGET, rustc.version, str(place))
+
+
+async def _ask(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    try:
+        async with asyncio.timeout(ANSWER_SECS):
+            return await run(command, folder)
+    except TimeoutError:
+        return 1, f"no answer in {ANSWER_SECS:g} seconds"
+    except OSError as error:
+        return 1, error.strerror or str(error)

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Makes a Rust toolchain that can build for wasm32-wasip2 where rustup's server is out of reach: Debian's
+# rustc, its std built for the target from Debian's sources, and the linker that rustup's own toolchain has.
+# For tests only; users run `rustup target add wasm32-wasip2`.
+#
+#   setup.sh PREFIX     PREFIX/bin has cargo, rustc and rustdoc; PREFIX/vendor the crates that std is made of
+#
+# Needs amd64 Debian's apt-get with its lists (as root they are fetched), dpkg, and rustup's stable toolchain.
+# Takes 2 to 3 minutes, 300 MB. The toolchain appears whole or not at all; a second run has nothing to do.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+mkdir -p "$1"
+prefix=$(cd "$1" && pwd)
+target=wasm32-wasip2
+made_of=$(cat "$here/setup.sh" "$here/libc-stubs.rs" | sha256sum | cut -d' ' -f1)
+
+exec 9> "$prefix.lock"
+flock 9
+if [ "$(cat "$prefix/complete" 2>/dev/null)" = "$made_of" ]; then exit 0; fi
+
+say() { echo "· $*" >&2; }
+fail() { echo "error: $*" >&2; exit 1; }
+
+# rustup's proxies may be all that is on PATH: ask them where the real thing is.
+rustup_root=$(rustc +stable --print sysroot 2>/dev/null || rustc --print sysroot) || fail "rustup's toolchain is needed"
+host=$("$rustup_root/bin/rustc" -vV | sed -n 's/^host: //p')
+linkers="$rustup_root/lib/rustlib/$host/bin"
+if ! [ -x "$linkers/wasm-component-ld" ] || ! [ -x "$linkers/gcc-ld/wasm-ld" ]; then
+    fail "$linkers has no linker for WebAssembly components: rustup's Rust 1.82 or newer is needed"
+fi
+
+making="$prefix.making"
+rm -rf "$making"
+mkdir -p "$making/debs" "$making/root" "$making/bin"
+
+say "fetching Debian's packages of rustc"
+if ! apt-cache show rustc-web >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then apt-get update -qq >&2; fi
+version=$(apt-cache show rustc-web | sed -n 's/^Version: //p' | head -n 1)
+[ -n "$version" ] || fail "apt has no package rustc-web"
+std="libstd-rust-web-$(echo "$version" | cut -d. -f1,2)"
+llvm=$(apt-cache show "$std=$version" | grep -o 'libllvm[0-9]*' | head -n 1)
+(cd "$making/debs" && apt-get -qq download "rustc-web=$version" "rust-web-src=$version" "$std=$version" \
+    "libstd-rust-web-dev=$version" "$llvm" wasi-libc >&2)
+for package in "$making"/debs/*.deb; do
+    case $package in
+    */rust-web-src_*) # The whole compiler's sources are in it: take std and what it is made of.
+        dpkg --fsys-tarfile "$package" |
+            tar -x -C "$making/root" --wildcards './usr/src/rustc-*/library/*' './usr/lib/*' ;;
+    *) dpkg -x "$package" "$making/root" ;;
+    esac
+done
+rm -rf "$making/debs"
+
+usr="$making/root/usr"
+sources=$(readlink -f "$usr/lib/rustlib/src/rust/library" 2>/dev/null) || sources=$(echo "$usr"/src/rustc-*/library)
+objects="$usr/lib/rustlib/$target/lib"
+ln -sfn "$linkers" "$usr/lib/rustlib/$host/bin"
+mkdir -p "$objects/self-contained"
+cp "$usr"/lib/wasm32-wasi/{libc.a,crt1-command.o,crt1-reactor.o} "$objects/self-contained/"
+
+for tool in rustc rustdoc; do
+    cat > "$making/bin/$tool" <<END
+#!/bin/sh
+usr=\$(cd "\$(dirname "\$0")/../root/usr" && pwd)
+LD_LIBRARY_PATH="\$usr/lib/x86_64-linux-gnu\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "\$usr/bin/$tool" "\$@"
+END
+done
+cat > "$making/bin/cargo" <<END
+#!/bin/sh
+bin=\$(cd "\$(dirname "\$0")" && pwd)
+RUSTC="\$bin/rustc" RUSTDOC="\$bin/rustdoc" exec "$rustup_root/bin/cargo" "\$@"
+END
+chmod +x "$making"/bin/*
+
+say "building std for $target, about two minutes"
+# Debian removes prebuilt objects. This one only matters to asynchronous functions of components.
+for crate in "$sources"/vendor/wit-bindgen-*; do
+    [ -e "$crate/src/rt/libwit_bindgen_cabi.a" ] || printf '!<arch>\n' > "$crate/src/rt/libwit_bindgen_cabi.a"
+done
+std_build="$making/std-build"
+mkdir -p "$std_build/src" "$std_build/.cargo"
+: > "$std_build/src/lib.rs"
+printf '[package]\nname = "std-build"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n' > "$std_build/Cargo.toml"
+printf '[source.crates-io]\nreplace-with = "vendor"\n[source.vendor]\ndirectory = "%s"\n' "$sources/vendor" \
+    > "$std_build/.cargo/config.toml"
+(cd "$std_build" && RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Cembed-bitcode=yes CARGO_TARGET_DIR="$std_build/target" \
+    "$making/bin/cargo" build --quiet --release --offline --target "$target" -Zbuild-std=std,panic_abort,proc_macro)
+cp "$std_build/target/$target"/release/deps/*.rlib "$objects/"
+rm -rf "$objects"/libstd_build-*.rlib "$std_build"
+
+# Debian's libc is older than this std: add what it lacks, all of it "not supported".
+RUSTC_BOOTSTRAP=1 "$making/bin/rustc" --edition 2021 --crate-type rlib --emit obj -O --target "$target" \
+    -C panic=abort -C codegen-units=1 "$here/libc-stubs.rs" -o "$making/libc-stubs.o"
+ar q "$objects/self-contained/libc.a" "$making/libc-stubs.o"
+rm "$making/libc-stubs.o"
+
+mv "$sources/vendor" "$making/vendor"
+rm -rf "$usr"/src "$usr/lib/rustlib/src" "$usr/share"
+echo "$made_of" > "$making/complete"
+rm -rf "$prefix"
+mv "$making" "$prefix"
+say "$("$prefix/bin/rustc" --version) for $target is in $prefix"
