@@ -220,3 +220,47 @@ def test_a_reader_that_closes_the_pipe_ends_it_well(tmp_path: Path, home: Path) 
         assert httpx.get(url).text == "hello"
         assert process.wait(10) == 0
         assert "Traceback" not in process.stderr.read()
+
+
+def test_two_at_once_on_one_project_take_turns_and_both_see_a_save(tmp_path: Path, home: Path) -> None:
+    command = (
+        "test ! -e busy || { echo at once; exit 9; }; touch busy; sleep 0.2; mkdir -p dist; "
+        "cp page.html dist/index.html; rm busy; echo built"
+    )
+    (tmp_path / "svc.toml").write_text(
+        "[project]\nname='a'\n[resource.web]\nlane='static'\npublic=true\nworkdir='web'\noutput='dist'\n"
+        f"build='{command}'\nmounts={{'/api'='api'}}\n[resource.api]\nlane='js'\nworkdir='api'\n"
+    )
+    (tmp_path / ".gitignore").write_text("busy\n")
+    for folder in ("web", "api"):
+        (tmp_path / folder).mkdir()
+    page, script = tmp_path / "web" / "page.html", tmp_path / "api" / "index.js"
+    page.write_text("one")
+    script.write_text("export default { fetch: () => new Response('one') };\n")
+    with dev_server(tmp_path, home) as first, dev_server(tmp_path, home) as second:
+        assert first.port != second.port
+        for text in ("one", "two", "three"):
+            page.write_text(text)
+            script.write_text(f"export default {{ fetch: () => new Response('{text}') }};\n")
+            for server in (first, second):
+                server.until("/", lambda answer, text=text: answer.text == text)  # type: ignore[misc]
+                server.until("/api", lambda answer, text=text: answer.text == text)  # type: ignore[misc]
+        for server in (first, second):
+            assert not any("at once" in line or "error" in line for line in server.lines), server.lines
+
+
+def test_a_second_start_serves_what_the_first_one_built_and_notices_what_changed_since(
+    project: Path, home: Path
+) -> None:
+    script = project / "api" / "src" / "index.js"
+    with dev_server(project, home) as server:
+        assert server.get("/api/now").status_code == 200
+        server.stop()
+    with dev_server(project, home) as server:
+        ready = float(re.findall(r"api ready in ([\d.]+) ms", "\n".join(server.lines))[0])
+        assert server.get("/api/now").status_code == 200
+        server.stop()
+    assert ready < 500
+    edit(script, "Response.json({", "Response.json({ mark: 'new',")
+    with dev_server(project, home) as server:
+        assert server.get("/api/now").json()["mark"] == "new"
