@@ -9,6 +9,9 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
+_MADE = {"__pycache__", "node_modules", "target"}
+"""Folders that tools make among our sources."""
+
 
 def identity(programs: Iterable[str | Path | None], environ: Mapping[str, str] | None = None) -> str:
     """Return a digest (hex) that changes with any of these files, these variables, or the code of the lanes.
@@ -39,7 +42,8 @@ def _own_code() -> str:
     """Return a digest of all files of the lanes, and our version: they decide what an artifact is."""
     here = Path(__file__).parent
     digest = sha256(version("svc-tui").encode())
-    for path in sorted(here.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+    for folder, folders, files in os.walk(here):
+        folders[:] = sorted(set(folders) - _MADE)
+        for path in (Path(folder) / name for name in sorted(files)):
             digest.update(path.relative_to(here).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -5,6 +5,7 @@ when the new one does not build. It watches no files (`engine/watch.py` does) an
 """
 
 import asyncio
+import os
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,6 +22,8 @@ from engine.own_writes import Window
 from engine.routes import NotReady, RouteTable, Version
 from engine.wasm.check import told_of
 from engine.wasm.runner import Runner
+
+UNBOUNDED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class LiveProject:
         self._dirty: set[str] = set()
         self._begun: set[str] = set()
         self._answered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        # A deploy build takes a processor and up to a gigabyte; a dev build takes next to nothing.
+        self._free = asyncio.Semaphore(os.cpu_count() or 1 if setting.mode == "deploy" else UNBOUNDED)
         self._jobs: dict[str, asyncio.Task[None]] = {}
         self.routes = self._table()
 
@@ -72,7 +77,7 @@ class LiveProject:
         return RouteTable.build(self.project, self._versions, domain=self._setting.domain)
 
     def inputs(self, name: str) -> frozenset[Path]:
-        """Return the files outside `workdir` that the Resource was built from."""
+        """Return the files that the Resource was built from, as far as its lane tells them."""
         artifact = self._artifacts.get(name)
         return artifact.inputs if isinstance(artifact, ComponentArtifact) else frozenset()
 
@@ -131,10 +136,10 @@ class LiveProject:
                 resource, lambda: self._builder.known(resource, self.project.root), quiet=True
             )
         report = self._setting.report
-        await self._replace(
-            resource,
-            lambda: self._builder.build(resource, self.project.root, report, remember=first),
-        )
+        async with self._free:
+            await self._replace(
+                resource, lambda: self._builder.build(resource, self.project.root, report, remember=first)
+            )
 
     async def _replace(
         self, resource: Resource, make: Callable[[], Awaitable[Artifact | None]], *, quiet: bool = False

@@ -1,0 +1,60 @@
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from lanes.identity import identity
+from lanes.js.lane import JsLane
+from lanes.static.lane import StaticLane
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "tool"
+    path.write_text("one")
+    os.utime(path, ns=(0, 0))
+    return path
+
+
+def test_it_stays_the_same(program: Path) -> None:
+    assert identity([program, None, "/no/such/program"]) == identity([program, None, "/no/such/program"])
+
+
+def test_it_changes_with_a_program_and_with_a_variable(program: Path, tmp_path: Path) -> None:
+    seen = {identity([program]), identity([program], {"FLAGS": "-O2"}), identity([]), identity([None])}
+    seen.add(identity([tmp_path / "other"]))
+    program.write_text("two")
+    seen.add(identity([program]))
+    os.utime(program, ns=(5, 5))
+    seen.add(identity([program]))
+    program.unlink()
+    seen.add(identity([program]))
+    assert len(seen) == 8
+
+
+def test_a_link_counts_as_what_it_leads_to(program: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(program)
+    assert identity([link]) == identity([program])
+
+
+def test_the_js_lane_is_another_one_with_another_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane, folder = JsLane(), tmp_path / "bin"
+    before = lane.identity(tmp_path)
+    folder.mkdir()
+    for name in ("node", "npm"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    assert lane.identity(tmp_path) != before
+
+
+def test_it_costs_next_to_nothing(tmp_path: Path) -> None:
+    lanes = (StaticLane(), JsLane())
+    began = time.perf_counter()
+    for lane in lanes:
+        lane.identity(tmp_path)
+    assert time.perf_counter() - began < 0.2
