@@ -126,9 +126,8 @@ class Drive:
             await self._advance(future)
         finally:
             text = future.close()
-            if self._run.head is None or text is not None:
-                self._run.stdout.finish()
-                self._run.stderr.finish()
+            self._run.stdout.finish()
+            self._run.stderr.finish()
             self._deliver()
         return text
 

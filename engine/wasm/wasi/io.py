@@ -151,6 +151,20 @@ def subscribe_input(run: Run, stream: InputStream) -> Pollable:
     return Pollable(stream.flow)
 
 
+class _RoomFor:
+    """What a write of `count` bytes waits for: some room is not enough, and would be waited for in vain."""
+
+    __slots__ = ("count", "flow")
+
+    def __init__(self, flow: Any, count: int) -> None:
+        self.flow = flow
+        self.count = count
+
+    def ready(self) -> bool:
+        """Whether the write can be done, or hears of the end."""
+        return self.flow.room() >= self.count or getattr(self.flow, "broken", None) is not None
+
+
 def _room(stream: OutputStream) -> int:
     """Return what may be written now; raise when the stream is over."""
     flow = stream.flow
@@ -200,7 +214,7 @@ def blocking_write_and_flush(run: Run, stream: OutputStream, data: bytes) -> Wai
     if len(data) > CHUNK:
         raise Trap(f"blocking-write-and-flush of {len(data)} bytes; at most {CHUNK} are allowed")
     if _room(stream) < len(data):
-        return Wait([stream.flow], lambda: blocking_write_and_flush(run, stream, data))
+        return Wait([_RoomFor(stream.flow, len(data))], lambda: blocking_write_and_flush(run, stream, data))
     _put(stream, data)
     return None
 

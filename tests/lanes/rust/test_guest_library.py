@@ -1,0 +1,256 @@
+"""The guest library on a real engine: one program, a route for each thing."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from engine.wasm.runner import Runner
+from lanes.rust.world import BINARY, assembled
+from tests.engine.wasm.conftest import Answer, Client
+from tests.lanes.rust.conftest import GUEST, Crate
+
+pytestmark = pytest.mark.slow
+SOURCE = Path(__file__).with_name("program.rs").read_text()
+
+
+@pytest.fixture(scope="module")
+def crate(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Crate:
+    crate = Crate(tmp_path_factory.mktemp("program ü").resolve(), cache)
+    crate.program(SOURCE)
+    return crate
+
+
+@pytest.fixture(scope="module")
+def artifact(crate: Crate) -> ComponentArtifact:
+    return crate.build("deploy")
+
+
+Ask = Callable[..., Answer]
+
+
+@pytest.fixture
+def ask(crate: Crate, artifact: ComponentArtifact) -> Ask:
+    return lambda target, **fields: crate.ask(artifact, target, **fields)[0]
+
+
+def line(text: str) -> int:
+    """Return the number of the first line that contains a text."""
+    return next(i for i, found in enumerate(SOURCE.split("\n"), 1) if text in found)
+
+
+def test_a_request_says_what_the_client_sent(ask: Ask) -> None:
+    answer = ask("/seen?name=J%C3%BCrgen+M&x", method="PURGE")
+    target = "/seen?name=J%C3%BCrgen+M&x"
+    assert json.loads(answer.body) == ["PURGE", target, "/seen", "api.localhost", "Jürgen M"]
+    assert answer.headers[b"content-type"] == b"application/json"
+
+
+def test_the_environment_is_stds(ask: Ask) -> None:
+    assert ask("/env").body == b"request-1"
+
+
+@pytest.mark.parametrize("target", ["/whole", "/stream"])
+def test_three_megabytes_come_back_as_they_went(ask: Ask, target: str) -> None:
+    pieces = [bytes((i * j) % 251 for j in range(65536)) for i in range(1, 49)]
+    answer = ask(target, method="POST", body=pieces)
+    assert answer.body == b"".join(pieces)
+    assert answer.ended
+
+
+def test_small_and_large_bodies_and_none(ask: Ask) -> None:
+    assert ask("/large").body == b"x" * 200_000
+    empty = ask("/empty")
+    assert (empty.status, empty.body, empty.ended) == (204, b"", True)
+    made = ask("/made")
+    assert (made.status, made.headers[b"location"]) == (303, b"/")
+    assert ask("/nothing").status == 404
+
+
+def test_events_leave_one_at_a_time(ask: Ask) -> None:
+    answer = ask("/events")
+    assert answer.headers[b"content-type"] == b"text/event-stream"
+    assert answer.headers[b"cache-control"] == b"no-cache"
+    first, *rest = b"".join(answer.chunks).split(b"\n\n")
+    assert first == b": hello"
+    assert rest == [*(f"event: tick\nid: {n}\ndata: line {n}\ndata: more".encode() for n in (1, 2, 3)), b""]
+    assert len(answer.chunks) >= 3
+    assert all(chunk.endswith(b"\n\n") for chunk in answer.chunks)
+
+
+def test_a_client_that_leaves_ends_the_program_and_nothing_is_said_of_it(ask: Ask) -> None:
+    answer = ask("/forever", leave_after=3)
+    assert answer.report.outcome == "client-gone"
+    assert answer.lines == []
+
+
+def test_what_one_write_makes_leaves_as_one_piece(ask: Ask) -> None:
+    assert ask("/pieces").chunks == [b"1 and 2", b" end"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "place"),
+    [
+        ("/panic", "panicked: no luck", 'panic!("no {}"'),
+        ("/fail", "Error: no number", "context("),
+        ("/question", "Error: invalid digit found in string", "let number: u32"),
+    ],
+)
+def test_a_failure_is_told_with_its_line_and_answered_with_500(
+    ask: Ask, target: str, said: str, place: str
+) -> None:
+    answer = ask(target)
+    assert (answer.status, answer.report.outcome, answer.report.detail) == (None, "guest-failed", said)
+    lines = [text for _, text in answer.lines]
+    assert lines[0] == said
+    assert lines[1].startswith(f"    at src/lib.rs:{line(place)}:")
+
+
+def test_the_cause_of_an_error_is_told(ask: Ask) -> None:
+    assert ask("/fail").lines[-1] == ("stderr", "  caused by invalid digit found in string")
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [("/late-fail", "Error: too late"), ("/late-panic", "panicked: much too late")],
+)
+def test_a_failure_after_the_head_cuts_the_answer_off(ask: Ask, target: str, said: str) -> None:
+    answer = ask(target)
+    assert (answer.status, answer.body, answer.ended) == (200, b"begun", False)
+    assert (answer.report.outcome, answer.report.detail) == ("guest-failed", said)
+
+
+@pytest.mark.parametrize(("target", "said"), [("/status", "99"), ("/header", '"x-bad"')])
+def test_what_no_response_can_have_is_named(ask: Ask, target: str, said: str) -> None:
+    answer = ask(target)
+    assert answer.report.outcome == "guest-failed" and said in answer.report.detail
+
+
+def test_too_much_memory_is_no_plain_failure(ask: Ask) -> None:
+    assert ask("/memory", memory_limit_mb=32).report.outcome == "memory-limit"
+
+
+def test_a_failure_harms_nobody(crate: Crate, artifact: ComponentArtifact) -> None:
+    outcomes = [answer.report.outcome for answer in crate.ask(artifact, "/panic", "/env", "/fail", "/env")]
+    assert outcomes == ["guest-failed", "ok", "guest-failed", "ok"]
+
+
+def test_records_are_lines_of_json(ask: Ask) -> None:
+    answer = ask("/log")
+    (stream, record), *rest = answer.lines
+    assert stream == "stderr" and json.loads(record) == {
+        "level": "warn",
+        "msg": "/log was asked",
+        "n": 7,
+        "name": 'Jürgen "J"',
+        "none": None,
+    }
+    assert ("stderr", "plain") in rest and ("stdout", "printed") in rest
+
+
+class Peer:
+    """A server that guests may call; it answers a request when `together` of them are there."""
+
+    def __init__(self, together: int = 1) -> None:
+        self.seen: list[bytes] = []
+        self._together = together
+        self._all = asyncio.Event()
+        self._calls: list[asyncio.Task[None]] = []
+
+    def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._calls.append(asyncio.create_task(self._answer(reader, writer)))
+
+    async def finish(self) -> None:
+        """Let go of whoever still waits."""
+        self._all.set()
+        await asyncio.gather(*self._calls)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = b""
+        if b"chunked" in head:
+            while size := int(await reader.readline(), 16):
+                body += (await reader.readexactly(size + 2))[:-2]
+        elif b"content-length: " in head.lower():
+            body = await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+        self.seen.append(head + body)
+        if len(self.seen) >= self._together:
+            self._all.set()
+        await self._all.wait()
+        name = head.split()[1] + b" " + body
+        writer.write(b"HTTP/1.1 200 OK\r\nx-kind: peer\r\ncontent-length: %d\r\n\r\n%s" % (len(name), name))
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def calling(
+    crate: Crate,
+    artifact: ComponentArtifact,
+    peer: Peer,
+    target: str,
+    *,
+    allowed: bool = True,
+    **fields: object,
+) -> Answer:
+    async def main() -> Answer:
+        server = await asyncio.start_server(peer.take, "127.0.0.1", 0)
+        origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        resource = Resource("api", "rust", crate.workdir, egress=(origin,) if allowed else ())
+        runner = Runner(crate.cache)
+        try:
+            guest = await runner.guest(resource, artifact, {}, fast=True, report=lambda line: None)
+            url = quote(origin, safe="")
+            return await Client(**fields).call(guest, target.replace("URL", url), "POST")  # type: ignore[arg-type]
+        finally:
+            await runner.aclose()
+            server.close()
+            await peer.finish()
+
+    return asyncio.run(main())
+
+
+def test_a_request_to_another_server(crate: Crate, artifact: ComponentArtifact) -> None:
+    peer = Peer()
+    answer = calling(crate, artifact, peer, "/fetch?url=URL/a%20%C3%BC%3Fq%23f")
+    assert answer.body == b'200 peer /a%20%C3%BC?q {"n":1}'
+    assert b"x-a: b" in peer.seen[0] and b"content-type: application/json" in peer.seen[0]
+
+
+def test_an_upload_is_streamed(crate: Crate, artifact: ComponentArtifact) -> None:
+    pieces = [b"x" * 50_000, b"y" * 50_000]
+    answer = calling(crate, artifact, Peer(), "/upload?url=URL/up", body=pieces)
+    assert answer.body == b"/up " + b"".join(pieces)
+
+
+def test_several_requests_take_the_time_of_one(crate: Crate, artifact: ComponentArtifact) -> None:
+    answer = calling(crate, artifact, Peer(together=5), "/several?url=URL")
+    assert answer.body == b"/1 ,/2 ,/3 ,/4 ,/5 "
+
+
+def test_an_answer_that_does_not_come_in_time(crate: Crate, artifact: ComponentArtifact) -> None:
+    assert calling(crate, artifact, Peer(together=2), "/impatient?url=URL").body == b"TimedOut"
+
+
+def test_what_egress_does_not_allow_is_told(crate: Crate, artifact: ComponentArtifact) -> None:
+    answer = calling(crate, artifact, Peer(), "/fetch?url=URL", allowed=False)
+    assert answer.report.outcome == "guest-failed"
+    assert "denied" in answer.report.detail and "egress" in answer.report.detail
+    assert answer.report.detail.startswith("Error: POST http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://a/", "http://user@a/"])
+def test_a_bad_url_is_told(ask: Ask, url: str) -> None:
+    answer = ask(f"/fetch?url={url}")
+    assert "not valid" in answer.report.detail and url in answer.report.detail
+
+
+def test_the_declared_world_is_the_written_one() -> None:
+    assert BINARY.read_bytes() == assembled(), "run `python -m lanes.rust.world`"
+    assert BINARY.is_relative_to(GUEST)
