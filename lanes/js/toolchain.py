@@ -25,6 +25,8 @@ SCRIPTS = _HERE / "node"
 GLUE = _HERE / "glue"
 GUEST = _HERE / "guest" / "index.js"
 PACKAGES = ("package.json", "package-lock.json")
+TOLD_LINES = 8
+ROOM = "Make room for it, or set SVC_HOME to a folder with 500 MB free."
 SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
 _CLI = "  import wasi:cli/environment@0.2.10;\n  import wasi:cli/exit@0.2.10;\n"
 WORLDS = {"service": _CLI, "loader": _CLI + "  import svc:dev/script@0.1.0;\n"}
@@ -126,27 +128,37 @@ async def _install(node: Node, folder: Path, report: Callable[[str], None]) -> N
         for path in SCRIPTS.iterdir():
             if path.name in PACKAGES:
                 shutil.copyfile(path, making / path.name)
+        # A registry that does not answer is asked again for minutes, for each package: one question first.
+        await _npm(
+            node, making, "view", "esbuild", "name", "--fetch-retries=1", "--fetch-retry-mintimeout=500"
+        )
         # Not `npm ci`: it refuses a lock without the packages of platforms that their authors left out.
-        command = [*node.npm, "install", "--no-save", "--package-lock", "--include=optional"]
-        command += ["--ignore-scripts", "--no-audit", "--no-fund"]
-        code, output = await run(command, making, environ=_environment(node))
-        if code != 0:
-            told = [line for line in output.splitlines() if line.startswith("npm error")] or [output]
-            tail = "\n".join(told[:8])
-            raise ToolchainMissing(
-                f"npm could not install the js toolchain:\n{tail}",
-                "Check the network and `npm config get registry`, then run the command again.",
-            )
+        flags = ("--no-save", "--package-lock", "--include=optional", "--ignore-scripts")
+        await _npm(node, making, "install", *flags, "--no-audit", "--no-fund")
         (making / "complete").touch()
         shutil.rmtree(folder, ignore_errors=True)
         making.replace(folder)
     except OSError as error:
         raise ToolchainMissing(
             f"the js toolchain could not be written to {folder.parent}: {error.strerror}",
-            "Make room there, or set SVC_HOME to a folder with 500 MB free.",
+            ROOM,
         ) from error
     finally:
         shutil.rmtree(making, ignore_errors=True)
+
+
+async def _npm(node: Node, folder: Path, *arguments: str) -> None:
+    """Run npm. Raises `ToolchainMissing` when it fails."""
+    code, output = await run([*node.npm, *arguments], folder, environ=_environment(node))
+    if code != 0:
+        told = [line for line in output.splitlines() if line.startswith("npm error")] or [output]
+        told = [line for line in told if not line.startswith("npm error     at ")]
+        tail = "\n".join(told[:TOLD_LINES])
+        full = any(sign in output for sign in ("ENOSPC", "EDQUOT", "EFBIG"))
+        raise ToolchainMissing(
+            f"npm could not install the js toolchain:\n{tail}",
+            ROOM if full else "Check the network and `npm config get registry`, then run the command again.",
+        )
 
 
 def _environment(node: Node) -> dict[str, str]:

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,30 @@ def test_a_failing_npm_leaves_nothing_that_counts(
     assert [p.name for p in (sources.cache / "toolchains").iterdir() if p.is_dir()] == []
 
 
+def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without("", monkeypatch, tmp_path)
+    (tmp_path / "bin" / "npm").write_text("#!/bin/sh\necho 'npm error code ENOSPC'; exit 228\n")
+    with pytest.raises(ToolchainMissing) as caught:
+        asyncio.run(ensure(tmp_path / "cache", print))
+    assert "SVC_HOME" in caught.value.hint
+
+
+def test_a_registry_that_nobody_answers_at_is_told_soon(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
+) -> None:
+    asyncio.run(ensure(cache, print))
+    (tmp_path / "cache" / "toolchains").mkdir(parents=True)
+    place = tmp_path / "cache" / "toolchains" / NODE.folder(cache).name
+    place.symlink_to(NODE.folder(cache), target_is_directory=True)
+    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1/")
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
+    began = time.monotonic()
+    with pytest.raises(ToolchainMissing, match="ECONNREFUSED") as caught:
+        asyncio.run(ensure(tmp_path / "cache", print))
+    assert "npm config get registry" in caught.value.hint and "    at " not in caught.value.message
+    assert time.monotonic() - began < 20
+
+
 def test_installs_at_once_share_one_and_what_was_left_half_made_goes(
     sources: Sources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -110,8 +135,8 @@ def test_installs_at_once_share_one_and_what_was_left_half_made_goes(
     real = next(p for p in (sources.cache / "toolchains").iterdir() if (p / "complete").exists())
     without("", monkeypatch, tmp_path)
     runs = tmp_path / "runs"
-    npm = f"#!/bin/sh\necho run >> '{runs}'\nsleep 0.3\nln -s '{real}/node_modules' node_modules\n"
-    (tmp_path / "bin" / "npm").write_text(npm)
+    install = f"echo run >> '{runs}'\nsleep 0.3\nln -s '{real}/node_modules' node_modules\n"
+    (tmp_path / "bin" / "npm").write_text(f"#!/bin/sh\ntest $1 = install || exit 0\n{install}")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
     empty = tmp_path / "empty cache"
     left = empty / "toolchains" / f".installing-{real.name}-killed"
