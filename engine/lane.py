@@ -21,7 +21,8 @@ class Diagnostic:
     """One complaint of a compiler about a place in the user's sources.
 
     `file` is relative to the Project folder (POSIX separators); `line` and `column` count from 1, 0 when
-    unknown; `frame` is a ready code frame of a few lines without colour, or empty.
+    unknown; `frame` is a ready code frame of a few lines, or empty. It may have the compiler's own colours,
+    which a face shows or leaves out (`engine/colour.py`).
     """
 
     message: str
@@ -32,7 +33,7 @@ class Diagnostic:
 
 
 class BuildFailed(SvcError):
-    """The sources do not build. `output` is what the tool printed (may be empty)."""
+    """The sources do not build. `output` is what the tool printed (may be empty, may have colours)."""
 
     code = "build-failed"
 

@@ -8,6 +8,9 @@ import re
 from typing import Literal, get_args
 
 from rich.console import Console
+from rich.text import Text
+
+from engine.colour import COLOUR
 
 ColorMode = Literal["auto", "always", "never"]
 COLOR_MODES: tuple[str, ...] = get_args(ColorMode)
@@ -36,3 +39,9 @@ def console(mode: ColorMode, *, stderr: bool) -> Console:
 def plain(text: str) -> str:
     """Return a text without escape sequences, and `�` for other control characters but tab and newline."""
     return _SEQUENCE.sub("", text).translate(CONTROL)
+
+
+def coloured(text: str) -> Text:
+    """Return what a tool printed with its own colours, and `plain` in all else."""
+    pieces = COLOUR.split(text)
+    return Text.from_ansi("".join(piece if i % 2 else plain(piece) for i, piece in enumerate(pieces)))

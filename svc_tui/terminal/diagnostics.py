@@ -10,7 +10,7 @@ from rich.text import Text
 from engine.errors import SvcError
 from engine.lane import BuildFailed
 from engine.manifest.problems import ManifestError, Problem
-from svc_tui.terminal.console import ColorMode, console, plain
+from svc_tui.terminal.console import ColorMode, coloured, console, plain
 
 _console = console("auto", stderr=True)
 
@@ -75,13 +75,13 @@ def _build_failure(error: BuildFailed) -> None:
         message = plain(found.message)
         _write(Text.assemble("  ", (f"{place}  " if place else "", "bold"), message))
         if found.frame:
-            _write(Text(_indented(found.frame)))
+            _write(coloured(_indented(found.frame)))
     if error.output and not error.diagnostics:
-        _write(Text(_indented(error.output.rstrip()), "dim"))
+        _write(Text.assemble(coloured(_indented(error.output.rstrip())), style="dim"))
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in plain(text).split("\n"))
+    return "\n".join(f"    {line}" for line in text.split("\n"))
 
 
 def _hint(text: str) -> None:

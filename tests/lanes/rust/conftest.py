@@ -33,7 +33,7 @@ def handler(body: str) -> str:
     """Return a program whose handler has this body."""
     return (
         "use svc_guest::*;\n"
-        f"fn handle(request: Request) -> Result<Response> {{\n{body}\n}}\n"
+        f"#[allow(unused)] fn handle(request: Request) -> Result<Response> {{\n{body}\n}}\n"
         "svc_guest::handler!(handle);\n"
     )
 

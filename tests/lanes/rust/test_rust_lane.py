@@ -1,14 +1,329 @@
+"""What cargo makes of a crate: components, inputs, errors with their places, and nothing left behind."""
+
+import asyncio
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from tests.lanes.rust.conftest import Crate, handler
+from engine.lane import BuildFailed
+from engine.manifest.model import Resource
+from lanes.rust.lane import RustLane
+from svc_tui.terminal import diagnostics
+from tests.lanes.rust.conftest import MANIFEST, Crate, handler
 
 pytestmark = pytest.mark.slow
+HELLO = handler('Ok(Response::text("hello\\n"))')
+
+
+def failure(crate: Crate, **options: float) -> BuildFailed:
+    with pytest.raises(BuildFailed) as caught:
+        crate.build(**options)
+    return caught.value
 
 
 @pytest.mark.parametrize("mode", ["dev", "deploy"])
 def test_a_hello_is_built_and_answers(crate: Crate, mode: str) -> None:
-    crate.program(handler('Ok(Response::text("hello\\n").with_header("x-a", "b"))'))
-    (answer,) = crate.ask(crate.build(mode), "/")
+    crate.program(HELLO)
+    artifact = crate.build(mode)  # type: ignore[arg-type]
+    (answer,) = crate.ask(artifact, "/")
     assert (answer.status, answer.body, answer.report.outcome) == (200, b"hello\n", "ok")
-    assert answer.headers[b"content-type"] == b"text/plain; charset=utf-8"
-    assert answer.headers[b"x-a"] == b"b"
+    assert artifact.component.parent == crate.cache / "rust"
+    assert artifact.digest == artifact.component.stem
+    assert crate.reported == []
+
+
+def test_the_artifact_of_an_earlier_build_stays_what_it_was(crate: Crate) -> None:
+    crate.program(HELLO)
+    first = crate.build()
+    assert crate.build() == first
+    crate.write("src/lib.rs", HELLO.replace("hello", "again"))
+    second = crate.build()
+    assert [crate.ask(artifact, "/")[0].body for artifact in (first, second)] == [b"hello\n", b"again\n"]
+
+
+def test_a_binary_and_a_handler_with_any_error(crate: Crate) -> None:
+    crate.guest()
+    crate.write("Cargo.toml", MANIFEST.replace('[lib]\ncrate-type = ["cdylib"]\n', ""))
+    crate.write(
+        "src/main.rs",
+        "use svc_guest::*;\ntype Any = Box<dyn std::error::Error>;\n"
+        "fn handle(request: Request) -> std::result::Result<Response, Any> {\n"
+        '    Ok(Response::text(std::char::from_digit(request.query().parse()?, 10).ok_or("no digit")?))\n'
+        "}\nsvc_guest::handler!(handle);\nfn main() {}\n",
+    )
+    fine, odd, large = crate.ask(crate.build(), "/?7", "/?x", "/?12")
+    assert fine.body == b"7"
+    assert odd.report.detail == "Error: invalid digit found in string"
+    assert large.report.detail == "Error: no digit"
+
+
+def workspace(crate: Crate, *members: str) -> None:
+    crate.root.mkdir(parents=True, exist_ok=True)
+    (crate.root / "Cargo.toml").write_text(
+        f'[workspace]\nresolver = "2"\nmembers = {list(members)}\n'.replace("'", '"')
+    )
+
+
+def test_a_member_of_a_workspace_and_what_it_was_made_of(crate: Crate) -> None:
+    workspace(crate, "api", "shared")
+    shared = crate.root / "shared"
+    (shared / "src").mkdir(parents=True)
+    (shared / "Cargo.toml").write_text(
+        '[package]\nname = "shared"\nversion = "0.1.0"\nedition = "2021"\n\n[lib]\n'
+        'crate-type = ["rlib", "cdylib"]\n'
+    )
+    (shared / "src" / "lib.rs").write_text(
+        'pub fn text() -> &\'static str {\n    include_str!("a text.txt")\n}\n'
+    )
+    (shared / "src" / "a text.txt").write_text("shared\n")
+    crate.program(
+        handler("Ok(Response::text(shared::text()))"), MANIFEST + 'shared = { path = "../shared" }\n'
+    )
+    artifact = crate.build()
+    assert crate.ask(artifact, "/")[0].body == b"shared\n"
+    outside = {path for path in artifact.inputs if not path.is_relative_to(crate.workdir)}
+    assert outside == {
+        crate.root / "Cargo.toml",
+        crate.root / "Cargo.lock",
+        shared / "Cargo.toml",
+        shared / "src" / "lib.rs",
+        shared / "src" / "a text.txt",
+    }
+
+
+def test_a_compile_error_has_its_place_in_the_project(crate: Crate) -> None:
+    workspace(crate, "api")
+    crate.program(handler('let n: u32 = "x";\nOk(Response::text(missing))'))
+    error = failure(crate)
+    assert error.message == "resource api does not compile: 2 errors"
+    places = {(found.file, found.line, found.column) for found in error.diagnostics}
+    assert places == {("api/src/lib.rs", 3, 14), ("api/src/lib.rs", 4, 19)}
+    mismatched = next(found for found in error.diagnostics if found.line == 3)
+    assert mismatched.message == "mismatched types [E0308]"
+    assert "\x1b[" in mismatched.frame and "-->" not in mismatched.frame
+    assert "error" in error.output and "mismatched types" in error.output
+
+
+def test_colours_are_for_terminals(crate: Crate, capsys: pytest.CaptureFixture[str]) -> None:
+    crate.program(handler('let n: u32 = "x";\nOk(Response::text("x"))'))
+    error = failure(crate)
+    shown = {}
+    for mode in ("always", "never"):
+        diagnostics.set_color(mode)  # type: ignore[arg-type]
+        try:
+            diagnostics.render(error)
+        finally:
+            diagnostics.set_color("auto")
+        shown[mode] = capsys.readouterr().err
+    assert "\x1b" not in shown["never"]
+    assert "api/src/lib.rs:3:14  mismatched types [E0308]" in shown["never"]
+    assert 'let n: u32 = "x";' in shown["never"]
+    frame = shown["always"].partition("[E0308]")[2]
+    assert "\x1b[1;91m^^^" in frame
+
+
+def test_an_error_in_a_macro_of_another_crate_is_where_it_is_called(crate: Crate) -> None:
+    crate.program(handler('let text = std::format!("{}");\nOk(Response::text(text))'))
+    (found,) = failure(crate).diagnostics
+    assert (found.file, found.line) == ("api/src/lib.rs", 3)
+
+
+def test_warnings_are_told_and_do_not_stop_a_build(crate: Crate) -> None:
+    unused = "".join(f"fn unused_{n}() {{}}\n" for n in range(12))
+    crate.program(HELLO + unused)
+    assert crate.ask(crate.build(), "/")[0].body == b"hello\n"
+    assert crate.reported[0] == "api: api/src/lib.rs:6:4: warning: function `unused_0` is never used"
+    assert len(crate.reported) == 11 and crate.reported[-1] == "api: and 2 more warnings"
+
+
+def test_what_answers_nothing_is_told(crate: Crate) -> None:
+    crate.program(
+        "pub fn nothing() {}\n", MANIFEST.replace("[lib]", "[lib]\n# cdylib").replace('"cdylib"', '"lib"')
+    )
+    error = failure(crate)
+    assert "library" in error.message and 'crate-type = ["cdylib"]' in error.hint
+    crate.write("Cargo.toml", MANIFEST)
+    error = failure(crate)
+    assert "api.wasm answers no requests" in error.message and "handler!(handle)" in error.hint
+
+
+def test_more_than_one_handler_is_told_by_name(crate: Crate) -> None:
+    crate.program("")
+    shutil.rmtree(crate.workdir / "src")
+    crate.write("Cargo.toml", MANIFEST.replace('[lib]\ncrate-type = ["cdylib"]\n', ""))
+    for name in ("one", "two"):
+        crate.write(f"src/bin/{name}.rs", HELLO + "fn main() {}\n")
+    error = failure(crate)
+    assert "one.wasm (package api), two.wasm (package api)" in error.message
+    crate.write("src/bin/two.rs", "fn main() {}\n")
+    assert crate.ask(crate.build(), "/")[0].body == b"hello\n"
+
+
+def test_no_manifest_and_a_broken_one(crate: Crate) -> None:
+    crate.workdir.mkdir(parents=True)
+    error = failure(crate)
+    assert "there is no Cargo.toml in api" in error.message and "--template rust" in error.hint
+    crate.program(HELLO, MANIFEST + "nonsense\n")
+    error = failure(crate)
+    assert "cargo failed" in error.message and "Cargo.toml" in error.output
+
+
+def test_a_crate_that_can_not_be_downloaded(crate: Crate) -> None:
+    crate.program(HELLO, MANIFEST + 'serde = "1"\n')
+    error = failure(crate)
+    assert "serde" in error.output and "cargo fetch" in error.hint
+
+
+def test_a_place_that_can_not_be_written(crate: Crate) -> None:
+    crate.program(HELLO)
+    crate.write("target", "a file is in the way")
+    error = failure(crate)
+    assert "CARGO_TARGET_DIR" in error.hint
+
+
+def test_the_programs_own_tests_run_natively(crate: Crate) -> None:
+    tests = "#[test]\nfn adds() { assert_eq!(1 + 1, 2); }\n"
+    crate.program(HELLO + tests)
+
+    async def main() -> int:
+        process = await asyncio.create_subprocess_exec("cargo", "test", "--quiet", cwd=crate.workdir)
+        return await process.wait()
+
+    assert asyncio.run(main()) == 0
+
+
+BUILD_SCRIPT = """\
+fn main() {
+    let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    std::fs::write("started", format!("{} {}", std::process::id(), sleeper.id())).unwrap();
+    sleeper.wait().unwrap();
+}
+"""
+
+
+def gone(pid: int) -> bool:
+    """Whether a process is gone, or a zombie that init has yet to see."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def processes(crate: Crate) -> list[int]:
+    """Wait for the build script to run; return it and its child."""
+    started = crate.workdir / "started"
+    deadline = time.monotonic() + 60
+    while not (started.exists() and len(started.read_text().split()) == 2):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return [int(pid) for pid in started.read_text().split()]
+
+
+def test_a_cancelled_build_leaves_no_process_and_the_next_one_works(crate: Crate) -> None:
+    crate.program(HELLO)
+    crate.write("build.rs", BUILD_SCRIPT)
+
+    async def main() -> list[int]:
+        job = asyncio.create_task(RustLane().build(crate.request()))
+        pids = await asyncio.to_thread(processes, crate)
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        return pids
+
+    pids = asyncio.run(main())
+    assert len(pids) == 2 and all(gone(pid) for pid in pids)
+    (crate.workdir / "build.rs").unlink()
+    assert crate.ask(crate.build(), "/")[0].body == b"hello\n"
+
+
+def test_a_build_that_hangs_is_stopped(crate: Crate) -> None:
+    crate.program(HELLO)
+    crate.write("build.rs", BUILD_SCRIPT)
+    error = failure(crate, limit_secs=6)
+    assert "0.1 minutes" in error.message
+    assert all(gone(pid) for pid in processes(crate))
+
+
+def test_a_flood_of_output_costs_no_memory(crate: Crate) -> None:
+    crate.program(HELLO)
+    crate.write(
+        "build.rs", 'fn main() { for n in 0..2_000_000 { eprintln!("{n:0>40}"); } panic!("enough") }\n'
+    )
+    error = failure(crate)
+    assert len(error.output) <= 64 * 1024
+    assert "enough" in error.output
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_the_folder_of_the_crate_decides(
+    crate: Crate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """`rust-toolchain.toml` is rustup's: it goes by the folder that cargo is started in."""
+    folder = tmp_path / name
+    folder.mkdir()
+    where = tmp_path / "where"
+    (folder / "cargo").write_text(f'#!/bin/sh\npwd > "{where}"\nexit 1\n')
+    (folder / "cargo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    crate.program(HELLO)
+    failure(crate)
+    assert where.read_text() == f"{crate.workdir}\n"
+
+
+@pytest.fixture
+def vendored(crate: Crate, prefix: Path) -> str:
+    """Return the line for the crate `wasi`, which is among the sources of the test toolchain only."""
+    if not (prefix / "vendor").is_dir():
+        pytest.skip("this toolchain has no vendored crates")
+    crate.write(
+        ".cargo/config.toml",
+        '[source.crates-io]\nreplace-with = "vendored"\n[source.vendored]\n'
+        f'directory = "{prefix / "vendor"}"\n',
+    )
+    return 'wasi = { version = "=0.14.4", default-features = false, features = ["std"] }\n'
+
+
+def test_an_unmodified_program_of_another_binding_works(crate: Crate, vendored: str) -> None:
+    crate.write("Cargo.toml", MANIFEST.replace('svc-guest = { path = "svc-guest" }\n', vendored))
+    crate.write(
+        "src/lib.rs",
+        "use wasi::http::types::*;\nuse wasi::exports::http::incoming_handler::Guest;\nstruct Api;\n"
+        "impl Guest for Api {\n"
+        "    fn handle(_request: IncomingRequest, out: ResponseOutparam) {\n"
+        "        let response = OutgoingResponse::new(Fields::new());\n"
+        "        let body = response.body().unwrap();\n"
+        "        ResponseOutparam::set(out, Ok(response));\n"
+        "        let stream = body.write().unwrap();\n"
+        '        stream.blocking_write_and_flush(b"wasi").unwrap();\n'
+        "        drop(stream);\n        OutgoingBody::finish(body, None).unwrap();\n    }\n}\n"
+        "wasi::http::proxy::export!(Api);\n",
+    )
+    (answer,) = crate.ask(crate.build(), "/")
+    assert (answer.status, answer.body) == (200, b"wasi")
+
+
+def test_the_library_works_beside_another_binding(crate: Crate, vendored: str) -> None:
+    crate.program(
+        handler("Ok(Response::text((wasi::clocks::monotonic_clock::now() > 0).to_string()))"),
+        MANIFEST + vendored,
+    )
+    assert crate.ask(crate.build(), "/")[0].body == b"true"
+
+
+def test_own_components_of_any_toolchain(crate: Crate) -> None:
+    crate.program(HELLO)
+    made = crate.build()
+    resource = Resource(
+        "api",
+        "rust",
+        crate.workdir,
+        build=f"cp '{made.component}' own.wasm",
+        output=crate.workdir / "own.wasm",
+    )
+    taken = asyncio.run(RustLane().build(replace(crate.request(), resource=resource)))
+    assert taken.digest == made.digest

@@ -69,7 +69,7 @@ done
 cat > "$making/bin/cargo" <<END
 #!/bin/sh
 bin=\$(cd "\$(dirname "\$0")" && pwd)
-RUSTC="\$bin/rustc" RUSTDOC="\$bin/rustdoc" exec "$rustup_root/bin/cargo" "\$@"
+RUSTC="\${RUSTC:-\$bin/rustc}" RUSTDOC="\${RUSTDOC:-\$bin/rustdoc}" exec "$rustup_root/bin/cargo" "\$@"
 END
 chmod +x "$making"/bin/*
 

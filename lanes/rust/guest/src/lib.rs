@@ -24,7 +24,7 @@
 //!   ([`Response::events`]).
 //! - [`client`] sends requests to other servers, several at once with [`client::all`].
 //! - [`log`] writes structured records; `println!` and `eprintln!` write plain ones.
-//! - The environment is [`std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
+//! - The environment is [`mod@std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
 //!
 //! The crate has no dependencies and works beside others that bind WASI 0.2, such as `wasi` and `wstd`.
 

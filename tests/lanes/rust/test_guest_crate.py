@@ -1,0 +1,40 @@
+"""The guest library by itself: its unit tests and the examples of its documentation, natively."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.lanes.rust.conftest import GUEST
+
+pytestmark = pytest.mark.slow
+
+
+def cargo(folder: Path, *arguments: str, **environ: str) -> str:
+    done = subprocess.run(
+        ["cargo", *arguments], cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_units_and_examples(tmp_path: Path) -> None:
+    folder = tmp_path / "svc-guest"
+    shutil.copytree(GUEST, folder)
+    printed = cargo(folder, "test")
+    assert printed.count("test result: ok") == 2
+
+
+def test_it_compiles_without_a_warning_everywhere(tmp_path: Path) -> None:
+    folder = tmp_path / "svc-guest"
+    shutil.copytree(GUEST, folder)
+    for options in ((), ("--target", "wasm32-wasip2")):
+        cargo(folder, "build", *options, RUSTFLAGS="-Dwarnings")
+    cargo(folder, "doc", "--no-deps", RUSTDOCFLAGS="-Dwarnings")
+
+
+def test_nothing_but_sources_is_handed_out() -> None:
+    suffixes = {path.suffix for path in GUEST.rglob("*") if path.is_file()}
+    assert suffixes == {".rs", ".toml", ".wat", ".bin", ".md"}

@@ -1,0 +1,120 @@
+"""What is missing of the machine is told with the command to run."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engine.lane import ToolchainMissing
+from lanes.rust.cargo import TARGET
+from lanes.rust.lane import RustLane
+from tests.lanes.rust.conftest import Crate, handler
+
+HELLO = handler('Ok(Response::text("hello\\n"))')
+
+
+def program(folder: Path, name: str, script: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def missing(crate: Crate) -> ToolchainMissing:
+    with pytest.raises(ToolchainMissing) as caught:
+        crate.build()
+    with pytest.raises(ToolchainMissing) as of_install:
+        asyncio.run(RustLane().install(crate.cache, lambda line: None))
+    assert of_install.value.message == caught.value.message
+    return caught.value
+
+
+def test_no_cargo(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    crate.program(HELLO)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = missing(crate)
+    assert error.message == "the rust lane: cargo is not on PATH"
+    assert "rustup.rs" in error.hint
+
+
+@pytest.mark.parametrize("name", ["cargo", "rustc"])
+def test_an_old_one(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    crate.program(HELLO)
+    folder = tmp_path / "bin"
+    for tool in ("cargo", "rustc"):
+        version = "1.81.0" if tool == name else "1.90.0-nightly"
+        wrong = "echo 'error: could not find specification for target \"wasm32-wasip2\"' >&2; exit 1"
+        program(folder, tool, f'[ "$1" = --version ] && echo "{tool} {version} (x)" && exit\n{wrong}')
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin:/bin")
+    error = missing(crate)
+    assert f"{name} 1.81.0 is too old" in error.message and "1.82" in error.message
+    assert "rustup update" in error.hint
+
+
+def test_one_that_does_not_work(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    crate.program(HELLO)
+    folder = tmp_path / "bin"
+    for tool in ("cargo", "rustc"):
+        program(folder, tool, "echo \"error: toolchain 'stable' is not installed\" >&2; exit 1")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin:/bin")
+    assert "toolchain 'stable' is not installed" in missing(crate).message
+
+
+@pytest.mark.slow
+def test_no_target(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A rustc whose sysroot has nothing is what rustup's is before `rustup target add`."""
+    crate.program(HELLO)
+    real = shutil.which("rustc")
+    empty = tmp_path / "sysroot"
+    empty.mkdir()
+    monkeypatch.setenv(
+        "RUSTC", str(program(tmp_path / "bin", "rustc", f'exec {real} --sysroot "{empty}" "$@"'))
+    )
+    error = missing(crate)
+    assert f"has no {TARGET}" in error.message
+    assert error.hint == "Run: rustup target add wasm32-wasip2"
+
+
+@pytest.mark.slow
+def test_all_is_there(crate: Crate) -> None:
+    cargo, rustc, target = asyncio.run(RustLane().tools(crate.cache))
+    assert [tool.name for tool in (cargo, rustc, target)] == ["cargo", "rustc", TARGET]
+    assert [tool.problem for tool in (cargo, rustc, target)] == ["", "", ""]
+    assert cargo.version and rustc.version and Path(target.path).is_dir()
+    assert not any(tool.managed for tool in (cargo, rustc, target))
+    asyncio.run(RustLane().install(crate.cache, lambda line: None))
+
+
+def test_the_identity_changes_with_what_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def identity() -> str:
+        return RustLane().identity(tmp_path)
+
+    rustup = tmp_path / "rustup"
+    monkeypatch.setenv("RUSTUP_HOME", str(rustup))
+    seen = [identity()]
+    components = rustup / "toolchains" / "stable" / "lib" / "rustlib" / "components"
+    components.parent.mkdir(parents=True)
+    components.write_text("rust-std-wasm32-wasip2\n")
+    seen.append(identity())
+    monkeypatch.setenv("RUSTFLAGS", "-Copt-level=1")
+    seen.append(identity())
+    monkeypatch.setenv("CARGO_TERM_COLOR", "always")
+    assert identity() == seen[-1]
+    monkeypatch.setenv("RUSTC", str(program(tmp_path / "bin", "rustc", "exit 1")))
+    seen.append(identity())
+    assert len(set(seen)) == 4
+
+
+@pytest.mark.slow
+def test_the_test_toolchain_is_made_once(prefix: Path) -> None:
+    if not (prefix / "complete").exists():
+        pytest.skip("rustup's own target is used here")
+    before = (prefix / "complete").stat().st_mtime_ns
+    script = Path(__file__).resolve().parents[2] / "toolchains" / "rust" / "setup.sh"
+    done = subprocess.run([script, prefix], capture_output=True, text=True, check=True)
+    assert done.stdout == done.stderr == ""
+    assert (prefix / "complete").stat().st_mtime_ns == before
