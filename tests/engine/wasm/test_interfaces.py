@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import engine.wasm.linker
+import engine.wasm.check
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES
 from lanes.js.toolchain import ensure
 
@@ -45,6 +45,6 @@ def test_every_function_of_a_hosted_interface_is_hosted(cache: Path) -> None:
 
 
 def test_every_resource_has_its_own_type() -> None:
-    assert engine.wasm.linker.HANDLER
+    assert engine.wasm.check.HANDLER
     assert set(ALIASES.values()) <= RESOURCES.keys()
     assert len({id(kind) for kind in RESOURCES.values()}) == len(RESOURCES)
