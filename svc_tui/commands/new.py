@@ -16,7 +16,7 @@ from svc_tui.terminal import diagnostics, output
 
 PLACEHOLDER = "PROJECT"
 _PACKAGE = Path(__file__).resolve().parent.parent
-_LEFT_OUT = shutil.ignore_patterns(".svc", "node_modules", "__pycache__", "dist", ".DS_Store")
+_LEFT_OUT = shutil.ignore_patterns(".svc", "node_modules", "target", "__pycache__", "dist", ".DS_Store")
 _TYPES = {"js": (_PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts",)}
 """What a template gets besides its own files: types of the guest library, for editors."""
 _SUFFIXES = (".toml", ".js", ".html", ".md")
@@ -39,7 +39,7 @@ def new(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Folder to make; its last part names the Project.")
     ],
-    template: Annotated[str, typer.Option("--template", "-t", help="static, js or pulse.")] = "pulse",
+    template: Annotated[str, typer.Option("--template", "-t", help="static, js, rust or pulse.")] = "pulse",
 ) -> None:
     """Make a Project that runs as it is."""
     target = Path(name)

@@ -16,14 +16,14 @@ def new(*arguments: str) -> int:
     return run(["new", *arguments])
 
 
-@pytest.mark.parametrize("template", ["static", "js", "pulse"])
+@pytest.mark.parametrize("template", ["static", "js", "rust", "pulse"])
 def test_every_template_makes_a_valid_project(tmp_path: Path, template: str) -> None:
     target = tmp_path / "süß und weit" / "my-app"
     assert new(str(target), "--template", template) == 0
     project = load(target)
     assert project.name == "my-app"
     assert project.front is not None
-    assert not any("PROJECT" in path.read_text() for path in target.rglob("*") if path.is_file())
+    assert not any(b"PROJECT" in path.read_bytes() for path in target.rglob("*") if path.is_file())
 
 
 def test_what_is_there_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,6 +116,7 @@ def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
         assert (site / package / "__init__.py").is_file()
     assert (site / "lanes/js/node/package-lock.json").is_file()
     assert (site / "lanes/js/glue/runtime.js").is_file()
+    assert (site / "lanes/rust/guest/src/abi/world.bin").is_file()
     assert (site / "lanes/js/guest/index.js").is_file()
     script = (
         "import sys, svc_tui; assert 'site packages' in svc_tui.__file__; import svc_tui.main as m; m.main()"
@@ -131,3 +132,5 @@ def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
         )
         assert made.stdout == f"  cd {template}\n  svc dev\n"
         assert load(tmp_path / template).name == template
+    for file in (".gitignore", "Cargo.lock", "svc-guest/src/abi/world.bin"):
+        assert (tmp_path / "rust" / file).is_file()

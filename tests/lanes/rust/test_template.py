@@ -1,0 +1,90 @@
+"""The template under `svc dev`, and what a save costs."""
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from svc_tui.main import run
+from tests.e2e.dev_server import DevServer, dev_server
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def home(tmp_path: Path, cache: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "cache").symlink_to(cache, target_is_directory=True)
+    return home
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "süß und weit" / "my-app"
+    assert run(["new", str(project), "--template", "rust"]) == 0
+    return project
+
+
+def save(project: Path, old: str, new: str) -> None:
+    path = project / "src" / "lib.rs"
+    path.write_text(path.read_text().replace(old, new))
+
+
+def builds(server: DevServer) -> int:
+    return sum("web rebuilt in" in line or "web ready in" in line for line in server.lines)
+
+
+def test_it_answers_a_page_json_and_events_as_it_is(project: Path, home: Path) -> None:
+    with dev_server(project, home) as server:
+        page = server.get("/")
+        assert "<h1>my-app</h1>" in page.text and page.headers["content-type"].startswith("text/html")
+        assert server.get("/hello?name=J%C3%BCrgen").json()["hello"] == "Jürgen"
+        assert server.get("/nothing").status_code == 404
+        with httpx.stream("GET", f"{server.url}/breaths", timeout=10) as stream:
+            assert stream.headers["content-type"] == "text/event-stream"
+            lines = (line for line in stream.iter_lines() if line)
+            assert [next(lines), next(lines)] == [
+                'data: {"n":1,"breathe":"in"}',
+                'data: {"n":1,"breathe":"out"}',
+            ]
+        assert not any("warning" in line for line in server.lines)
+        assert builds(server) == 1, "the first build wrote something that started another"
+        server.wait_for('"msg":"greeted","name":"Jürgen"')
+
+
+def test_a_save_is_served_soon_and_a_mistake_keeps_the_old_version(project: Path, home: Path) -> None:
+    with dev_server(project, home) as server:
+        assert server.get("/hello").json()["hello"] == "world"
+        for word in ("moon", "sun"):
+            began = time.monotonic()
+            seen = len(server.lines)
+            save(
+                project,
+                '"world".to_owned()' if word == "moon" else '"moon".to_owned()',
+                f'"{word}".to_owned()',
+            )
+            server.wait_for("web rebuilt in", after=seen)
+            assert server.get("/hello").json()["hello"] == word
+            assert time.monotonic() - began < 10
+        save(project, '"sun".to_owned()', '"sun"')
+        place = server.wait_for(r"src/lib\.rs:\d+:\d+  mismatched types \[E0308\]")
+        line = int(re.search(r":(\d+):", place)[1])  # type: ignore[index]
+        assert '"sun"' in (project / "src" / "lib.rs").read_text().split("\n")[line - 1]
+        server.wait_for("the last version that built goes on serving")
+        assert server.get("/hello").json()["hello"] == "sun"
+        seen = len(server.lines)
+        save(project, '"sun"', '"stars".to_owned()')
+        server.wait_for("web rebuilt in", after=seen)
+        assert server.get("/hello").json()["hello"] == "stars"
+
+
+def test_it_builds_where_it_is_cloned_to_by_cargo_alone(project: Path) -> None:
+    lock = (project / "Cargo.lock").read_text()
+    for arguments in (["build", "--locked", "--release", "--target", "wasm32-wasip2"], ["check", "--locked"]):
+        subprocess.run(["cargo", *arguments], cwd=project, check=True, capture_output=True)
+    assert (project / "Cargo.lock").read_text() == lock
+    assert (project / "target/wasm32-wasip2/release/web.wasm").stat().st_size < 150_000
