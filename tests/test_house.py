@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BINARY = {".png", ".ico", ".woff2", ".gz", ".br"}
+BINARY = {".png", ".ico", ".woff2", ".gz", ".br", ".bin"}
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,7 @@ build is a component with the evaluated module in a snapshot. Both go through th
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -185,5 +186,6 @@ def _refuse_exportless(answer: dict[str, Any], name: str) -> None:
 
 def _bundled(inputs: list[dict[str, Any]], request: BuildRequest) -> frozenset[Path]:
     """Return the user's files and packages in a bundle: all of them, as `.gitignore` may name some."""
-    found = ((request.root / item["path"]).resolve() for item in inputs if ":" not in item["path"])
-    return frozenset(path for path in found if not path.is_relative_to(_OURS))
+    # Strings, since this is done at each save, for each file of each package; esbuild has followed all links.
+    found = (os.path.normpath(f"{request.root}/{item['path']}") for item in inputs if ":" not in item["path"])
+    return frozenset(Path(path) for path in found if not path.startswith(f"{_OURS}/"))
