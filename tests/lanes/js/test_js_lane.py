@@ -244,7 +244,9 @@ def test_dev_and_deploy_differ_in_nothing_that_a_user_sees(sources: Sources) -> 
 
 
 def test_a_clock_read_at_the_top_level_is_warned_of(sources: Sources) -> None:
-    sources.write("index.js", "const started = Date.now();\n" + HELLO.replace("'hello'", "started"))
+    sources.write(
+        "index.js", "const started = Date.now();\n" + HELLO.replace("'hello'", f"started + '{sources.root}'")
+    )
     sources.build("deploy")
     assert [line for line in sources.reported if "api/index.js:1:22 asks for the time" in line]
 
