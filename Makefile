@@ -43,7 +43,8 @@ test: $(VENV)/.installed-dev test-tools
 	@echo "· running all tests; the first run installs the js toolchain and compiles it, a few minutes"
 	@"$(BIN)/pytest"
 
-# The browser of the end-to-end test. Where it can not be installed here, that test says what to do.
+# The browser of the end-to-end test and the target of the rust lane. Where one can not be had here, its tests
+# say what to do.
 test-tools:
 	@if { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
@@ -52,6 +53,13 @@ test-tools:
 			echo "  it could not be installed" >&2; \
 	else \
 		echo "· the browser test will fail: install Chromium and have it on PATH"; \
+	fi
+	@if [ -d "$$(rustc --print target-libdir --target wasm32-wasip2 2>/dev/null)" ]; then :; \
+	elif command -v apt-get >/dev/null && command -v rustc >/dev/null; then \
+		tests/toolchains/rust/setup.sh "$(SVC_TEST_CACHE)/rust-toolchain" || \
+			echo "  the tests of the rust lane will fail: rustup target add wasm32-wasip2" >&2; \
+	else \
+		echo "· the tests of the rust lane will fail: install Rust and run rustup target add wasm32-wasip2"; \
 	fi
 
 check: $(VENV)/.installed-dev

@@ -38,3 +38,15 @@ def test_it_compiles_without_a_warning_everywhere(tmp_path: Path) -> None:
 def test_nothing_but_sources_is_handed_out() -> None:
     suffixes = {path.suffix for path in GUEST.rglob("*") if path.is_file()}
     assert suffixes == {".rs", ".toml", ".wat", ".bin", ".md"}
+
+
+def test_the_programs_in_the_documentation_compile(tmp_path: Path) -> None:
+    shutil.copytree(GUEST, tmp_path / "svc-guest")
+    manifest = (
+        '[package]\nname = "docs"\nedition = "2021"\n\n[dependencies]\nsvc-guest = { path = "svc-guest" }\n'
+    )
+    (tmp_path / "Cargo.toml").write_text(manifest)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "lib.rs").write_text('#![doc = include_str!("../page.md")]\n')
+    shutil.copy(GUEST.parents[2] / "docs" / "lanes-rust.md", tmp_path / "page.md")
+    assert "5 passed" in cargo(tmp_path, "test", "--doc")

@@ -6,7 +6,7 @@
 #   setup.sh PREFIX     PREFIX/bin has cargo, rustc and rustdoc; PREFIX/vendor the crates that std is made of
 #
 # Needs amd64 Debian's apt-get with its lists (as root they are fetched), dpkg, and rustup's stable toolchain.
-# Takes 2 to 3 minutes, 300 MB. The toolchain appears whole or not at all; a second run has nothing to do.
+# Takes a minute or two, 500 MB. The toolchain appears whole or not at all; a second run has nothing to do.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -40,7 +40,7 @@ version=$(apt-cache show rustc-web | sed -n 's/^Version: //p' | head -n 1)
 [ -n "$version" ] || fail "apt has no package rustc-web"
 std="libstd-rust-web-$(echo "$version" | cut -d. -f1,2)"
 llvm=$(apt-cache show "$std=$version" | grep -o 'libllvm[0-9]*' | head -n 1)
-(cd "$making/debs" && apt-get -qq download "rustc-web=$version" "rust-web-src=$version" "$std=$version" \
+(cd "$making/debs" && apt-get -qq -o APT::Sandbox::User=root download "rustc-web=$version" "rust-web-src=$version" "$std=$version" \
     "libstd-rust-web-dev=$version" "$llvm" wasi-libc >&2)
 for package in "$making"/debs/*.deb; do
     case $package in
@@ -73,7 +73,7 @@ RUSTC="\${RUSTC:-\$bin/rustc}" RUSTDOC="\${RUSTDOC:-\$bin/rustdoc}" exec "$rustu
 END
 chmod +x "$making"/bin/*
 
-say "building std for $target, about two minutes"
+say "building std for $target, about a minute"
 # Debian removes prebuilt objects. This one only matters to asynchronous functions of components.
 for crate in "$sources"/vendor/wit-bindgen-*; do
     [ -e "$crate/src/rt/libwit_bindgen_cabi.a" ] || printf '!<arch>\n' > "$crate/src/rt/libwit_bindgen_cabi.a"
