@@ -1,0 +1,188 @@
+"""A core module that Go made for wasip1 -> a wasi:http component.
+
+Writes the component as text around an empty module, has it assembled, and puts Go's module in its place.
+`adapter.wat` has the modules that translate; nothing here runs a tool.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import wasmtime
+
+from lanes.go.core_module import CoreModule, Import, section, sections
+from lanes.interfaces import interfaces
+
+VERSION = "0.2.4"
+HANDLER = f"wasi:http/incoming-handler@{VERSION}"
+HANDLE = f"{HANDLER}#handle"
+_COMPONENT = b"\0asm\x0d\0\x01\0"
+_CORE_MODULE_SECTION = 1
+_PREVIEW1 = "wasi_snapshot_preview1"
+_LIBRARY = "svc"
+"""The module of what the guest library asks of the adapter."""
+_ENOSYS = 52
+_DROP = "[resource-drop]"
+_ADAPTER_CALLS = {
+    "wasi:cli/environment": ("get-environment",),
+    "wasi:cli/exit": ("exit",),
+    "wasi:cli/stdout": ("get-stdout",),
+    "wasi:cli/stderr": ("get-stderr",),
+    "wasi:clocks/wall-clock": ("now",),
+    "wasi:clocks/monotonic-clock": ("now", "subscribe-duration", "subscribe-instant"),
+    "wasi:random/random": ("get-random-bytes",),
+    "wasi:io/streams": ("[method]output-stream.blocking-write-and-flush",),
+    "wasi:io/poll": ("[method]pollable.ready", "[method]pollable.block", "poll", "[resource-drop]pollable"),
+}
+
+
+class NotHosted(Exception):
+    """The module imports functions that no component of ours can have. `names` are "module function"."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+
+
+class NoHandler(Exception):
+    """The module does not export what the guest library exports."""
+
+
+def component(module: CoreModule) -> bytes:
+    """Return the component of a module. Raises `NotHosted` and `NoHandler`."""
+    if not {HANDLE, "_initialize", "memory"} <= module.exports:
+        raise NoHandler
+    frame: bytes = bytes(wasmtime.wat2wasm(_text(module)))
+    out, pending = bytearray(_COMPONENT), True
+    for kind, body in sections(frame):
+        if pending and kind == _CORE_MODULE_SECTION:
+            body, pending = module.binary, False
+        out += section(kind, body)
+    return bytes(out)
+
+
+@cache
+def _adapter() -> str:
+    return Path(__file__).with_name("adapter.wat").read_text(encoding="utf-8")
+
+
+def _text(module: CoreModule) -> str:
+    called: dict[str, set[str]] = {
+        f"{name}@{VERSION}": set(functions) for name, functions in _ADAPTER_CALLS.items()
+    }
+    for item in module.imports:
+        if item.module.startswith("wasi:"):
+            called.setdefault(item.module, set()).add(item.name)
+    hosted = interfaces(called)
+    strange = sorted({f"{i.module} {i.name}" for i in module.imports if not _known(i, hosted.functions)})
+    if strange:
+        raise NotHosted(strange)
+    lowered, stubs = [], []
+    names: dict[tuple[str, str], str] = {}
+    for interface, functions in called.items():
+        instance = hosted.instances[interface]
+        for function in sorted(functions):
+            name = names[interface, function] = f"$host-{len(names)}"
+            lowered.append(_lower(name, instance, function))
+    targets = []
+    for item in module.imports:
+        if item.module == _LIBRARY:
+            targets.append(f'$allocator "{item.name}"')
+        elif item.module != _PREVIEW1:
+            targets.append(names[item.module, item.name])
+        elif f'(export "{item.name}")' in _adapter():
+            targets.append(f'$preview1 "{item.name}"')
+        else:
+            stubs.append(_stub(item))
+            targets.append(f'$stubs "{item.alias}"')
+    count = len(module.imports)
+    nl = "\n"
+    return f"""(component $world
+{hosted.text}
+(core module $main
+  (memory (export "memory") 1) (func (export "_initialize")) (func (export "{HANDLE}") (param i32 i32)))
+(core module $shim
+  (table (export "table") {count} {count} funcref)
+{nl.join(_trampoline(n, item) for n, item in enumerate(module.imports))})
+(core instance $shim (instantiate $shim))
+(core instance $main (instantiate $main
+{_grouped(module)}))
+{_adapter()}
+(core instance $allocator (instantiate $allocator (with "main" (instance $main))))
+{nl.join(lowered)}
+(core module $stubs
+{nl.join(stubs)})
+(core instance $stubs (instantiate $stubs))
+(core instance $preview1 (instantiate $preview1
+  (with "main" (instance $main))
+  (with "allocator" (instance $allocator))
+  (with "wasi" (instance {" ".join(_adapter_imports(names))}))))
+(core module $fixup
+  (import "" "table" (table {count} funcref))
+{nl.join(f'  (import "" "{n}" (func $f{n}{_signature(i)}))' for n, i in enumerate(module.imports))}
+  (elem (i32.const 0) func {" ".join(f"$f{n}" for n in range(count))}))
+(core instance (instantiate $fixup (with "" (instance
+  (export "table" (table $shim "table"))
+{nl.join(f'  (export "{n}" (func {target}))' for n, target in enumerate(targets))}))))
+(core instance (instantiate $initialize (with "main" (instance $main))))
+(alias export {hosted.instances[f"wasi:http/types@{VERSION}"]} "incoming-request" (type $handled))
+(alias export {hosted.instances[f"wasi:http/types@{VERSION}"]} "response-outparam" (type $answered))
+(func $handle (param "request" (own $handled)) (param "response-out" (own $answered))
+  (canon lift (core func $main "{HANDLE}")))
+(instance $handler (export "handle" (func $handle)))
+(export "{HANDLER}" (instance $handler))
+)"""
+
+
+def _known(item: Import, functions: dict[str, frozenset[str]]) -> bool:
+    if item.module in (_PREVIEW1, _LIBRARY):
+        return True
+    return item.name.startswith(_DROP) or item.name in functions.get(item.module, ())
+
+
+def _lower(name: str, instance: str, function: str) -> str:
+    if function.startswith(_DROP):
+        resource = function.removeprefix(_DROP)
+        return (
+            f'(alias export {instance} "{resource}" (type {name}-type))\n'
+            f"(core func {name} (canon resource.drop {name}-type))"
+        )
+    return (
+        f'(core func {name} (canon lower (func {instance} "{function}") '
+        '(memory $main "memory") (realloc (func $allocator "realloc"))))'
+    )
+
+
+def _adapter_imports(names: dict[tuple[str, str], str]) -> list[str]:
+    found = []
+    for interface, functions in _ADAPTER_CALLS.items():
+        for function in functions:
+            called = "wall-clock now" if interface == "wasi:clocks/wall-clock" else function
+            found.append(f'(export "{called}" (func {names[f"{interface}@{VERSION}", function]}))')
+    return found
+
+
+def _signature(item: Import) -> str:
+    parameters = f" (param {' '.join(item.parameters)})" if item.parameters else ""
+    results = f" (result {' '.join(item.results)})" if item.results else ""
+    return parameters + results
+
+
+def _trampoline(number: int, item: Import) -> str:
+    gets = " ".join(f"local.get {n}" for n in range(len(item.parameters)))
+    return (
+        f'  (func (export "{number}"){_signature(item)} {gets} i32.const {number} '
+        f"call_indirect{_signature(item)})"
+    )
+
+
+def _stub(item: Import) -> str:
+    body = f"i32.const {_ENOSYS}" if item.results == ("i32",) else "unreachable"
+    return f'  (func (export "{item.alias}"){_signature(item)} {body})'
+
+
+def _grouped(module: CoreModule) -> str:
+    """Return the arguments of the main module's instance: a group for each module that it imports from."""
+    groups: dict[str, list[str]] = {}
+    for number, item in enumerate(module.imports):
+        groups.setdefault(item.module, []).append(f'(export "{item.alias}" (func $shim "{number}"))')
+    return "\n".join(f'  (with "{name}" (instance {" ".join(items)}))' for name, items in groups.items())

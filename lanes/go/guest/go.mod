@@ -1,0 +1,3 @@
+module svc/guest
+
+go 1.24

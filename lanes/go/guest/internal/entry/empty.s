@@ -1,0 +1,1 @@
+// Lets the package declare functions that have no body: the host has it.

@@ -1,0 +1,135 @@
+package wasi
+
+import (
+	"context"
+	"io"
+)
+
+// Outgoing is a request to another server.
+type Outgoing struct {
+	Method    string
+	Secure    bool
+	Authority string
+	Path      string
+	Headers   []Header
+	Body      io.Reader
+}
+
+// Incoming is another server's response.
+type Incoming struct {
+	Status  int
+	Headers []Header
+	Body    *Reader
+}
+
+// An Error is one of wasi:http's error codes, as "connection-refused".
+type Error string
+
+func (e Error) Error() string {
+	if e == "HTTP-request-denied" {
+		return "HTTP-request-denied: the origin is not in `egress` of svc.toml"
+	}
+	return string(e)
+}
+
+var errorCodes = [...]Error{
+	"DNS-timeout", "DNS-error", "destination-not-found", "destination-unavailable", "destination-IP-prohibited",
+	"destination-IP-unroutable", "connection-refused", "connection-terminated", "connection-timeout",
+	"connection-read-timeout", "connection-write-timeout", "connection-limit-reached", "TLS-protocol-error",
+	"TLS-certificate-error", "TLS-alert-received", "HTTP-request-denied", "HTTP-request-length-required",
+	"HTTP-request-body-size", "HTTP-request-method-invalid", "HTTP-request-URI-invalid", "HTTP-request-URI-too-long",
+	"HTTP-request-header-section-size", "HTTP-request-header-size", "HTTP-request-trailer-section-size",
+	"HTTP-request-trailer-size", "HTTP-response-incomplete", "HTTP-response-header-section-size",
+	"HTTP-response-header-size", "HTTP-response-body-size", "HTTP-response-trailer-section-size",
+	"HTTP-response-trailer-size", "HTTP-response-transfer-coding", "HTTP-response-content-coding",
+	"HTTP-response-timeout", "HTTP-upgrade-failed", "HTTP-protocol-error", "loop-detected", "configuration-error",
+	"internal-error",
+}
+
+func errorCode(offset uintptr) error {
+	if code := int(byteAt(offset)); code < len(errorCodes) {
+		return errorCodes[code]
+	}
+	return Error("unknown error")
+}
+
+// Send sends a request and returns the response when its head is there. The body is sent at the same time.
+// The response lives until its body is closed.
+func Send(ctx context.Context, request Outgoing) (*Incoming, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	handle, err := newOutgoing(request)
+	if err != nil {
+		return nil, err
+	}
+	outgoingBody(handle, results())
+	body := int32At(4)
+	outgoingHandle(handle, 0, 0, results())
+	if byteAt(0) != 0 {
+		err := errorCode(8)
+		outgoingBodyDrop(body)
+		return nil, err
+	}
+	future := int32At(8)
+	if request.Body == nil {
+		outgoingBodyFinish(body, 0, 0, results())
+	} else {
+		go sendBody(newWriter(ctx, body), request.Body)
+	}
+	return receive(ctx, future)
+}
+
+func newOutgoing(request Outgoing) (int32, error) {
+	fields, ok := newFields(request.Headers)
+	if !ok {
+		return 0, Error("a header field is not allowed or not well-formed")
+	}
+	handle := outgoingNew(fields)
+	kind, scheme := int32(len(methods)), int32(0)
+	for i, method := range methods {
+		if method == request.Method {
+			kind = int32(i)
+		}
+	}
+	if request.Secure {
+		scheme = 1
+	}
+	if outgoingSetMethod(handle, kind, request.Method) != 0 {
+		return 0, Error("HTTP-request-method-invalid")
+	}
+	outgoingSetScheme(handle, 1, scheme, "")
+	if outgoingSetAuthority(handle, 1, request.Authority) != 0 || outgoingSetPath(handle, 1, request.Path) != 0 {
+		return 0, Error("HTTP-request-URI-invalid")
+	}
+	return handle, nil
+}
+
+func sendBody(writer *Writer, from io.Reader) {
+	if _, err := io.Copy(writer, from); err != nil {
+		writer.Abort()
+		return
+	}
+	writer.Finish()
+}
+
+func receive(ctx context.Context, future int32) (*Incoming, error) {
+	defer futureDrop(future)
+	if err := wait(ctx, futureSubscribe(future)); err != nil {
+		return nil, err
+	}
+	// option<result<result<incoming-response, error-code>>>
+	futureGet(future, results())
+	if byteAt(0) == 0 || byteAt(8) != 0 {
+		return nil, Error("no response")
+	}
+	if byteAt(16) != 0 {
+		return nil, errorCode(24)
+	}
+	response := int32At(24)
+	status := int(incomingStatus(response))
+	headers := takeFields(incomingHeaders(response))
+	incomingConsume(response, results())
+	body := newReader(ctx, int32At(4), func() { incomingDrop(response) })
+	return &Incoming{status, headers, body}, nil
+}

@@ -1,0 +1,182 @@
+package wasi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"unsafe"
+)
+
+// readSize is the most that is asked for at once, in bytes.
+const readSize = 65536
+
+// ErrGone tells that nobody takes what is written any more.
+var ErrGone = errors.New("the other side is gone")
+
+// ErrBroken tells that a body ended before its end.
+var ErrBroken = errors.New("the body broke off")
+
+// Reader reads an incoming body: an io.ReadCloser.
+type Reader struct {
+	ctx    context.Context
+	body   int32
+	stream int32
+	buffer []byte
+	rest   []byte
+	err    error
+	done   func()
+}
+
+func newReader(ctx context.Context, body int32, done func()) *Reader {
+	incomingBodyStream(body, results())
+	return &Reader{ctx: ctx, body: body, stream: int32At(4), done: done}
+}
+
+// Read reads what is there, and waits when nothing is.
+func (r *Reader) Read(to []byte) (int, error) {
+	if len(to) == 0 {
+		return 0, nil
+	}
+	for len(r.rest) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		if n := r.fill(to); n > 0 {
+			return n, nil
+		}
+		if r.err == nil && len(r.rest) == 0 {
+			if err := wait(r.ctx, inputSubscribe(r.stream)); err != nil {
+				r.err = err
+			}
+		}
+	}
+	n := copy(to, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// fill reads once without waiting: into the caller's bytes when they are many, else into a buffer.
+func (r *Reader) fill(to []byte) int {
+	direct := len(to) >= readSize/16
+	if !direct {
+		if r.buffer == nil {
+			r.buffer = make([]byte, readSize)
+		}
+		to = r.buffer
+	}
+	size := min(len(to), readSize)
+	into(unsafe.Pointer(&to[0]), uint32(size))
+	inputRead(r.stream, uint64(size), results())
+	failed, pointer, count := byteAt(0) != 0, uint32At(4), uint32At(8)
+	into(nil, 0)
+	if failed {
+		r.err = streamError(4, io.EOF)
+		return 0
+	}
+	if count == 0 {
+		return 0
+	}
+	if pointer != uint32(uintptr(unsafe.Pointer(&to[0]))) {
+		copy(to, hosted(pointer, count))
+	}
+	if direct {
+		return int(count)
+	}
+	r.rest = to[:count]
+	return 0
+}
+
+// Close lets go of the body; what was not read is thrown away.
+func (r *Reader) Close() error {
+	if r.stream == 0 {
+		return nil
+	}
+	inputDrop(r.stream)
+	incomingBodyDrop(r.body)
+	r.stream, r.rest, r.err = 0, nil, errors.New("the body was closed")
+	if r.done != nil {
+		r.done()
+	}
+	return nil
+}
+
+// streamError reads a stream-error; closed is what the end of the stream means here.
+func streamError(offset uintptr, closed error) error {
+	if byteAt(offset) != 0 {
+		return closed
+	}
+	errorDrop(int32At(offset + 4))
+	return ErrBroken
+}
+
+// Writer writes an outgoing body: an io.Writer. Each write leaves at once when it is flushed.
+type Writer struct {
+	ctx    context.Context
+	body   int32
+	stream int32
+}
+
+func newWriter(ctx context.Context, body int32) *Writer {
+	outgoingBodyWrite(body, results())
+	return &Writer{ctx: ctx, body: body, stream: int32At(4)}
+}
+
+// room waits until something can be written and returns how many bytes.
+func (w *Writer) room() (uint64, error) {
+	for {
+		outputCheckWrite(w.stream, results())
+		if byteAt(0) != 0 {
+			return 0, streamError(8, ErrGone)
+		}
+		if room := uint64At(8); room > 0 {
+			return room, nil
+		}
+		if err := wait(w.ctx, outputSubscribe(w.stream)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Write writes everything, and waits while the other side is slow.
+func (w *Writer) Write(from []byte) (int, error) {
+	written := 0
+	for written < len(from) {
+		room, err := w.room()
+		if err != nil {
+			return written, err
+		}
+		size := uint32(min(room, uint64(len(from)-written)))
+		outputWrite(w.stream, unsafe.Pointer(&from[written]), size, results())
+		if byteAt(0) != 0 {
+			return written, streamError(4, ErrGone)
+		}
+		written += int(size)
+	}
+	return written, nil
+}
+
+// Flush waits until what was written is on its way.
+func (w *Writer) Flush() error {
+	outputFlush(w.stream, results())
+	if byteAt(0) != 0 {
+		return streamError(4, ErrGone)
+	}
+	_, err := w.room()
+	return err
+}
+
+// Finish ends the body; it is complete for the other side then.
+func (w *Writer) Finish() error {
+	outputDrop(w.stream)
+	outgoingBodyFinish(w.body, 0, 0, results())
+	if byteAt(0) != 0 {
+		return errorCode(8)
+	}
+	return nil
+}
+
+// Abort ends the body as one that broke off.
+func (w *Writer) Abort() {
+	outputDrop(w.stream)
+	outgoingBodyDrop(w.body)
+}

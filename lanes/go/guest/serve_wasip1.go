@@ -1,0 +1,73 @@
+package guest
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"svc/guest/internal/entry"
+	"svc/guest/internal/wasi"
+)
+
+var hosted http.Handler
+
+func init() { http.DefaultTransport = transport{} }
+
+func serve(handler http.Handler) {
+	hosted = handler
+	entry.Serve(answer)
+}
+
+func answer(incoming wasi.Request) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	request, err := newRequest(ctx, incoming)
+	writer := newResponseWriter(ctx, cancel, incoming, request)
+	if err != nil {
+		http.Error(writer, "400 Bad Request: "+err.Error(), http.StatusBadRequest)
+	} else {
+		hosted.ServeHTTP(writer, request)
+		request.Body.Close()
+	}
+	writer.finish()
+}
+
+// newRequest makes the request that the handler sees. It is never nil.
+func newRequest(ctx context.Context, incoming wasi.Request) (*http.Request, error) {
+	target := incoming.Path()
+	address, err := url.ParseRequestURI(target)
+	if err != nil {
+		address = &url.URL{Path: "/"}
+	}
+	request := &http.Request{
+		Method:        incoming.Method(),
+		URL:           address,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        make(http.Header),
+		ContentLength: -1,
+		RequestURI:    target,
+		RemoteAddr:    "0.0.0.0:0",
+	}
+	for _, header := range incoming.Headers() {
+		key := http.CanonicalHeaderKey(header.Name)
+		request.Header[key] = append(request.Header[key], header.Value)
+	}
+	request.Host = request.Header.Get("Host")
+	if request.Host == "" {
+		request.Host = incoming.Authority()
+	}
+	delete(request.Header, "Host")
+	length := request.Header.Get("Content-Length")
+	if size, err := strconv.ParseInt(length, 10, 64); err == nil {
+		request.ContentLength = size
+	}
+	if request.ContentLength == 0 || length == "" && (request.Method == "GET" || request.Method == "HEAD") {
+		request.ContentLength, request.Body = 0, http.NoBody
+	} else {
+		request.Body = incoming.Body(ctx)
+	}
+	return request.WithContext(ctx), err
+}

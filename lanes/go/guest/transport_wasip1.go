@@ -1,0 +1,70 @@
+package guest
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"svc/guest/internal/wasi"
+)
+
+// transport sends the requests of http.Client through the host.
+type transport struct{}
+
+func (transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Host == "" {
+		return nil, fmt.Errorf("%s: no host in the URL", request.URL)
+	}
+	outgoing := wasi.Outgoing{
+		Method:    request.Method,
+		Secure:    request.URL.Scheme == "https",
+		Authority: request.URL.Host,
+		Path:      request.URL.RequestURI(),
+		Headers:   outgoingHeaders(request),
+	}
+	if outgoing.Method == "" {
+		outgoing.Method = http.MethodGet
+	}
+	if request.Body != nil && request.Body != http.NoBody {
+		outgoing.Body = request.Body
+	}
+	incoming, err := wasi.Send(request.Context(), outgoing)
+	if err != nil {
+		return nil, err
+	}
+	response := &http.Response{
+		Status:        strconv.Itoa(incoming.Status) + " " + http.StatusText(incoming.Status),
+		StatusCode:    incoming.Status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        make(http.Header),
+		Body:          incoming.Body,
+		ContentLength: -1,
+		Request:       request,
+	}
+	for _, header := range incoming.Headers {
+		response.Header.Add(header.Name, header.Value)
+	}
+	if size, err := strconv.ParseInt(response.Header.Get("Content-Length"), 10, 64); err == nil {
+		response.ContentLength = size
+	}
+	return response, nil
+}
+
+func outgoingHeaders(request *http.Request) []wasi.Header {
+	headers := make([]wasi.Header, 0, len(request.Header)+1)
+	for name, values := range request.Header {
+		if connectionFields[name] || name == "Host" || name == "Content-Length" {
+			continue
+		}
+		for _, value := range values {
+			headers = append(headers, wasi.Header{Name: strings.ToLower(name), Value: value})
+		}
+	}
+	if request.ContentLength > 0 {
+		headers = append(headers, wasi.Header{Name: "content-length", Value: strconv.FormatInt(request.ContentLength, 10)})
+	}
+	return headers
+}
