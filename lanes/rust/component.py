@@ -69,7 +69,9 @@ def _inputs(request: BuildRequest, messages: Messages, component: Path) -> froze
         inside = [folder, *folder.parents]
         inside = inside[: inside.index(request.root) + 1] if request.root in inside else [folder]
         found |= {around / name for around in inside for name in _SETTINGS}
-    found |= _sources(component.with_suffix(".d"))
+    # What build scripts wrote is made by a build, and must not start one.
+    target = component.parents[2]
+    found |= {path for path in _sources(component.with_suffix(".d")) if not path.is_relative_to(target)}
     return frozenset(Path(os.path.normpath(path)) for path in found if path.is_file())
 
 

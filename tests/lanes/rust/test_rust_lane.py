@@ -95,6 +95,20 @@ def test_a_member_of_a_workspace_and_what_it_was_made_of(crate: Crate) -> None:
     }
 
 
+def test_what_a_build_script_makes_is_no_input(crate: Crate) -> None:
+    crate.program(handler('Ok(Response::text(include_str!(concat!(env!("OUT_DIR"), "/made.txt"))))'))
+    crate.write("text.txt", "made of a text")
+    crate.write(
+        "build.rs",
+        'fn main() {\n    println!("cargo::rerun-if-changed=text.txt");\n'
+        '    std::fs::copy("text.txt", std::env::var("OUT_DIR").unwrap() + "/made.txt").unwrap();\n}\n',
+    )
+    artifact = crate.build()
+    assert crate.ask(artifact, "/")[0].body == b"made of a text"
+    inside = {path.relative_to(crate.workdir).parts[0] for path in artifact.inputs}
+    assert inside == {"Cargo.toml", "Cargo.lock", "build.rs", "src", "svc-guest", "text.txt"}
+
+
 def test_a_compile_error_has_its_place_in_the_project(crate: Crate) -> None:
     workspace(crate, "api")
     crate.program(handler('let n: u32 = "x";\nOk(Response::text(missing))'))

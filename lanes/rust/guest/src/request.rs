@@ -1,6 +1,7 @@
 //! The request of a run.
 
 use std::cell::OnceCell;
+use std::mem::ManuallyDrop;
 
 use crate::abi::incoming::IncomingRequest;
 use crate::body::Body;
@@ -22,7 +23,8 @@ use crate::query;
 /// ```
 #[derive(Debug)]
 pub struct Request {
-    request: IncomingRequest,
+    // Never given back: the instance is thrown away after its one request, and that gives back everything.
+    request: ManuallyDrop<IncomingRequest>,
     method: OnceCell<String>,
     target: OnceCell<String>,
     headers: OnceCell<Headers>,
@@ -32,7 +34,7 @@ pub struct Request {
 impl Request {
     pub(crate) fn of(request: IncomingRequest) -> Self {
         Self {
-            request,
+            request: ManuallyDrop::new(request),
             method: OnceCell::new(),
             target: OnceCell::new(),
             headers: OnceCell::new(),

@@ -136,7 +136,8 @@ impl Response {
     }
 
     /// Give the answer to the host, whole; return once all of it was taken.
-    pub(crate) fn send(self, place: ResponseOutparam) -> Result<()> {
+    pub(crate) fn send(mut self, place: ResponseOutparam) -> Result<()> {
+        self.announce_length();
         let response = OutgoingResponse::new(fields(&self.headers)?);
         if self.status != 200 && !response.set_status(self.status) {
             let message = format!("{} is no status of a response: 200 to 599 are", self.status);
@@ -154,6 +155,15 @@ impl Response {
             Content::Stream(write) => write(&mut writer)?,
         }
         writer.finish()
+    }
+
+    /// Say how long a body is that is there as a whole: a host that sends what it has need not find out.
+    fn announce_length(&mut self) {
+        let Content::Whole(bytes) = &self.content else { return };
+        let known = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        if !bytes.is_empty() && !known && !matches!(self.status, 204 | 304) {
+            self.headers.push(("content-length".to_owned(), bytes.len().to_string().into_bytes()));
+        }
     }
 }
 
