@@ -1,6 +1,7 @@
 """The composition root: which lanes this installation has. The only file that imports all of them."""
 
 from engine.lane import Lane
+from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
 from lanes.rust.lane import RustLane
 from lanes.static.lane import StaticLane
@@ -8,4 +9,4 @@ from lanes.static.lane import StaticLane
 
 def lanes() -> dict[str, Lane]:
     """Return one of each lane, by the name that the manifest uses."""
-    return {lane.name: lane for lane in (StaticLane(), JsLane(), RustLane())}
+    return {lane.name: lane for lane in (StaticLane(), GoLane(), RustLane(), JsLane())}

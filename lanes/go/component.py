@@ -108,6 +108,8 @@ def _text(module: CoreModule) -> str:
 {_grouped(module)}))
 {_adapter()}
 (core instance $allocator (instantiate $allocator (with "main" (instance $main))))
+(alias core export $main "memory" (core memory $memory))
+(alias core export $allocator "realloc" (core func $realloc))
 {nl.join(lowered)}
 (core module $stubs
 {nl.join(stubs)})
@@ -147,8 +149,7 @@ def _lower(name: str, instance: str, function: str) -> str:
             f"(core func {name} (canon resource.drop {name}-type))"
         )
     return (
-        f'(core func {name} (canon lower (func {instance} "{function}") '
-        '(memory $main "memory") (realloc (func $allocator "realloc"))))'
+        f'(core func {name} (canon lower (func {instance} "{function}") (memory $memory) (realloc $realloc)))'
     )
 
 

@@ -1,0 +1,104 @@
+"""Why Go did not build, told to whoever wrote the program.
+
+Owns reading what `go build` prints. Runs nothing.
+"""
+
+import re
+from pathlib import Path
+
+from engine.lane import BuildFailed, BuildRequest, Diagnostic
+
+_PLACE = re.compile(r"^(?:vet: )?(?P<file>\S.*?\.go):(?P<line>\d+)(?::(?P<column>\d+))?: (?P<message>.*)$")
+_NETWORK = re.compile(
+    r"dial tcp|no such host|i/o timeout|connection refused|module lookup disabled|proxyconnect|"
+    r"TLS handshake|temporary failure in name resolution|502 Bad Gateway|503 Service"
+)
+_GET = re.compile(r"^\s*(go get \S+|go mod \S+.*)$", re.MULTILINE)
+_NO_ROOM = re.compile(r"no space left on device|read-only file system|file too large|disk quota")
+_SHOWN = 20
+
+
+def explain(request: BuildRequest, output: str) -> BuildFailed:
+    """Return the error for a `go build` that failed."""
+    name = request.resource.name
+    found = diagnostics(request, output)
+    if _NO_ROOM.search(output):
+        return BuildFailed(
+            f"resource {name} could not be built: the disk is full or can not be written",
+            "Make room where Go's cache is (`go env GOCACHE`) and where svc's is (SVC_HOME).",
+            output=output,
+        )
+    if _NETWORK.search(output):
+        return BuildFailed(
+            f"resource {name}: a module has to be downloaded and could not be",
+            "Run `go mod download` in its folder while the machine is online.",
+            output=output,
+        )
+    if command := _GET.search(output):
+        return BuildFailed(
+            f"resource {name} needs a module that its go.mod does not name",
+            f"Run `{command[1]}` in {_shown(request.resource.workdir, request)}.",
+            diagnostics=found,
+            output=output,
+        )
+    if "is not a main package" in output or "requires exactly one main package" in output:
+        return BuildFailed(
+            f"resource {name}: {_shown(request.resource.workdir, request)} has no main package",
+            "Let `workdir` in svc.toml name the folder of `package main`, whose main calls guest.Serve.",
+            output=output,
+        )
+    if found:
+        count = len(found)
+        return BuildFailed(
+            f"resource {name} does not compile: {count} error{'s' if count > 1 else ''}",
+            diagnostics=found,
+            output=output,
+        )
+    return BuildFailed(
+        f"resource {name} does not build", f"`go build` said:\n{output.strip()}", output=output
+    )
+
+
+def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
+    """Return the complaints that name a place, with the lines that follow them."""
+    found: list[Diagnostic] = []
+    for line in output.splitlines():
+        match = _PLACE.match(line)
+        if match is None:
+            continue
+        if len(found) == _SHOWN:
+            break
+        path = Path(match["file"])
+        place = request.resource.workdir / path
+        found.append(
+            Diagnostic(
+                match["message"],
+                _shown(place, request),
+                int(match["line"]),
+                int(match["column"] or 0),
+                _frame(place, int(match["line"]), int(match["column"] or 0)),
+            )
+        )
+    return tuple(found)
+
+
+def _shown(path: Path, request: BuildRequest) -> str:
+    path = Path(path.resolve())
+    if not path.is_relative_to(request.root):
+        return str(path)
+    relative = path.relative_to(request.root).as_posix()
+    return relative if relative != "." else "the Project folder"
+
+
+def _frame(file: Path, line: int, column: int) -> str:
+    """Return the line that is complained of, with a mark under the column (which Go counts in bytes)."""
+    try:
+        text = file.read_bytes().splitlines()[line - 1]
+    except (OSError, IndexError):
+        return ""
+    number = f"{line:>5} │ "
+    shown = text.decode(errors="replace").replace("\t", "    ").rstrip()
+    if not column:
+        return number + shown
+    before = text[: column - 1].decode(errors="replace").replace("\t", "    ")
+    return f"{number}{shown}\n{' ' * 6}│ {' ' * len(before)}^"

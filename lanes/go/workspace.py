@@ -1,0 +1,122 @@
+"""The Go workspace that a build runs in: the user's modules and our library, without an edit of go.mod.
+
+Owns two files: one in the cache, which builds use, and `go.work` beside a go.mod that has none, so that
+`go run .` and editors find the library too. That one says who wrote it, and is never put in a user's place.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from engine.lane import BuildFailed, BuildRequest
+from lanes.go.toolchain import Go
+from lanes.process import run
+
+LIBRARY = Path(__file__).with_name("guest")
+MODULE = "svc/guest"
+_MARK = "// Written by svc, for this machine: keep it out of version control."
+_OLDEST = "1.24"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """`file` is what GOWORK names; `module` is the folder of the user's go.mod; `modules` are all folders."""
+
+    file: Path
+    module: Path
+    modules: tuple[Path, ...]
+
+
+async def workspace(go: Go, request: BuildRequest) -> Workspace:
+    """Make the workspace of a Resource. Raises `BuildFailed`."""
+    workdir = request.resource.workdir
+    environ = {name: value for name, value in os.environ.items() if name not in ("GOFLAGS", "GO111MODULE")}
+    settings = await _json(go, ["env", "-json", "GOMOD", "GOWORK"], workdir, environ, request)
+    module_file, work_file = settings["GOMOD"], settings["GOWORK"]
+    if module_file in ("", os.devnull):
+        shown = workdir.relative_to(request.root).as_posix()
+        raise BuildFailed(
+            f"resource {request.resource.name}: there is no go.mod in "
+            f"{shown if shown != '.' else 'the Project folder'}",
+            f"Run `go mod init {request.resource.name}` there; `svc new NAME --template go` has one.",
+        )
+    module = Path(module_file).parent
+    own = work_file in ("", "off") or _ours(Path(work_file))
+    environ["GOWORK"] = "off"
+    told = await _json(go, ["mod", "edit", "-json"], module, environ, request)
+    versions, modules, replaced = [told.get("Go", _OLDEST)], [module], []
+    if not own:
+        users = await _json(go, ["work", "edit", "-json", work_file], workdir, environ, request)
+        versions.append(users.get("Go", _OLDEST))
+        around = Path(work_file).parent
+        modules += [around / use["DiskPath"] for use in users.get("Use") or []]
+        replaced = [_replacement(item, around) for item in users.get("Replace") or []]
+    modules = [path for path in map(Path, dict.fromkeys(map(os.path.normpath, modules))) if path != LIBRARY]
+    text = _text(max(versions, key=_order), [*modules, LIBRARY], replaced)
+    name = sha256(str(workdir).encode(errors="surrogateescape")).hexdigest()[:32]
+    file = request.cache / "go" / name / "go.work"
+    _write(file, text)
+    if own:
+        _write_beside(module / "go.work", text)
+    return Workspace(file, module, tuple(modules))
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def _replacement(item: dict[str, dict[str, str]], around: Path) -> str:
+    old, new = item["Old"], item["New"]
+    target = new["Path"]
+    if not new.get("Version"):
+        target = json.dumps(os.path.normpath(around / target))
+    return f"replace {old['Path']} {old.get('Version', '')} => {target} {new.get('Version', '')}".rstrip()
+
+
+def _text(version: str, modules: Sequence[Path], replaced: Sequence[str]) -> str:
+    uses = [f"use {json.dumps(str(path), ensure_ascii=False)}" for path in modules]
+    return "\n".join([_MARK, "", f"go {version}", "", *uses, *replaced, ""])
+
+
+def _ours(file: Path) -> bool:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").startswith(_MARK)
+    except OSError:
+        return False
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file whole, when it differs: a time of change that stays lets Go skip work."""
+    if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == text:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    arriving = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    arriving.write_text(text, encoding="utf-8")
+    arriving.replace(file)
+
+
+def _write_beside(file: Path, text: str) -> None:
+    try:
+        _write(file, text)
+    except OSError:
+        return  # A convenience, in a folder that may be read-only: builds use the other file.
+
+
+async def _json(
+    go: Go, arguments: Sequence[str], folder: Path, environ: dict[str, str], request: BuildRequest
+) -> dict:  # type: ignore[type-arg]
+    code, output = await run([go.program, *arguments], folder, environ=environ)
+    try:
+        if code == 0:
+            answer: dict[str, object] = json.loads(output)
+            return answer
+    except ValueError:
+        pass
+    raise BuildFailed(
+        f"resource {request.resource.name}: `go {' '.join(arguments)}` failed: {output.strip()}",
+        f"Run it by hand in {folder} to see more.",
+        output=output,
+    )
