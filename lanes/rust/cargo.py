@@ -21,7 +21,9 @@ _KEPT = 64 * 1024
 _LINES_REPORTED = 500
 # Steps that take long: the network, crates of others, another cargo at work. A path in parentheses marks a
 # crate of the user's own, which is compiled at each save.
-_STEP = re.compile(r"\s*(?:(?:Updating|Downloading|Downloaded|Blocking)\b|Compiling [^(]*$|info: )")
+_STEP = re.compile(
+    r"\s*(?:(?:Updating|Downloading|Downloaded|Blocking)\b|Compiling [^(]*$|info: |warning: spurious)"
+)
 
 
 @dataclass(frozen=True, slots=True)
