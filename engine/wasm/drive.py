@@ -7,7 +7,6 @@ an epoch); from then until it waits again it is polled in a worker thread.
 
 import asyncio
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from wasmtime import Engine
@@ -16,7 +15,7 @@ from engine.wasm.abi import AbiError, Future, Instance, Store
 from engine.wasm.callbacks import Wait
 from engine.wasm.codec import lower_resource
 from engine.wasm.exchange import Exchange, Outcome, RunReport
-from engine.wasm.failure import classify
+from engine.wasm.failure import Complaint, classify
 from engine.wasm.linker import Program
 from engine.wasm.memory_probe import PAGE
 from engine.wasm.run import Run
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from engine.wasm.runner import Guest
 
 HEAVY_NS = 5_000_000
-PRINTED = 20
 _BODILESS = frozenset({204, 304})
 
 
@@ -61,7 +59,7 @@ class Drive:
         self._slice_ns = 0
         self._bytes_in = 0
         self._bytes_out = 0
-        self._printed: deque[str] = deque(maxlen=PRINTED)
+        self._complaint = Complaint()
 
     # -- from outside ------------------------------------------------------------------------------------
 
@@ -231,8 +229,8 @@ class Drive:
             line = self._guest.rewrite(text)
             if line is None:
                 continue
-            if stream == "stderr" and line.strip() and not line[0].isspace():
-                self._printed.append(line)
+            if stream == "stderr":
+                self._complaint.add(line)
             self._exchange.on_line(stream, line)  # type: ignore[arg-type]
         while run.notices:
             self._exchange.on_notice(*run.notices.popleft())
@@ -286,7 +284,7 @@ class Drive:
             )
         run = self._run
         if text is not None:
-            return classify(text, run.failure, list(self._printed))
+            return classify(text, run.failure, self._complaint)
         if run.refused is not None:
             return "guest-failed", f"the guest answered with the error {run.refused[0]}"
         if run.head is None:

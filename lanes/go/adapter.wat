@@ -48,7 +48,7 @@
     (local.get $at))
 )
 
-;; The functions of wasi_snapshot_preview1 that mean something here. The others answer ENOSYS (52). File
+;; The functions of wasi_snapshot_preview1 that mean something here; `component.py` answers for the others. File
 ;; descriptors from 0x10000 on are pollables: the guest library hands them to Go's network poller, so that a
 ;; goroutine that waits for the host lets the others run.
 (core module $preview1

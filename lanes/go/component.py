@@ -20,7 +20,7 @@ _CORE_MODULE_SECTION = 1
 _PREVIEW1 = "wasi_snapshot_preview1"
 _LIBRARY = "svc"
 """The module of what the guest library asks of the adapter."""
-_ENOSYS = 52
+_ENOSYS, _ENOENT = 52, 44
 _DROP = "[resource-drop]"
 _ADAPTER_CALLS = {
     "wasi:cli/environment": ("get-environment",),
@@ -177,7 +177,8 @@ def _trampoline(number: int, item: Import) -> str:
 
 
 def _stub(item: Import) -> str:
-    body = f"i32.const {_ENOSYS}" if item.results == ("i32",) else "unreachable"
+    errno = _ENOENT if item.name.startswith("path_") else _ENOSYS
+    body = f"i32.const {errno}" if item.results == ("i32",) else "unreachable"
     return f'  (func (export "{item.alias}"){_signature(item)} {body})'
 
 
