@@ -2,25 +2,25 @@
 ;; Source: the canonical ABI, and the witx of wasi_snapshot_preview1.
 
 ;; Memory for what the host returns. Go's heap can not give it: the host asks while it holds the instance, and
-;; a garbage collection would call out. So it comes from pages of its own, taken before Go's runtime counts
-;; the memory, used round and round: Go copies what it gets before it asks again for that much.
+;; a garbage collection would call out. It is an array of the guest library's, used round and round: Go copies
+;; what it gets before it asks again for that much. Pages of our own would not do: Go takes all memory after
+;; its data for its heap, whoever asked for it.
 (core module $allocator
+  (import "main" "svc_arena" (func $arena (result i32)))
   (import "main" "memory" (memory 1))
-  (global $pages i32 (i32.const 8))
+  (global $size i32 (i32.const 0x80000)) ;; as in the library's memory_wasip1.go
   (global $first (mut i32) (i32.const 0))
   (global $next (mut i32) (i32.const 0))
   (global $end (mut i32) (i32.const 0))
   (global $place (mut i32) (i32.const 0))
   (global $room (mut i32) (i32.const 0))
 
+  ;; Not before the first use: Go answers no call before its runtime has a stack.
   (func $begin
-    (local $page i32)
-    (local.set $page (memory.grow (global.get $pages)))
-    (if (i32.eq (local.get $page) (i32.const -1)) (then unreachable))
-    (global.set $first (i32.shl (local.get $page) (i32.const 16)))
+    (if (global.get $first) (then (return)))
+    (global.set $first (call $arena))
     (global.set $next (global.get $first))
-    (global.set $end (i32.add (global.get $first) (i32.shl (global.get $pages) (i32.const 16)))))
-  (start $begin)
+    (global.set $end (i32.add (global.get $first) (global.get $size))))
 
   ;; The next list of bytes that fits goes to this place: the caller's buffer, without a copy.
   (func (export "into") (param $to i32) (param $size i32)
@@ -35,11 +35,12 @@
           (then
             (global.set $room (i32.const 0))
             (return (global.get $place))))))
+    (call $begin)
     (local.set $at
       (i32.and
         (i32.sub (i32.add (global.get $next) (local.get $align)) (i32.const 1))
         (i32.sub (i32.const 0) (local.get $align))))
-    (if (i32.gt_u (local.get $size) (i32.sub (global.get $end) (global.get $first))) (then unreachable))
+    (if (i32.gt_u (local.get $size) (global.get $size)) (then unreachable))
     (if (i32.gt_u (i32.add (local.get $at) (local.get $size)) (global.get $end))
       (then (local.set $at (global.get $first))))
     (global.set $next (i32.add (local.get $at) (local.get $size)))

@@ -20,6 +20,7 @@ _CORE_MODULE_SECTION = 1
 _PREVIEW1 = "wasi_snapshot_preview1"
 _LIBRARY = "svc"
 """The module of what the guest library asks of the adapter."""
+_ARENA = "svc_arena"
 _ENOSYS, _ENOENT = 52, 44
 _DROP = "[resource-drop]"
 _ADAPTER_CALLS = {
@@ -49,7 +50,7 @@ class NoHandler(Exception):
 
 def component(module: CoreModule) -> bytes:
     """Return the component of a module. Raises `NotHosted` and `NoHandler`."""
-    if not {HANDLE, "_initialize", "memory"} <= module.exports:
+    if not {HANDLE, _ARENA, "_initialize", "memory"} <= module.exports:
         raise NoHandler
     frame: bytes = bytes(wasmtime.wat2wasm(_text(module)))
     out, pending = bytearray(_COMPONENT), True
@@ -99,7 +100,10 @@ def _text(module: CoreModule) -> str:
     return f"""(component $world
 {hosted.text}
 (core module $main
-  (memory (export "memory") 1) (func (export "_initialize")) (func (export "{HANDLE}") (param i32 i32)))
+  (memory (export "memory") 1)
+  (func (export "_initialize"))
+  (func (export "{_ARENA}") (result i32) unreachable)
+  (func (export "{HANDLE}") (param i32 i32)))
 (core module $shim
   (table (export "table") {count} {count} funcref)
 {nl.join(_trampoline(n, item) for n, item in enumerate(module.imports))})

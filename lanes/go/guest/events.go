@@ -1,13 +1,13 @@
 package guest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
+
+	"svc/guest/internal/sse"
 )
 
 // An Event is one message of an event stream (HTML Living Standard, 9.2). Data that is a string or []byte is
@@ -40,38 +40,11 @@ func (e *Events) Send(event Event) error {
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	if event.ID != "" {
-		writeField(&text, "id", event.ID)
-	}
-	if event.Name != "" {
-		writeField(&text, "event", event.Name)
-	}
-	if event.Retry > 0 {
-		writeField(&text, "retry", strconv.FormatInt(event.Retry.Milliseconds(), 10))
-	}
-	for _, line := range strings.Split(lines.Replace(data), "\n") {
-		text.WriteString("data: " + line + "\n")
-	}
-	return e.write(&text)
+	return e.write(sse.Event(event.ID, event.Name, data, event.Retry))
 }
 
-// Comment sends a line that clients ignore: it keeps a connection open that has nothing to say.
-func (e *Events) Comment(comment string) error {
-	var text bytes.Buffer
-	for _, line := range strings.Split(lines.Replace(comment), "\n") {
-		text.WriteString(": " + line + "\n")
-	}
-	return e.write(&text)
-}
-
-// lines makes all three of the format's line ends one.
-var lines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
-
-func writeField(text *bytes.Buffer, name, value string) {
-	value, _, _ = strings.Cut(lines.Replace(value), "\n")
-	text.WriteString(name + ": " + value + "\n")
-}
+// Comment sends lines that clients ignore: they keep a connection open that has nothing to say.
+func (e *Events) Comment(comment string) error { return e.write(sse.Comment(comment)) }
 
 func eventData(data any) (string, error) {
 	switch data := data.(type) {
@@ -89,9 +62,8 @@ func eventData(data any) (string, error) {
 	return string(encoded), nil
 }
 
-func (e *Events) write(text *bytes.Buffer) error {
-	text.WriteByte('\n')
-	if _, err := e.writer.Write(text.Bytes()); err != nil {
+func (e *Events) write(text string) error {
+	if _, err := io.WriteString(e.writer, text); err != nil {
 		return err
 	}
 	return e.flush()

@@ -5,6 +5,18 @@ import (
 	"unsafe"
 )
 
+// arena is where the adapter puts what the host returns; the adapter knows its size, too. It begins aligned.
+var arena struct {
+	_     [0]uint64
+	bytes [512 << 10]byte
+}
+
+// The adapter calls this while Go's runtime starts: it must not grow the stack.
+//
+//go:wasmexport svc_arena
+//go:nosplit
+func arenaAddress() unsafe.Pointer { return unsafe.Pointer(&arena) }
+
 // area takes the results that a host function returns through memory: 56 bytes are the most that one has.
 // There is one for all calls: a call and the reading of its results are never interrupted, as long as nothing
 // is allocated in between.
