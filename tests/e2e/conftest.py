@@ -1,3 +1,4 @@
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,16 @@ def home(cache: Path) -> Path:
     if not link.is_symlink():
         link.symlink_to(cache, target_is_directory=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def rust_toolchain(cache: Path) -> Iterator[None]:
+    """Put the toolchain of `tests/toolchains/rust/setup.sh` first on PATH, where there had to be one."""
+    prefix = cache / "rust-toolchain"
+    with pytest.MonkeyPatch.context() as patch:
+        if (prefix / "complete").exists():
+            patch.setenv("PATH", f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        yield
 
 
 @pytest.fixture

@@ -1,0 +1,3 @@
+module polyglot
+
+go 1.24

@@ -1,0 +1,253 @@
+"""`sample-apps/polyglot`: every dynamic lane does the same, and none harms another."""
+
+import asyncio
+import http.client
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.browser import chromium
+from tests.e2e.dev_server import DevServer, dev_server
+
+pytestmark = pytest.mark.slow
+SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "polyglot"
+LANES = ("js", "go", "rust")
+KIND = "application/x-polyglot"
+TYPES = {"js": "StarlingMonkey", "go": "go1.", "rust": "none"}
+# Where each program fails: the file, what fails there, and how a stack names the place.
+FAILS = {
+    "js": ("js/src/index.js", "throw new Error(", r"js/src/index\.js:{}:\d+"),
+    "go": ("go/main.go", 'panic("', r"/main\.go:{}\b"),
+    "rust": ("rust/src/lib.rs", "panic!(", r"src/lib\.rs:{}:\d+"),
+}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path:
+    """A copy of the sample in a path with a space and an umlaut."""
+    folder = tmp_path_factory.mktemp("süß") / "poly glot"
+    shutil.copytree(SAMPLE, folder, ignore=shutil.ignore_patterns("target", "go.work*", ".svc"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def polyglot(copy: Path, home: Path) -> Iterator[DevServer]:
+    with dev_server(copy, home) as server:
+        yield server
+
+
+def says_hello(server: DevServer, lane: str) -> None:
+    answer = server.get(f"/{lane}/hello")
+    assert answer.status_code == 200, answer.text
+    hello = answer.json()
+    assert hello.pop("message").startswith("Hello from ")
+    assert hello.pop("runtime").startswith(TYPES[lane])
+    assert hello.pop("request") == answer.headers["x-request-id"]
+    assert hello == {"lane": lane, "method": "GET", "path": f"/{lane}/hello"}
+
+
+def posted(server: DevServer, lane: str, *fields: str) -> bytes:
+    """Return the head of a request whose body is to be echoed."""
+    lines = [f"POST /{lane}/echo HTTP/1.1", f"host: localhost:{server.port}", *fields, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def echoed(server: DevServer, lane: str, body: bytes) -> tuple[str | None, bytes]:
+    """Send a body and read the answer meanwhile, as an echo in constant memory needs it."""
+    head = posted(server, lane, f"content-type: {KIND}", f"content-length: {len(body)}")
+    with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
+        sending = threading.Thread(target=connection.sendall, args=(head + body,), daemon=True)
+        sending.start()
+        with http.client.HTTPResponse(connection) as answer:
+            answer.begin()
+            assert answer.status == 200
+            received = answer.read()
+            sending.join(5)
+            return answer.getheader("content-type"), received
+
+
+def fails_with_its_place(server: DevServer, project: Path, lane: str) -> None:
+    name, what, place = FAILS[lane]
+    line = 1 + (project / name).read_text().partition(what)[0].count("\n")
+    before = len(server.lines)
+    answer = server.get(f"/{lane}/fail")
+    assert (answer.status_code, answer.json()["code"]) == (500, "guest-failed")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "on purpose" in answer.json()["detail"]
+    server.wait_for(rf"/{lane}/fail +500 guest-failed", after=before)
+    server.wait_for('"msg":"about to fail"', after=before)
+    server.wait_for(place.format(line), after=before)
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_it_says_hello_and_leaves_a_record(polyglot: DevServer, lane: str) -> None:
+    before = len(polyglot.lines)
+    says_hello(polyglot, lane)
+    record = polyglot.wait_for('"msg":"hello"', after=before)
+    fields = json.loads(record[record.index("{") :])
+    assert fields == {
+        "level": "info",
+        "msg": "hello",
+        "lane": lane,
+        "method": "GET",
+        "path": f"/{lane}/hello",
+    }
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_an_upload_comes_back_byte_for_byte(polyglot: DevServer, lane: str) -> None:
+    body = random.Random(lane).randbytes(3_000_000)
+    kind, received = echoed(polyglot, lane, body)
+    assert kind == KIND
+    assert received == body
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_an_echo_does_not_wait_for_the_end_of_the_upload(polyglot: DevServer, lane: str) -> None:
+    with socket.create_connection(("127.0.0.1", polyglot.port), 10) as connection:
+        connection.sendall(posted(polyglot, lane, "transfer-encoding: chunked"))
+        received = b""
+        for word in (b"first", b"second"):
+            connection.sendall(b"%x\r\n%s\r\n" % (len(word), word))
+            while word not in received:
+                block = connection.recv(65536)
+                assert block, received
+                received += block
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_ticks_arrive_one_at_a_time_until_the_client_goes(polyglot: DevServer, lane: str) -> None:
+    before = len(polyglot.lines)
+    events, times = [], []
+    headers = {"last-event-id": "6"}
+    with httpx.stream("GET", f"{polyglot.url}/{lane}/events", headers=headers, timeout=10) as stream:
+        assert stream.headers["content-type"] == "text/event-stream"
+        for line in stream.iter_lines():
+            if line.startswith(("id: ", "data: ")):
+                events.append(line)
+            if line.startswith("data: "):
+                times.append(time.monotonic())
+            if len(times) == 4:
+                break
+    wanted = [(f"id: {n}", {"lane": lane, "n": n}) for n in range(7, 11)]
+    found = zip(events[::2], events[1::2], strict=True)
+    assert [(first, json.loads(second[6:])) for first, second in found] == wanted
+    assert all(0.3 < later - earlier < 1.2 for earlier, later in pairwise(times))
+    polyglot.wait_for(f"/{lane}/events .*client went away", after=before)
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_failure_is_told_with_its_place_and_harms_nobody(
+    polyglot: DevServer, copy: Path, lane: str
+) -> None:
+    others = [other for other in LANES if other != lane]
+    with httpx.stream("GET", f"{polyglot.url}/{lane}/events", timeout=10) as stream:
+        lines = (line for line in stream.iter_lines() if line.startswith("data: "))
+        assert json.loads(next(lines)[6:])["n"] == 1
+        failing = threading.Thread(target=fails_with_its_place, args=(polyglot, copy, lane))
+        failing.start()
+        for other in others:
+            says_hello(polyglot, other)
+        failing.join()
+        fails_with_its_place(polyglot, copy, lane)
+        assert json.loads(next(lines)[6:])["n"] == 2, "a stream of the same Resource was harmed"
+    for one in LANES:
+        says_hello(polyglot, one)
+
+
+def test_only_the_lane_of_a_save_is_rebuilt(polyglot: DevServer, copy: Path) -> None:
+    for lane, (name, _, _) in FAILS.items():
+        before = len(polyglot.lines)
+        path = copy / name
+        path.write_text(path.read_text().replace("Hello from", "Hello again from"))
+        polyglot.until(f"/{lane}/hello", lambda answer: "Hello again from" in answer.text)
+        polyglot.wait_for(f"^(· )?{lane} rebuilt", after=before)
+        path.write_text(path.read_text().replace("Hello again from", "Hello from"))
+        polyglot.until(f"/{lane}/hello", lambda answer: "Hello from" in answer.text)
+        rebuilt = {
+            line.split(" rebuilt")[0].strip("· ") for line in polyglot.lines[before:] if "rebuilt" in line
+        }
+        assert rebuilt == {lane}
+
+
+def test_the_page_shows_all_three_and_compares_what_comes_back(polyglot: DevServer) -> None:
+    choose = (
+        "(() => { const chosen = new DataTransfer(); const input = document.querySelector('input');"
+        " chosen.items.add(new File([new Uint8Array(1000003).map((_, i) => i * 7)], 'file.bin'));"
+        " input.files = chosen.files; input.dispatchEvent(new Event('change')); })()"
+    )
+    texts = "[...document.querySelectorAll('{}')].map((one) => one.textContent)"
+
+    async def visit() -> None:
+        async with chromium() as page:
+            await page.call("Runtime.enable")
+            await page.call("Page.enable")
+            await page.call(
+                "Emulation.setDeviceMetricsOverride",
+                width=1280,
+                height=900,
+                deviceScaleFactor=1,
+                mobile=False,
+            )
+            await page.call("Page.navigate", url=polyglot.url + "/")
+            hellos = await page.until(
+                f"(() => {{ const all = {texts.format('blockquote')};"
+                " return all.length === 3 && all.every((one) => one.startsWith('Hello')) && all; })()"
+            )
+            assert hellos == ["Hello from JavaScript.", "Hello from Go.", "Hello from Rust."]
+            await page.until(
+                "[...document.querySelectorAll('.ticks')].every((all) => all.querySelector('.on + .on'))"
+            )
+            await page.value(choose)
+            echoes = await page.until(
+                f"(() => {{ const all = {texts.format('.echo p.same')}; return all.length === 3 && all; }})()"
+            )
+            assert all(echo.startswith("1,000,003 bytes in") for echo in echoes)
+            await page.value("document.querySelector('article[data-lane=go] [name=fail]').click()")
+            await page.until(
+                "document.querySelector('article[data-lane=go] pre').textContent.includes('guest-failed')"
+            )
+            if folder := os.environ.get("SVC_TEST_SCREENSHOTS"):
+                import base64
+
+                shot = await page.call("Page.captureScreenshot")
+                (Path(folder) / "polyglot.png").write_bytes(base64.b64decode(shot["data"]))
+            assert [event for event in page.events if event["method"] == "Runtime.exceptionThrown"] == []
+
+    asyncio.run(visit())
+
+
+def test_a_second_build_compiles_nothing_and_a_release_serves_the_first(
+    polyglot: DevServer, copy: Path, home: Path
+) -> None:
+    command = [sys.executable, "-m", "svc_tui", "build"]
+    environ = {**os.environ, "SVC_HOME": str(home)}
+    runs = []
+    for _ in range(2):
+        began = time.monotonic()
+        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        runs.append((re.findall(r"sha256:[0-9a-f]{64}", done.stdout), time.monotonic() - began))
+    assert "compiling" not in done.stderr and "making" not in done.stderr
+    assert done.stdout.count("unchanged") == 4
+    assert runs[1][1] < 5
+    assert len(runs[0][0]) == 4 and runs[0][0] == runs[1][0]
+    with dev_server(copy, home, "--release") as server:
+        body = random.Random(0).randbytes(300_000)
+        for lane in LANES:
+            says_hello(server, lane)
+            assert echoed(server, lane, body) == (KIND, body)
+            fails_with_its_place(server, copy, lane)
