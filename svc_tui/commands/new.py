@@ -16,7 +16,10 @@ from svc_tui.terminal import diagnostics, output
 
 PLACEHOLDER = "PROJECT"
 _PACKAGE = Path(__file__).resolve().parent.parent
-_LEFT_OUT = shutil.ignore_patterns(".svc", "node_modules", "target", "__pycache__", "dist", ".DS_Store")
+_SAMPLES = ("pulse", "polyglot")
+_LEFT_OUT = shutil.ignore_patterns(
+    *(".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store")
+)
 _TYPES = {"js": (_PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts",)}
 """What a template gets besides its own files: types of the guest library, for editors."""
 _SUFFIXES = (".toml", ".js", ".html", ".md")
@@ -25,13 +28,14 @@ _SUFFIXES = (".toml", ".js", ".html", ".md")
 def templates() -> dict[str, Path]:
     """Return the folder of each template.
 
-    `pulse` is the sample application of that name: a wheel has it among the templates, a checkout beside
-    the packages.
+    `pulse` and `polyglot` are the sample applications of that name: a wheel has them among the templates, a
+    checkout beside the packages.
     """
     found = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}
-    sample = _PACKAGE.parent / "sample-apps" / "pulse"
-    if "pulse" not in found and sample.is_dir():
-        found["pulse"] = sample
+    for name in _SAMPLES:
+        sample = _PACKAGE.parent / "sample-apps" / name
+        if name not in found and sample.is_dir():
+            found[name] = sample
     return found
 
 
@@ -39,7 +43,9 @@ def new(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Folder to make; its last part names the Project.")
     ],
-    template: Annotated[str, typer.Option("--template", "-t", help="static, js, rust or pulse.")] = "pulse",
+    template: Annotated[
+        str, typer.Option("--template", "-t", help="static, js, go, rust, pulse or polyglot.")
+    ] = "pulse",
 ) -> None:
     """Make a Project that runs as it is."""
     target = Path(name)
@@ -83,7 +89,7 @@ def _copy(source: Path, target: Path, project: str, more: tuple[Path, ...]) -> N
             text = path.read_text(encoding="utf-8")
             changed = text.replace(PLACEHOLDER, project)
             if path == made / "svc.toml":
-                changed = changed.replace('name = "pulse"', f'name = "{project}"', 1)
+                changed = changed.replace(f'name = "{source.name}"', f'name = "{project}"', 1)
             if changed != text:
                 path.write_text(changed, encoding="utf-8")
         if target.is_dir():

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,7 @@ def new(*arguments: str) -> int:
     return run(["new", *arguments])
 
 
-@pytest.mark.parametrize("template", ["static", "js", "rust", "pulse"])
+@pytest.mark.parametrize("template", ["static", "js", "go", "rust", "pulse", "polyglot"])
 def test_every_template_makes_a_valid_project(tmp_path: Path, template: str) -> None:
     target = tmp_path / "süß und weit" / "my-app"
     assert new(str(target), "--template", template) == 0
@@ -104,6 +105,19 @@ def test_the_js_template_has_the_types_of_the_guest_library(tmp_path: Path) -> N
     assert "svc-guest.d.ts" in json.loads((tmp_path / "app" / "jsconfig.json").read_text())["include"]
 
 
+def test_what_builds_leave_in_a_sample_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = tmp_path / "built"
+    shutil.copytree(templates()["polyglot"], sample)
+    for name in ("rust/target/debug/x", "go/go.work", "go/go.work.sum", ".svc/x"):
+        (sample / name).parent.mkdir(parents=True, exist_ok=True)
+        (sample / name).touch()
+    monkeypatch.setattr("svc_tui.commands.new.templates", lambda: {"polyglot": sample})
+    assert new(str(tmp_path / "app"), "-t", "polyglot") == 0
+    made = {path.relative_to(tmp_path / "app").as_posix() for path in (tmp_path / "app").rglob("*")}
+    assert {"rust/Cargo.lock", "rust/svc-guest/Cargo.toml", "go/go.mod", "go/.gitignore"} <= made
+    assert {name for name in made if "target" in name or "go.work" in name or ".svc" in name} == set()
+
+
 @pytest.mark.slow
 def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
@@ -112,12 +126,15 @@ def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
     site = tmp_path / "site packages"
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         wheel.extractall(site)
-    for package in ("svc_tui", "engine", "lanes", "doors", "screens"):
-        assert (site / package / "__init__.py").is_file()
-    assert (site / "lanes/js/node/package-lock.json").is_file()
-    assert (site / "lanes/js/glue/runtime.js").is_file()
-    assert (site / "lanes/rust/guest/src/abi/world.bin").is_file()
-    assert (site / "lanes/js/guest/index.js").is_file()
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "svc_tui", "engine", "lanes", "doors", "screens"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    named = [name for name in tracked.stdout.split("\0") if (root / name).is_file()]
+    assert [name for name in named if not (site / name).is_file()] == []
     script = (
         "import sys, svc_tui; assert 'site packages' in svc_tui.__file__; import svc_tui.main as m; m.main()"
     )
@@ -134,3 +151,7 @@ def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
         assert load(tmp_path / template).name == template
     for file in (".gitignore", "Cargo.lock", "svc-guest/src/abi/world.bin"):
         assert (tmp_path / "rust" / file).is_file()
+        assert (tmp_path / "polyglot" / "rust" / file).is_file()
+    for file in (".gitignore", "go.mod", "main.go"):
+        assert (tmp_path / "go" / file).is_file()
+        assert (tmp_path / "polyglot" / "go" / file).is_file()
