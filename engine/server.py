@@ -1,117 +1,39 @@
-"""The web server: sockets, start, stop. The only file that knows Hypercorn, and home of its workarounds.
+"""The web server: connections, start, stop. The only file that knows Hypercorn, and home of its workarounds.
 
-- Without a `shutdown_trigger` it installs signal handlers, which fails in a thread: always pass one.
-- From Python 3.12 on it waits for open connections before its own time limit begins (pgjones/hypercorn
-  issue 308): requests that are still under way when the grace is over are cancelled here.
+- It is given connections one by one: its own loop around them installs signal handlers, and from Python
+  3.12 on waits for open connections before its time limit begins (pgjones/hypercorn issue 308).
+- For each request it starts and ends a task with two more for the time that a connection may idle, and
+  hands every part of a response to the system by itself: a quarter of the time of a short answer.
 - An application that raises after its response began leaves an HTTP/2 stream open for ever: it is reset
   here. An HTTP/1.1 connection is closed without the last chunk, which is what is wanted.
 """
 
 import asyncio
-import errno
 import logging
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import h2.connection
 import h2.errors
 import h2.exceptions
-from hypercorn.asyncio.run import worker_serve
-from hypercorn.config import Config, Sockets
-from hypercorn.typing import ASGIFramework
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.asyncio.worker_context import WorkerContext
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData
 from hypercorn.utils import wrap_app
 
-from engine.errors import SvcError
 from engine.gateway.app import Cut
+from engine.listen import BACKLOG
 
 HEADER_BYTES = 32 << 10
 IDLE_SECONDS = 75
 RESET_SECONDS = 1.0
-BACKLOG = 1024
-_PORTS_TRIED = 50
+GATHERED_BYTES = 32 << 10
+"""What parts of responses wait for each other at most, within one turn of the event loop."""
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
-
-
-class PortInUse(SvcError):
-    """Another program listens on the port."""
-
-    code = "port-in-use"
-
-
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Return listening sockets on an address; `localhost` means both 127.0.0.1 and ::1.
-
-    Port 0 takes a free one, the same for both families. Raises `PortInUse`, or `SvcError` for an address
-    that this machine does not have.
-    """
-    hosts = ["127.0.0.1", "::1"] if host == "localhost" else [host]
-    tries = _PORTS_TRIED if port == 0 else 1
-    while True:
-        tries -= 1
-        try:
-            return _bind_all(hosts, port)
-        except PortInUse:
-            if not tries:
-                raise
-
-
-def _bind_all(hosts: list[str], port: int) -> list[socket.socket]:
-    sockets: list[socket.socket] = []
-    try:
-        for host in hosts:
-            opened = _bind_one(host, sockets[0].getsockname()[1] if sockets else port, optional=bool(sockets))
-            if opened is not None:
-                sockets.append(opened)
-    except BaseException:
-        for opened in sockets:
-            opened.close()
-        raise
-    return sockets
-
-
-def _bind_one(host: str, port: int, *, optional: bool) -> socket.socket | None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = None
-    try:
-        # asyncio turns Nagle's algorithm off only for sockets that name their protocol.
-        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        opened.bind((host, port))
-        opened.listen(BACKLOG)
-        opened.setblocking(False)
-    except OSError as error:
-        if opened is not None:
-            opened.close()
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(
-                f"port {port} is in use by another program",
-                f"Stop that program, or take another port: --port {_free_port(port)}",
-            ) from error
-        if error.errno == errno.EACCES:
-            raise SvcError(
-                f"port {port} may not be used: {error.strerror}", "Take a port above 1023."
-            ) from error
-        if optional:
-            return None
-        raise SvcError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
-    return opened
-
-
-def _free_port(after: int) -> int:
-    """Return the next port that is free on both loopback addresses."""
-    for port in range(after + 1, min(after + _PORTS_TRIED, 65535)):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    return 0
 
 
 async def serve(app: Any, sockets: list[socket.socket], *, stop: asyncio.Event, grace: float) -> None:
@@ -120,40 +42,134 @@ async def serve(app: Any, sockets: list[socket.socket], *, stop: asyncio.Event, 
     Then no new connection is taken, requests under way have `grace` seconds to end, and what remains is
     cancelled. Closes the sockets.
     """
+    service = _Service(app, _config())
+    servers = [await asyncio.start_server(service.accept, sock=s, backlog=BACKLOG) for s in sockets]
+    try:
+        await stop.wait()
+    finally:
+        for server in servers:
+            server.close()
+        await service.end(grace)
+        for opened in sockets:
+            opened.close()
+
+
+def _config() -> Config:
     config = Config()
     config.errorlog = _log
     config.accesslog = None
     config.include_server_header = False
     config.h11_max_incomplete_size = HEADER_BYTES
     config.h2_max_header_list_size = HEADER_BYTES
-    config.keep_alive_timeout = IDLE_SECONDS
     config.keep_alive_max_requests = 1 << 62
-    config.graceful_timeout = grace
-    config.backlog = BACKLOG
-    requests: set[asyncio.Task[Any]] = set()
-    framework: ASGIFramework = _Edge(app, requests)
-    server = asyncio.get_running_loop().create_task(
-        worker_serve(
-            wrap_app(framework, 0, "asgi"),
-            config,
-            sockets=Sockets([], sockets, []),
-            shutdown_trigger=stop.wait,
-        )
-    )
-    stopping = asyncio.get_running_loop().create_task(stop.wait())
-    try:
-        await asyncio.wait({server, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not server.done():
-            await asyncio.wait({server}, timeout=grace + 0.5)
-    finally:
-        stopping.cancel()
-        for task in requests:
+    return config
+
+
+class _Service:
+    """All connections of a server."""
+
+    def __init__(self, app: Any, config: Config) -> None:
+        self._requests: set[asyncio.Task[Any]] = set()
+        self._app = wrap_app(_Edge(app, self._requests), 0, "asgi")
+        self._config = config
+        self._context = WorkerContext(None)
+        self._connections: dict[_Connection, asyncio.Task[Any]] = {}
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection to its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        connection = _Connection(self._app, loop, self._config, self._context, {}, reader, writer)
+        self._connections[connection] = task
+        try:
+            await connection
+        finally:
+            del self._connections[connection]
+
+    async def end(self, grace: float) -> None:
+        """Close connections that idle, give the others `grace` seconds, and end what is left."""
+        await self._context.terminated.set()
+        for connection in self._connections:
+            connection.idle_task.expire()
+        tasks = set(self._connections.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+        left = [*self._requests, *self._connections.values()]
+        for task in left:
             task.cancel()
-        if not server.done():
-            server.cancel()
-        await asyncio.gather(server, *requests, return_exceptions=True)
-        for opened in sockets:
-            opened.close()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+class _Connection(TCPServer):
+    """A connection that gathers what one turn of the loop sends, and whose idle time is a timer."""
+
+    idle_task: "_Idle"  # type: ignore[assignment]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.idle_task = _Idle(self.loop, self._expire)
+        self._gathered: list[bytes] = []
+        self._size = 0
+
+    async def protocol_send(self, event: Event) -> None:
+        """Take what the protocol sends."""
+        if not isinstance(event, RawData):
+            await super().protocol_send(event)
+            return
+        if not self._gathered:
+            self.loop.call_soon(self._flush)
+        self._gathered.append(event.data)
+        self._size += len(event.data)
+        if self._size >= GATHERED_BYTES:
+            self._flush()
+        try:
+            await self.writer.drain()
+        except (ConnectionError, RuntimeError):
+            await self.protocol.handle(Closed())
+
+    def _flush(self) -> None:
+        data = b"".join(self._gathered)
+        self._gathered.clear()
+        self._size = 0
+        if data and not self.writer.transport.is_closing():
+            self.writer.write(data)
+
+    async def _close(self) -> None:
+        self._flush()
+        await super()._close()
+
+    def _expire(self) -> None:
+        self._task_group.spawn(self._initiate_server_close)
+
+
+class _Idle:
+    """Ends a connection that has nothing to do for long."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+        self._loop = loop
+        self._act = act
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def restart(self, _group: Any, _action: Callable[[], Awaitable[None]]) -> None:
+        """Begin to wait."""
+        self._cancel()
+        self._timer = self._loop.call_later(IDLE_SECONDS, self._act)
+
+    async def stop(self) -> None:
+        """Wait no longer: there is something to do."""
+        self._cancel()
+
+    def expire(self) -> None:
+        """Act now, if it is idle."""
+        if self._timer is not None:
+            self._cancel()
+            self._act()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class _Edge:

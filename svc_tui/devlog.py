@@ -7,11 +7,10 @@ printed as they come, and its own line when it ends.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord
-
-Styled = list[tuple[str, str]]
-"""A line as pieces of text, each with a style (empty: plain)."""
+from svc_tui.terminal.output import Styled
 
 TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
@@ -39,7 +38,13 @@ def duration(nanoseconds: int) -> str:
 
 def clock(time_ns: int) -> str:
     """Return the local time of day with milliseconds."""
-    return datetime.fromtimestamp(time_ns / 1e9).strftime("%H:%M:%S.%f")[:-3]
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{_second(seconds)}.{rest // 1_000_000:03}"
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
 
 
 class DevLog:

@@ -12,20 +12,23 @@ from rich.text import Text
 
 from engine.deploy.live import Built, LiveProject, Setting
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.listen import bind
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Project
-from engine.server import bind, serve
+from engine.server import serve
 from engine.timeline.feed import Timeline
 from engine.wasm.runner import Runner
 from engine.watch import Watcher
 from svc_tui.assembly import lanes
-from svc_tui.devlog import DevLog, Styled, duration
+from svc_tui.devlog import DevLog, duration
 from svc_tui.home import Home
 from svc_tui.terminal import diagnostics, output
+from svc_tui.terminal.output import Styled
 
 DOMAIN = "localhost"
 GRACE_SECONDS = 1.0
 TICK_SECONDS = 0.2
+GATHER_SECONDS = 0.02
 
 
 def dev(
@@ -52,14 +55,8 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
     port = sockets[0].getsockname()[1]
     timeline, runner, parts = Timeline(), Runner(cache), lanes()
 
-    def write(line: Styled) -> None:
-        """Print a line; whoever closes the pipe has seen enough, and ends the server well."""
-        try:
-            output.styled(line)
-        except SystemExit:
-            stop.set()
-
-    log = DevLog(write)
+    lines = _Lines(loop, stop)
+    log = DevLog(lines.add)
     timeline.subscribe(log)
     setting = Setting(
         parts,
@@ -106,6 +103,32 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
         await serving
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
         await runner.aclose()
+        lines.write()
+
+
+class _Lines:
+    """The log's lines on their way to the output, a moment's worth at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+        self._loop = loop
+        self._stop = stop
+        self._waiting: list[Styled] = []
+
+    def add(self, line: Styled) -> None:
+        """Have a line written soon."""
+        if not self._waiting:
+            self._loop.call_later(GATHER_SECONDS, self.write)
+        self._waiting.append(line)
+
+    def write(self) -> None:
+        """Write what waits; whoever closes the pipe has seen enough, and ends the server well."""
+        lines, self._waiting = self._waiting, []
+        if not lines:
+            return
+        try:
+            output.styled_lines(lines)
+        except SystemExit:
+            self._stop.set()
 
 
 async def _tick(log: DevLog) -> None:

@@ -6,7 +6,7 @@ Owns what a closed pipe means: success.
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
@@ -16,6 +16,9 @@ from rich.text import Text
 
 from engine.errors import SvcError
 from svc_tui.terminal.console import CONTROL, ColorMode, console
+
+Styled = list[tuple[str, str]]
+"""A line as pieces of text, each with a style (empty: plain)."""
 
 _console = console("auto", stderr=False)
 _SYSTEMS = {
@@ -41,15 +44,26 @@ def line(text: Text | str = "") -> None:
     _written(lambda: _console.print(text, markup=False))
 
 
-def styled(pieces: list[tuple[str, str]]) -> None:
-    """Write one line made of (text, style) pieces: the quick way, for lines that come by the thousand."""
+def styled(pieces: Styled) -> None:
+    """Write one line made of (text, style) pieces."""
+    styled_lines([pieces])
+
+
+def styled_lines(lines: Sequence[Styled]) -> None:
+    """Write lines made of pieces, at once: the quick way, for lines that come by the thousand."""
     system = None if _console.no_color else _SYSTEMS.get(_console.color_system or "")
-    line = "".join(
-        _style(style).render(text, color_system=system) if style and system else text
+    text = "".join(_rendered(pieces, system) + "\n" for pieces in lines)
+    file = _console.file
+    _written(lambda: (file.write(text), file.flush()))
+
+
+def _rendered(pieces: Styled, system: ColorSystem | None) -> str:
+    if system is None:
+        return "".join([text for text, _ in pieces]).translate(CONTROL)
+    return "".join(
+        _style(style).render(text, color_system=system) if style else text
         for text, style in ((text.translate(CONTROL), style) for text, style in pieces)
     )
-    file = _console.file
-    _written(lambda: (file.write(line + "\n"), file.flush()))
 
 
 @cache

@@ -8,7 +8,8 @@ import h2.connection
 import h2.events
 import pytest
 
-from engine.server import PortInUse, bind, serve
+from engine.listen import PortInUse, bind
+from engine.server import serve
 from engine.wasm.exchange import Exchange, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API

@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.listen import bind
 from engine.manifest.model import Project, Resource
 from engine.routes import RouteTable, Version
-from engine.server import bind, serve
+from engine.server import serve
 from engine.timeline.feed import Timeline
 from engine.timeline.record import RequestRecord
 from engine.wasm.exchange import Exchange, Outcome, RunReport

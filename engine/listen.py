@@ -1,0 +1,89 @@
+"""Listening sockets: which addresses, which port, and what to say when they can not be had."""
+
+import errno
+import socket
+
+from engine.errors import SvcError
+
+BACKLOG = 1024
+_PORTS_TRIED = 50
+
+
+class PortInUse(SvcError):
+    """Another program listens on the port."""
+
+    code = "port-in-use"
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return listening sockets on an address; `localhost` means both 127.0.0.1 and ::1.
+
+    Port 0 takes a free one, the same for both families. Raises `PortInUse`, or `SvcError` for an address
+    that this machine does not have.
+    """
+    hosts = ["127.0.0.1", "::1"] if host == "localhost" else [host]
+    tries = _PORTS_TRIED if port == 0 else 1
+    while True:
+        tries -= 1
+        try:
+            return _bind_all(hosts, port)
+        except PortInUse:
+            if not tries:
+                raise
+
+
+def _bind_all(hosts: list[str], port: int) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        for host in hosts:
+            opened = _bind_one(host, sockets[0].getsockname()[1] if sockets else port, optional=bool(sockets))
+            if opened is not None:
+                sockets.append(opened)
+    except BaseException:
+        for opened in sockets:
+            opened.close()
+        raise
+    return sockets
+
+
+def _bind_one(host: str, port: int, *, optional: bool) -> socket.socket | None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = None
+    try:
+        # asyncio turns Nagle's algorithm off only for sockets that name their protocol.
+        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.bind((host, port))
+        opened.listen(BACKLOG)
+        opened.setblocking(False)
+    except OSError as error:
+        if opened is not None:
+            opened.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(
+                f"port {port} is in use by another program",
+                f"Stop that program, or take another port: --port {_free_port(port)}",
+            ) from error
+        if error.errno == errno.EACCES:
+            raise SvcError(
+                f"port {port} may not be used: {error.strerror}", "Take a port above 1023."
+            ) from error
+        if optional:
+            return None
+        raise SvcError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+    return opened
+
+
+def _free_port(after: int) -> int:
+    """Return the next port that is free on both loopback addresses."""
+    for port in range(after + 1, min(after + _PORTS_TRIED, 65535)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    return 0
