@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 HEAVY_EPOCHS = 2
 """A guest that computes through so many ends of an epoch goes on in a worker thread."""
+LEAVING_SECONDS = 0.5
+"""How long a guest may go on when its client has gone: it hears of it at its next write."""
 _BODILESS = frozenset({204, 304})
 
 
@@ -50,6 +52,7 @@ class Drive:
         self._run.wake = self._wake
         self.deadline_ns = self._run.started_ns + guest.run_limit_ns
         self.reason: Outcome | None = None
+        self._leaving: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sending: asyncio.Task[Any] | None = None
         self._room = asyncio.Event()
@@ -101,6 +104,8 @@ class Drive:
             pass
         finally:
             guest.runner.unwatch(self)
+            if self._leaving is not None:
+                self._leaving.cancel()
             for task in run.tasks:
                 task.cancel()
             del guest.runner.runs[store.context]
@@ -207,7 +212,7 @@ class Drive:
             if message["type"] == "http.disconnect":
                 body.end(("HTTP-request-body-size", None) if not body.ended else None)
                 if not self._complete:
-                    self.stop("client-gone")
+                    self._leave()
                 return
             data = message.get("body", b"")
             self._bytes_in += len(data)
@@ -221,6 +226,16 @@ class Drive:
             while body.full:
                 self._room.clear()
                 await self._room.wait()
+
+    def _leave(self) -> None:
+        """Let the guest hear that nobody takes its response; end it when it goes on regardless."""
+        if self._sending is not None:
+            self.stop("client-gone")
+            return
+        self._leaving = asyncio.get_running_loop().call_later(LEAVING_SECONDS, self.stop, "client-gone")
+        if self._run.head is not None:
+            self._run.head.body.broken = "closed"
+        self._wake()
 
     def _deliver(self) -> None:
         """Do what guest code left for the loop's thread."""
@@ -242,6 +257,9 @@ class Drive:
         """Send what is there of the response."""
         body = head.body
         data = body.drain()
+        if self._leaving is not None:
+            body.broken = "closed"
+            return
         if not self._started:
             headers = [(name.encode("latin-1"), value) for name, value in head.headers]
             if body.finished and head.status not in _BODILESS and not _has(headers, b"content-length"):
@@ -281,6 +299,8 @@ class Drive:
         return sum(known) * PAGE if known else None
 
     def _outcome(self, text: str | None) -> tuple[Outcome, str]:
+        if self._leaving is not None:
+            self.reason = "client-gone"
         if self.reason is not None:
             return self.reason, _REASONS.get(self.reason, "").format(
                 seconds=self._guest.resource.run_limit_secs, limit=self._exchange.max_body
