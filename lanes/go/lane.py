@@ -18,7 +18,7 @@ from lanes.go import toolchain
 from lanes.go.component import NoHandler, NotHosted, component
 from lanes.go.core_module import Unreadable, read
 from lanes.go.failure import explain
-from lanes.go.toolchain import BUILD, Go
+from lanes.go.toolchain import Go, compilation
 from lanes.go.workspace import LIBRARY, Workspace, workspace
 from lanes.group import run_group
 from lanes.identity import identity
@@ -45,7 +45,7 @@ class GoLane:
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
         """Install Go where there is none, and compile what every program needs. Raises `ToolchainMissing`."""
-        await toolchain.warm(await toolchain.ensure(cache, report), LIBRARY, report)
+        await toolchain.warm(await toolchain.ensure(cache, report), LIBRARY, cache, report)
 
     def identity(self, cache: Path) -> str:
         """Return what artifacts depend on: the Go that is used, and its settings."""
@@ -85,7 +85,7 @@ class GoLane:
             del printed[:-_KEPT]
 
         environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
-        command = [go.program, *BUILD, str(module), "."]
+        command = compilation(go, work.root, request.cache, module, ".")
         try:
             async with asyncio.timeout(self._limit_secs):
                 status = await run_group(command, request.resource.workdir, keep, environ=environ)

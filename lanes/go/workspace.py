@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.lane import BuildFailed, BuildRequest
+from lanes.go.files import write
 from lanes.go.toolchain import Go
 from lanes.process import run
 
@@ -23,9 +24,13 @@ _OLDEST = "1.24"
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """`file` is what GOWORK names; `module` is the folder of the user's go.mod; `modules` are all folders."""
+    """`file` is what GOWORK names; `module` is the folder of the user's go.mod; `modules` are all folders.
+
+    `root` is the GOROOT of the Go that these modules are built by: they may ask for another than PATH's.
+    """
 
     file: Path
+    root: Path
     module: Path
     modules: tuple[Path, ...]
 
@@ -34,7 +39,7 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     """Make the workspace of a Resource. Raises `BuildFailed`."""
     workdir = request.resource.workdir
     environ = {name: value for name, value in os.environ.items() if name not in ("GOFLAGS", "GO111MODULE")}
-    settings = await _json(go, ["env", "-json", "GOMOD", "GOWORK"], workdir, environ, request)
+    settings = await _json(go, ["env", "-json", "GOMOD", "GOWORK", "GOROOT"], workdir, environ, request)
     module_file, work_file = settings["GOMOD"], settings["GOWORK"]
     if module_file in ("", os.devnull):
         shown = workdir.relative_to(request.root).as_posix()
@@ -58,10 +63,10 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     text = _text(max(versions, key=_order), [*modules, LIBRARY], replaced)
     name = sha256(str(workdir).encode(errors="surrogateescape")).hexdigest()[:32]
     file = request.cache / "go" / name / "go.work"
-    _write(file, text)
+    write(file, text)
     if own:
         _write_beside(module / "go.work", text)
-    return Workspace(file, module, tuple(modules))
+    return Workspace(file, Path(settings["GOROOT"]), module, tuple(modules))
 
 
 def _order(version: str) -> tuple[int, ...]:
@@ -88,19 +93,9 @@ def _ours(file: Path) -> bool:
         return False
 
 
-def _write(file: Path, text: str) -> None:
-    """Write a file whole, when it differs: a time of change that stays lets Go skip work."""
-    if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == text:
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    arriving = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    arriving.write_text(text, encoding="utf-8")
-    arriving.replace(file)
-
-
 def _write_beside(file: Path, text: str) -> None:
     try:
-        _write(file, text)
+        write(file, text)
     except OSError:
         return  # A convenience, in a folder that may be read-only: builds use the other file.
 

@@ -3,7 +3,10 @@ package guest
 import (
 	"bufio"
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"svc/guest/internal/wasi"
@@ -17,49 +20,58 @@ var connectionFields = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// responseWriter is the http.ResponseWriter of hosted requests; it is an http.Flusher too.
+// lineEnds leaves no field the way out of its line, as in net/http.
+var lineEnds = strings.NewReplacer("\n", " ", "\r", " ")
+
+// responseWriter is the http.ResponseWriter of hosted requests; it is an http.Flusher too. It treats HEAD as GET:
+// the server leaves the body out.
 type responseWriter struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	incoming wasi.Request
-	bodyless bool
 	header   http.Header
+	sent     http.Header // as it was when the handler gave the status
 	status   int
+	begun    bool // something was written
 	buffer   *bufio.Writer
 	body     *wasi.Writer
 	err      error
 }
 
-func newResponseWriter(
-	ctx context.Context, cancel context.CancelFunc, incoming wasi.Request, request *http.Request,
-) *responseWriter {
+func newResponseWriter(ctx context.Context, cancel context.CancelFunc, incoming wasi.Request) *responseWriter {
 	w := &responseWriter{ctx: ctx, cancel: cancel, incoming: incoming, header: make(http.Header)}
-	w.bodyless = request.Method == http.MethodHead
 	w.buffer = bufio.NewWriterSize(sender{w}, bufferSize)
 	return w
 }
 
 func (w *responseWriter) Header() http.Header { return w.header }
 
+// WriteHeader settles the status and the header fields. Those of informational responses are not sent.
 func (w *responseWriter) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %d", status))
+	}
 	if status < 200 || w.status != 0 {
 		return
 	}
 	w.status = status
-	if status == http.StatusNoContent || status == http.StatusNotModified {
-		w.bodyless = true
-	}
+	w.sent = w.header.Clone()
+}
+
+// bodyless tells whether a response of this status has no body (RFC 9110, 6.4.1).
+func (w *responseWriter) bodyless() bool {
+	return w.status == http.StatusNoContent || w.status == http.StatusNotModified
 }
 
 func (w *responseWriter) Write(data []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	if w.bodyless {
-		if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
-			return 0, http.ErrBodyNotAllowed
-		}
-		return len(data), nil
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
 	}
-	if w.body == nil && len(data) > 0 {
+	if w.bodyless() {
+		return 0, http.ErrBodyNotAllowed
+	}
+	if !w.begun && len(data) > 0 {
+		w.begun = true
 		w.sniff(data)
 	}
 	return w.buffer.Write(data)
@@ -68,9 +80,9 @@ func (w *responseWriter) Write(data []byte) (int, error) {
 func (w *responseWriter) WriteString(text string) (int, error) { return w.Write([]byte(text)) }
 
 func (w *responseWriter) sniff(data []byte) {
-	_, named := w.header["Content-Type"]
-	if !named && w.header.Get("Content-Encoding") == "" {
-		w.header.Set("Content-Type", http.DetectContentType(data))
+	_, named := w.sent["Content-Type"]
+	if !named && w.sent.Get("Content-Encoding") == "" {
+		w.sent.Set("Content-Type", http.DetectContentType(data))
 	}
 }
 
@@ -79,7 +91,9 @@ func (w *responseWriter) Flush() { _ = w.FlushError() }
 
 // FlushError sends what was written, and tells when nobody takes it any more.
 func (w *responseWriter) FlushError() error {
-	w.WriteHeader(http.StatusOK)
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
 	if err := w.start(); err != nil {
 		return err
 	}
@@ -97,18 +111,19 @@ func (w *responseWriter) start() error {
 	if w.body != nil || w.err != nil {
 		return w.err
 	}
-	headers := make([]wasi.Header, 0, len(w.header))
-	for name, values := range w.header {
-		if connectionFields[name] {
+	headers := make([]wasi.Header, 0, len(w.sent))
+	for _, name := range slices.Sorted(maps.Keys(w.sent)) {
+		if connectionFields[name] || !isToken(name) {
 			continue
 		}
-		for _, value := range values {
+		for _, value := range w.sent[name] {
+			value = strings.TrimSpace(lineEnds.Replace(value))
 			headers = append(headers, wasi.Header{Name: strings.ToLower(name), Value: value})
 		}
 	}
 	body, ok := w.incoming.Respond(w.ctx, w.status, headers)
 	if !ok {
-		panic("the response has a header field or a status that is not well-formed")
+		panic(fmt.Sprintf("the host does not take the response's status %d or header %v", w.status, w.sent))
 	}
 	w.body = body
 	return nil
@@ -125,7 +140,9 @@ func (w *responseWriter) note(err error) error {
 
 // finish sends the rest. A body that could not be sent whole stays unfinished, so that the client can tell.
 func (w *responseWriter) finish() {
-	w.WriteHeader(http.StatusOK)
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
 	if w.start() != nil || w.buffer.Flush() != nil {
 		return
 	}
@@ -141,4 +158,12 @@ func (s sender) Write(data []byte) (int, error) {
 	}
 	n, err := s.w.body.Write(data)
 	return n, s.w.note(err)
+}
+
+// isToken tells whether a text can be the name of a header field (RFC 9110, 5.6.2).
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }

@@ -4,6 +4,7 @@ package guest
 
 import (
 	"log"
+	"net"
 	"net/http"
 	"os"
 )
@@ -13,6 +14,10 @@ func serve(handler http.Handler) {
 	if address == "" {
 		address = "127.0.0.1:8080"
 	}
-	log.Printf("listening on http://%s/", address)
-	log.Fatal(http.ListenAndServe(address, handler))
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("listening on http://%s/", listener.Addr())
+	log.Fatal(http.Serve(listener, handler))
 }

@@ -12,8 +12,6 @@ import (
 
 var hosted http.Handler
 
-func init() { http.DefaultTransport = transport{} }
-
 func serve(handler http.Handler) {
 	hosted = handler
 	entry.Serve(answer)
@@ -23,7 +21,7 @@ func answer(incoming wasi.Request) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	request, err := newRequest(ctx, incoming)
-	writer := newResponseWriter(ctx, cancel, incoming, request)
+	writer := newResponseWriter(ctx, cancel, incoming)
 	if err != nil {
 		http.Error(writer, "400 Bad Request: "+err.Error(), http.StatusBadRequest)
 	} else {
@@ -66,8 +64,10 @@ func newRequest(ctx context.Context, incoming wasi.Request) (*http.Request, erro
 	}
 	if request.ContentLength == 0 || length == "" && (request.Method == "GET" || request.Method == "HEAD") {
 		request.ContentLength, request.Body = 0, http.NoBody
+	} else if body := incoming.Body(ctx); length == "" && body.Empty() {
+		request.ContentLength, request.Body = 0, http.NoBody
 	} else {
-		request.Body = incoming.Body(ctx)
+		request.Body = body
 	}
 	return request.WithContext(ctx), err
 }

@@ -9,10 +9,23 @@ import (
 	"svc/guest/internal/wasi"
 )
 
-// transport sends the requests of http.Client through the host.
+// The lane compiles an http.Transport with this method; where it could not, only the default one is ours.
+func init() {
+	if every, ok := http.DefaultTransport.(interface {
+		HandToHost(func(*http.Request) (*http.Response, error))
+	}); ok {
+		every.HandToHost(roundTrip)
+	} else {
+		http.DefaultTransport = transport{}
+	}
+}
+
 type transport struct{}
 
-func (transport) RoundTrip(request *http.Request) (*http.Response, error) {
+func (transport) RoundTrip(request *http.Request) (*http.Response, error) { return roundTrip(request) }
+
+// roundTrip sends the requests of http.Client through the host.
+func roundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Host == "" {
 		return nil, fmt.Errorf("%s: no host in the URL", request.URL)
 	}
@@ -63,7 +76,11 @@ func outgoingHeaders(request *http.Request) []wasi.Header {
 			headers = append(headers, wasi.Header{Name: strings.ToLower(name), Value: value})
 		}
 	}
-	if request.ContentLength > 0 {
+	sized := request.ContentLength > 0
+	if request.Body == nil || request.Body == http.NoBody {
+		sized = request.Method == http.MethodPost || request.Method == http.MethodPut || request.Method == http.MethodPatch
+	}
+	if sized {
 		headers = append(headers, wasi.Header{Name: "content-length", Value: strconv.FormatInt(request.ContentLength, 10)})
 	}
 	return headers

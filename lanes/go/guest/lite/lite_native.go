@@ -5,6 +5,7 @@ package lite
 import (
 	"context"
 	"log"
+	"net"
 	"net/http"
 	"os"
 )
@@ -14,8 +15,12 @@ func serve(answer func(*Response, *Request)) {
 	if address == "" {
 		address = "127.0.0.1:8080"
 	}
-	log.Printf("listening on http://%s/", address)
-	log.Fatal(http.ListenAndServe(address, handler(answer)))
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("listening on http://%s/", listener.Addr())
+	log.Fatal(http.Serve(listener, handler(answer)))
 }
 
 func handler(answer func(*Response, *Request)) http.Handler {

@@ -55,6 +55,14 @@ func (r *Reader) Read(to []byte) (int, error) {
 	return n, nil
 }
 
+// Empty tells whether the body is known to have nothing (more); it does not wait to find out.
+func (r *Reader) Empty() bool {
+	if r.err == nil && len(r.rest) == 0 {
+		r.fill(nil)
+	}
+	return r.err == io.EOF && len(r.rest) == 0
+}
+
 // fill reads once without waiting: into the caller's bytes when they are many, else into a buffer.
 func (r *Reader) fill(to []byte) int {
 	direct := len(to) >= readSize/16

@@ -1,0 +1,184 @@
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildMode, BuildRequest
+from engine.manifest.model import Resource
+from engine.wasm.exchange import Exchange, RunReport
+from engine.wasm.runner import Guest, Runner
+from lanes.go.lane import GoLane
+from lanes.go.toolchain import Go, ensure
+from tests.engine.wasm.conftest import Answer, Client
+
+GUEST = Path(__file__).resolve().parents[3] / "lanes" / "go" / "guest"
+MANIFEST = "module example.com/api\n\ngo 1.24\n"
+HELLO = """\
+package main
+
+import (
+	"fmt"
+	"net/http"
+
+	"svc/guest"
+)
+
+func main() {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, text) })
+	guest.Serve(nil)
+}
+
+const text = "hello\\n"
+"""
+LITE = """\
+package main
+
+import "svc/guest/lite"
+
+func main() {
+	lite.Serve(func(w *lite.Response, r *lite.Request) { w.Write([]byte("hello\\n")) })
+}
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def go_settings(cache: Path) -> Iterator[None]:
+    """Keep what Go compiles beside the other toolchains' things, and let it download nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOCACHE", str(cache / "go-build"))
+        patch.setenv("GOPATH", str(cache / "go-path"))
+        patch.setenv("GOENV", "off")
+        patch.setenv("GOPROXY", "off")
+        patch.setenv("GOTELEMETRY", "off")
+        for name in ("GOFLAGS", "GOWORK", "GO111MODULE", "GOTOOLCHAIN"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def go(cache: Path) -> Go:
+    """The Go that the lane works with, installed where there is none."""
+    return asyncio.run(ensure(cache, lambda line: None))
+
+
+@dataclass
+class Reply(Answer):
+    """What else is seen of an answer: all fields in their order, and when each piece of the body came."""
+
+    fields: list[tuple[str, str]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+
+    def values(self, name: str) -> list[str]:
+        return [value for found, value in self.fields if found == name]
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class _Wire:
+    """Stands between a client and a guest: adds fields of a request, sees all of the answer."""
+
+    def __init__(self, guest: Guest, fields: Sequence[tuple[str, str]]) -> None:
+        self._guest = guest
+        self._added = [(name.encode(), value.encode()) for name, value in fields]
+        self.fields: list[tuple[str, str]] = []
+        self.times: list[float] = []
+
+    async def run(self, exchange: Exchange) -> RunReport:
+        if any(name == b"content-length" for name, _ in self._added):
+            exchange.headers = [item for item in exchange.headers if item[0] != b"transfer-encoding"]
+        exchange.headers = [*exchange.headers, *self._added]
+        send = exchange.send
+
+        async def seen(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self.fields = [(name.decode(), value.decode()) for name, value in message["headers"]]
+            elif message["body"]:
+                self.times.append(time.monotonic())
+            await send(message)
+
+        exchange.send = seen
+        return await self._guest.run(exchange)
+
+
+class Module:
+    """A go Resource on disk; `build` makes it, `ask` runs it."""
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.root = root
+        self.cache = cache
+        self.workdir = root / "api"
+        self.reported: list[str] = []
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.workdir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def program(self, source: str, manifest: str = MANIFEST) -> None:
+        self.write("go.mod", manifest)
+        self.write("main.go", source)
+
+    def request(self, mode: BuildMode = "dev") -> BuildRequest:
+        resource = Resource("api", "go", self.workdir)
+        return BuildRequest(resource, self.root, self.cache, mode, self.reported.append)
+
+    def build(self, mode: BuildMode = "dev", **options: Any) -> ComponentArtifact:
+        return asyncio.run(GoLane(**options).build(self.request(mode)))
+
+    def ask(
+        self,
+        artifact: ComponentArtifact,
+        *targets: str,
+        method: str = "GET",
+        fields: Sequence[tuple[str, str]] = (),
+        environment: dict[str, str] | None = None,
+        egress: tuple[str, ...] = (),
+        memory_limit_mb: int = 128,
+        run_limit_secs: int = 30,
+        **client: Any,
+    ) -> list[Reply]:
+        """Send a request for each target, one after the other; `client` has fields of the Client."""
+        resource = Resource(
+            "api",
+            "go",
+            self.workdir,
+            egress=egress,
+            memory_limit_mb=memory_limit_mb,
+            run_limit_secs=run_limit_secs,
+        )
+
+        async def main() -> list[Reply]:
+            runner = Runner(self.cache)
+            replies = []
+            try:
+                guest = await runner.guest(
+                    resource, artifact, environment or {}, fast=True, report=lambda line: None
+                )
+                for target in targets:
+                    wire = _Wire(guest, fields)
+                    answer = await Client(**client).call(wire, target, method)  # type: ignore[arg-type]
+                    replies.append(
+                        Reply(
+                            **{name: getattr(answer, name) for name in Answer.__dataclass_fields__},
+                            fields=wire.fields,
+                            times=wire.times,
+                        )
+                    )
+            finally:
+                await runner.aclose()
+            return replies
+
+        return asyncio.run(main())
+
+
+@pytest.fixture
+def module(tmp_path: Path, cache: Path) -> Module:
+    return Module((tmp_path / "project ü").resolve(), cache)

@@ -1,0 +1,451 @@
+// A route for each thing that a handler of net/http may do, hosted and natively.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"svc/guest"
+)
+
+func main() {
+	requests()
+	responses()
+	clients()
+	concurrency()
+	failures()
+	guest.Serve(nil)
+}
+
+func requests() {
+	http.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "item ", r.PathValue("id"))
+	})
+	http.HandleFunc("/seen/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(map[string]any{
+			"method": r.Method, "target": r.RequestURI, "path": r.URL.Path, "name": r.URL.Query().Get("name"),
+			"host": r.Host, "length": r.ContentLength, "many": r.Header.Values("X-Many"),
+			"hostField": r.Header.Get("Host"), "proto": r.Proto,
+		})
+	})
+	http.HandleFunc("GET /env", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, os.Getenv("GREETING"), len(os.Args))
+	})
+	http.HandleFunc("POST /form", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.FormValue("a"), r.PostFormValue("b"))
+	})
+	http.HandleFunc("POST /json", func(w http.ResponseWriter, r *http.Request) {
+		var sent struct{ Numbers []int }
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		fmt.Fprint(w, sent.Numbers)
+	})
+	http.HandleFunc("POST /limited", func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 10))
+		var tooLarge *http.MaxBytesError
+		fmt.Fprint(w, errors.As(err, &tooLarge))
+	})
+	http.HandleFunc("POST /echo", func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+		size, _ := strconv.Atoi(r.FormValue("size"))
+		if size == 0 {
+			io.Copy(w, r.Body)
+			return
+		}
+		io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r.Body}, make([]byte, size))
+	})
+	http.HandleFunc("POST /digest", func(w http.ResponseWriter, r *http.Request) {
+		sent, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%d %x %v", len(sent), sha256.Sum256(sent), err)
+	})
+}
+
+func responses() {
+	http.HandleFunc("/status/{code}", func(w http.ResponseWriter, r *http.Request) {
+		code, _ := strconv.Atoi(r.PathValue("code"))
+		w.WriteHeader(code)
+		w.WriteHeader(500)
+		_, err := w.Write([]byte("body"))
+		log.Print("wrote: ", err)
+	})
+	http.HandleFunc("GET /early-hints", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusTeapot)
+	})
+	http.HandleFunc("GET /fields", func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Set-Cookie"] = []string{"a=1", "b=2", "c=3"}
+		w.Header().Set("X-Odd", "a, \"b\"")
+		w.Header().Set("Connection", "close")
+		fmt.Fprint(w, "<html>")
+		w.Header().Set("X-Late", "after the head")
+	})
+	http.HandleFunc("GET /large", func(w http.ResponseWriter, r *http.Request) {
+		w.Write(bytes.Repeat([]byte("0123456789"), 100_001))
+	})
+	http.HandleFunc("GET /flush", func(w http.ResponseWriter, r *http.Request) {
+		for n := range 4 {
+			fmt.Fprint(w, "piece ")
+			fmt.Fprint(w, n)
+			w.(http.Flusher).Flush()
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	http.HandleFunc("GET /controller", func(w http.ResponseWriter, r *http.Request) {
+		controller := http.NewResponseController(w)
+		fmt.Fprint(w, "one")
+		fmt.Fprint(w, controller.Flush())
+	})
+	http.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
+		events := guest.NewEvents(w)
+		events.Comment("hello")
+		for n := range 4 {
+			events.Send(guest.Event{ID: strconv.Itoa(n), Name: "tick", Data: map[string]int{"n": n}})
+			time.Sleep(100 * time.Millisecond)
+		}
+		events.Send(guest.Event{Data: "two\nlines", Retry: time.Second})
+		events.Send(guest.Event{Data: []byte("bytes")})
+		events.Send(guest.Event{Name: "none"})
+		if err := events.Send(guest.Event{Data: make(chan int)}); err != nil {
+			events.Send(guest.Event{Data: err.Error()})
+		}
+	})
+	http.HandleFunc("GET /content", func(w http.ResponseWriter, r *http.Request) {
+		changed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		http.ServeContent(w, r, "a.txt", changed, strings.NewReader("0123456789"))
+	})
+	http.Handle("GET /slow-handler", http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}), 50*time.Millisecond, "too slow"))
+	http.HandleFunc("GET /redirected", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/items/7", http.StatusSeeOther)
+	})
+	http.HandleFunc("GET /nothing", func(w http.ResponseWriter, r *http.Request) {})
+}
+
+// show writes a response, or why there is none.
+func show(w io.Writer, response *http.Response, err error) {
+	if err != nil {
+		fmt.Fprint(w, "error: ", err)
+		return
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	fmt.Fprint(w, response.StatusCode, " ", response.Header.Get("X-Kind"), " ", response.ContentLength, " ", string(body), " ", err)
+}
+
+func clients() {
+	handle := func(pattern string, answer func(w http.ResponseWriter, r *http.Request, url string)) {
+		http.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			answer(w, r, r.URL.Query().Get("url"))
+		})
+	}
+	handle("/fetch", func(w http.ResponseWriter, r *http.Request, url string) {
+		request, err := http.NewRequestWithContext(r.Context(), r.FormValue("method"), url, nil)
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		request.Header.Add("X-Many", "a")
+		request.Header.Add("X-Many", "b")
+		response, err := http.DefaultClient.Do(request)
+		show(w, response, err)
+	})
+	handle("/sized", func(w http.ResponseWriter, r *http.Request, url string) {
+		response, err := http.Post(url, "text/plain", strings.NewReader("a body"))
+		show(w, response, err)
+	})
+	handle("/empty", func(w http.ResponseWriter, r *http.Request, url string) {
+		response, err := http.Post(url, "text/plain", nil)
+		show(w, response, err)
+	})
+	handle("/chunked", func(w http.ResponseWriter, r *http.Request, url string) {
+		response, err := http.Post(url, "text/plain", r.Body)
+		show(w, response, err)
+	})
+	handle("/broken-upload", func(w http.ResponseWriter, r *http.Request, url string) {
+		response, err := http.Post(url, "text/plain", io.MultiReader(strings.NewReader("half"), broken{}))
+		show(w, response, err)
+	})
+	handle("/several", func(w http.ResponseWriter, r *http.Request, url string) {
+		var all sync.WaitGroup
+		texts := make([]strings.Builder, 5)
+		for n := range texts {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				response, err := http.Get(fmt.Sprint(url, "?", n))
+				show(&texts[n], response, err)
+			}()
+		}
+		all.Wait()
+		for n := range texts {
+			fmt.Fprintln(w, texts[n].String())
+		}
+	})
+	handle("/deadline", func(w http.ResponseWriter, r *http.Request, url string) {
+		ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+		defer cancel()
+		request, _ := http.NewRequestWithContext(ctx, "GET", url, nil)
+		_, err := http.DefaultClient.Do(request)
+		fmt.Fprint(w, errors.Is(err, context.DeadlineExceeded), ctx.Err())
+	})
+	handle("/client-timeout", func(w http.ResponseWriter, r *http.Request, url string) {
+		client := http.Client{Timeout: 100 * time.Millisecond}
+		_, err := client.Get(url)
+		var late net.Error
+		fmt.Fprint(w, errors.As(err, &late) && late.Timeout(), err != nil)
+	})
+	handle("/body-timeout", func(w http.ResponseWriter, r *http.Request, url string) {
+		client := http.Client{Timeout: 200 * time.Millisecond}
+		response, err := client.Get(url)
+		if err != nil {
+			fmt.Fprint(w, err)
+			return
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		fmt.Fprint(w, string(body), errors.Is(err, context.DeadlineExceeded))
+	})
+	handle("/cancelled", func(w http.ResponseWriter, r *http.Request, url string) {
+		ctx, cancel := context.WithCancel(r.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		request, _ := http.NewRequestWithContext(ctx, "GET", url, nil)
+		_, err := http.DefaultClient.Do(request)
+		fmt.Fprint(w, errors.Is(err, context.Canceled))
+	})
+	handle("/not-followed", func(w http.ResponseWriter, r *http.Request, url string) {
+		client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		response, err := client.Get(url)
+		if err == nil {
+			fmt.Fprint(w, response.StatusCode, response.Header.Get("Location"))
+		}
+	})
+	handle("/late-read", func(w http.ResponseWriter, r *http.Request, url string) {
+		response, err := http.Get(url)
+		time.Sleep(200 * time.Millisecond)
+		show(w, response, err)
+	})
+	handle("/closed-early", func(w http.ResponseWriter, r *http.Request, url string) {
+		for range 3 {
+			response, err := http.Get(url)
+			if err != nil {
+				fmt.Fprint(w, err)
+				return
+			}
+			first := make([]byte, 5)
+			io.ReadFull(response.Body, first)
+			response.Body.Close()
+			_, err = response.Body.Read(first)
+			fmt.Fprint(w, string(first), err != nil, " ")
+		}
+	})
+	handle("/own-transport", func(w http.ResponseWriter, r *http.Request, url string) {
+		client := http.Client{Transport: &http.Transport{MaxIdleConns: 10, IdleConnTimeout: time.Second}}
+		response, err := client.Get(url)
+		show(w, response, err)
+		client.CloseIdleConnections()
+	})
+	handle("/cloned-transport", func(w http.ResponseWriter, r *http.Request, url string) {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxIdleConnsPerHost = 10
+		response, err := (&http.Client{Transport: transport}).Get(url)
+		show(w, response, err)
+	})
+	handle("/proxied", func(w http.ResponseWriter, r *http.Request, target string) {
+		at, _ := url.Parse(target)
+		proxy := httputil.ReverseProxy{Rewrite: func(request *httputil.ProxyRequest) {
+			request.SetURL(at)
+			request.Out.URL.Path, request.Out.URL.RawQuery = at.Path, ""
+		}}
+		proxy.ServeHTTP(w, r)
+	})
+	handle("/sockets", func(w http.ResponseWriter, r *http.Request, target string) {
+		_, err := net.Dial("tcp", "127.0.0.1:1")
+		_, missing := os.ReadFile("/etc/hostname")
+		fmt.Fprint(w, err != nil, missing != nil)
+	})
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("no more of it") }
+
+func concurrency() {
+	http.HandleFunc("GET /workers", func(w http.ResponseWriter, r *http.Request) {
+		var (
+			jobs  = make(chan int)
+			all   sync.WaitGroup
+			lock  sync.Mutex
+			sum   int
+			count atomic.Int64
+			once  sync.Once
+		)
+		for range 20 {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				for job := range jobs {
+					time.Sleep(time.Millisecond)
+					count.Add(1)
+					once.Do(func() { count.Add(1000) })
+					lock.Lock()
+					sum += job
+					lock.Unlock()
+				}
+			}()
+		}
+		for job := range 500 {
+			jobs <- job
+		}
+		close(jobs)
+		all.Wait()
+		fmt.Fprint(w, sum, count.Load())
+	})
+	http.HandleFunc("GET /timers", func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		fired := make(chan string, 1)
+		time.AfterFunc(90*time.Millisecond, func() { fired <- "fired" })
+		stopped := time.AfterFunc(10*time.Millisecond, func() { panic("was stopped") })
+		stopped.Stop()
+		ticks := 0
+		for {
+			select {
+			case <-ticker.C:
+				ticks++
+			case text := <-fired:
+				fmt.Fprint(w, text, ticks >= 2, time.Since(began) >= 90*time.Millisecond)
+				return
+			case <-time.After(5 * time.Second):
+				fmt.Fprint(w, "late")
+				return
+			}
+		}
+	})
+	http.HandleFunc("GET /busy", func(w http.ResponseWriter, r *http.Request) {
+		done := make(chan uint64)
+		go func() {
+			var sum uint64
+			for n := range uint64(50_000_000) {
+				sum += n * n
+			}
+			done <- sum
+		}()
+		fmt.Fprint(w, <-done)
+	})
+	http.HandleFunc("GET /garbage", func(w http.ResponseWriter, r *http.Request) {
+		kept := map[string][]byte{}
+		for n := range 3000 {
+			kept[strconv.Itoa(n%50)] = make([]byte, 50_000)
+		}
+		fmt.Fprint(w, len(kept))
+	})
+}
+
+func failures() {
+	http.HandleFunc("GET /log", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println("printed")
+		fmt.Fprintln(os.Stderr, "on stderr")
+		log.Print("logged")
+		slog.Info("structured", "n", 1)
+		guest.Log.Warn("recorded", "n", 7, "name", `Jürgen "J"`, slog.Group("at", "level", 2, "time", 3))
+		fmt.Print(strings.Repeat("x", 6000), "\nno end")
+	})
+	http.HandleFunc("GET /panic", func(w http.ResponseWriter, r *http.Request) {
+		var none map[string]int
+		none["x"] = 1 // the panic
+	})
+	http.HandleFunc("GET /panic-elsewhere", func(w http.ResponseWriter, r *http.Request) {
+		go func() {
+			panic(errors.New("in a goroutine")) // the goroutine's
+		}()
+		select {}
+	})
+	http.HandleFunc("GET /late-panic", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "begun")
+		w.(http.Flusher).Flush()
+		panic("much too late")
+	})
+	http.HandleFunc("GET /recovered", func(w http.ResponseWriter, r *http.Request) {
+		defer func() { fmt.Fprint(w, "recovered: ", recover()) }()
+		panic("no harm")
+	})
+	http.HandleFunc("GET /aborted", func(w http.ResponseWriter, r *http.Request) {
+		panic(http.ErrAbortHandler)
+	})
+	http.HandleFunc("GET /deadlock", func(w http.ResponseWriter, r *http.Request) {
+		<-make(chan int)
+	})
+	http.HandleFunc("GET /exit/{status}", func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.PathValue("status"))
+		log.Print("about to exit")
+		os.Exit(status)
+	})
+	http.HandleFunc("GET /memory", func(w http.ResponseWriter, r *http.Request) {
+		var kept [][]byte
+		for {
+			kept = append(kept, bytes.Repeat([]byte("x"), 1<<20))
+		}
+	})
+	http.HandleFunc("GET /recursion", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, deeper(1))
+	})
+	http.HandleFunc("GET /spin", func(w http.ResponseWriter, r *http.Request) {
+		for {
+		}
+	})
+	http.HandleFunc("GET /bad-field", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X Bad", "a field's name has no space")
+		fmt.Fprint(w, "ok")
+	})
+	http.HandleFunc("GET /bad-value", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Bad", "a\r\nX-Forged: b")
+		fmt.Fprint(w, "ok")
+	})
+	http.HandleFunc("GET /bad-status", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(12345)
+	})
+	http.HandleFunc("GET /forever", func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			fmt.Fprintln(w, "still here")
+			w.(http.Flusher).Flush()
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	http.HandleFunc("GET /too-much", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		_, err := fmt.Fprint(w, "more than five")
+		if err == nil {
+			err = http.NewResponseController(w).Flush()
+		}
+		_, again := w.Write([]byte("x"))
+		fmt.Println("told:", err != nil, again != nil, r.Context().Err())
+	})
+	http.HandleFunc("GET /too-little", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "50")
+		fmt.Fprint(w, "less than fifty")
+	})
+}
+
+func deeper(n int) int { return deeper(n+1) + 1 }

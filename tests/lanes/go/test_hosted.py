@@ -1,0 +1,151 @@
+"""What only a hosted program of net/http has: its outcome, what it prints, its limits, what egress allows."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.peer import Peer, peer
+
+pytestmark = pytest.mark.slow
+SOURCE = Path(__file__).with_name("program.go").read_text(encoding="utf-8")
+Ask = Callable[..., Reply]
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
+    module = Module(tmp_path_factory.mktemp("program ü").resolve(), cache)
+    module.program(SOURCE)
+    return module
+
+
+@pytest.fixture(scope="module")
+def artifact(module: Module) -> ComponentArtifact:
+    return module.build("deploy")
+
+
+@pytest.fixture
+def ask(module: Module, artifact: ComponentArtifact) -> Ask:
+    return lambda target, **given: module.ask(artifact, target, **given)[0]
+
+
+@pytest.fixture
+def other() -> Iterator[Peer]:
+    with peer() as server:
+        yield server
+
+
+def line(text: str) -> int:
+    """Return the number of the first line that contains a text."""
+    return next(i for i, found in enumerate(SOURCE.split("\n"), 1) if text in found)
+
+
+def test_what_is_printed_arrives_line_by_line(ask: Ask) -> None:
+    lines = ask("/log").lines
+    assert lines[0] == ("stdout", "printed") and lines[1] == ("stderr", "on stderr")
+    assert lines[2][1].endswith("logged") and lines[3][1].endswith("INFO structured n=1")
+    assert json.loads(lines[4][1]) == {
+        "level": "warn",
+        "msg": "recorded",
+        "n": 7,
+        "name": 'Jürgen "J"',
+        "at": {"level": 2, "time": 3},
+    }
+    assert lines[5:] == [("stdout", "x" * 6000), ("stdout", "no end")]
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "place"),
+    [
+        ("/panic", "panic: assignment to entry in nil map", "// the panic"),
+        ("/panic-elsewhere", "panic: in a goroutine", "// the goroutine's"),
+        ("/aborted", "panic: net/http: abort Handler", "panic(http.ErrAbortHandler)"),
+        ("/deadlock", "fatal error: all goroutines are asleep - deadlock!", "<-make(chan int)"),
+    ],
+)
+def test_a_panic_is_told_with_its_line(ask: Ask, target: str, said: str, place: str) -> None:
+    answer = ask(target)
+    assert (answer.status, answer.report.outcome) == (None, "guest-failed")
+    assert answer.report.detail == f"{said} (example.com/api/main.go:{line(place)})"
+    assert answer.lines[0] == ("stderr", said)
+
+
+def test_a_panic_after_the_head_cuts_the_answer_off(ask: Ask) -> None:
+    answer = ask("/late-panic")
+    assert (answer.status, answer.body, answer.ended) == (200, b"begun", False)
+    assert answer.report.detail.startswith("panic: much too late (")
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_program_that_exits_has_not_answered(ask: Ask, status: int) -> None:
+    answer = ask(f"/exit/{status}")
+    assert (answer.status, answer.report.outcome) == (None, "guest-failed")
+    assert answer.report.detail.endswith("about to exit")
+
+
+@pytest.mark.parametrize("limit", [32, 128])
+def test_too_much_memory_is_no_plain_failure(ask: Ask, limit: int) -> None:
+    assert ask("/memory", memory_limit_mb=limit).report.outcome == "memory-limit"
+
+
+def test_what_is_thrown_away_needs_no_more_memory(ask: Ask) -> None:
+    answer = ask("/garbage", memory_limit_mb=32)
+    assert answer.text == "50"
+    assert answer.report.peak_memory is not None and answer.report.peak_memory < 32 << 20
+
+
+def test_recursion_and_loops_end(ask: Ask) -> None:
+    assert "call stack" in ask("/recursion").report.detail
+    assert ask("/spin", run_limit_secs=1).report.outcome == "run-limit"
+
+
+def test_a_status_that_does_not_exist_is_a_panic(ask: Ask) -> None:
+    assert "invalid WriteHeader code 12345" in ask("/bad-status").report.detail
+
+
+def test_informational_responses_do_not_end_it(ask: Ask) -> None:
+    assert ask("/early-hints").status == 418
+
+
+def test_a_client_that_leaves_ends_the_program_and_nothing_is_said_of_it(ask: Ask) -> None:
+    answer = ask("/forever", leave_after=3)
+    assert (answer.report.outcome, answer.lines) == ("client-gone", [])
+
+
+def test_a_write_that_fails_ends_the_context_of_the_request(ask: Ask) -> None:
+    answer = ask("/too-much")
+    assert answer.lines == [("stdout", "told: true true context canceled")]
+    assert "content-length" in answer.report.detail
+
+
+def test_a_body_shorter_than_announced_is_told(ask: Ask) -> None:
+    answer = ask("/too-little")
+    assert (answer.ended, answer.report.outcome) == (False, "guest-failed")
+    assert "content-length" in answer.report.detail
+
+
+def test_a_failure_harms_nobody(module: Module, artifact: ComponentArtifact) -> None:
+    targets = ["/panic", "/items/1", "/deadlock", "/items/2", "/memory", "/items/3"]
+    outcomes = [answer.report.outcome for answer in module.ask(artifact, *targets)]
+    assert outcomes == ["guest-failed", "ok", "guest-failed", "ok", "memory-limit", "ok"]
+
+
+def test_what_egress_does_not_allow_is_told(ask: Ask, other: Peer) -> None:
+    for route in ("fetch", "own-transport"):
+        said = ask(f"/{route}?url={quote(other.origin, safe='')}").text
+        assert "HTTP-request-denied" in said and "`egress` of svc.toml" in said
+    assert other.seen == []
+
+
+def test_nobody_there_is_told(ask: Ask) -> None:
+    closed = "http://127.0.0.1:1"
+    said = ask(f"/fetch?url={quote(closed, safe='')}", egress=(closed,)).text
+    assert said == 'error: Get "http://127.0.0.1:1": connection-refused'
+
+
+def test_files_and_sockets_are_errors(ask: Ask) -> None:
+    assert ask("/sockets").text == "true true"

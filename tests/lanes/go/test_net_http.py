@@ -1,0 +1,336 @@
+"""One program of net/http, hosted and natively: what is the same on both sides."""
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from lanes.go.toolchain import Go
+from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.peer import Peer, peer
+
+pytestmark = pytest.mark.slow
+SOURCE = Path(__file__).with_name("program.go").read_text(encoding="utf-8")
+Ask = Callable[..., Reply]
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
+    module = Module(tmp_path_factory.mktemp("program ü").resolve(), cache)
+    module.program(SOURCE)
+    return module
+
+
+@pytest.fixture(scope="module")
+def artifact(module: Module) -> ComponentArtifact:
+    return module.build("deploy")
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Peer]:
+    with peer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def native(module: Module, artifact: ComponentArtifact, go: Go) -> Iterator[int]:
+    """The port of the program, run as `go run .` finds it: by the workspace that the lane has left."""
+    environ = {**os.environ, "ADDR": "127.0.0.1:0", "GREETING": "hello"}
+    process = subprocess.Popen(
+        [go.program, "run", "."],
+        cwd=module.workdir,
+        env=environ,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stderr is not None
+        said = re.search(r"listening on http://127\.0\.0\.1:(\d+)/", process.stderr.readline())
+        assert said
+        yield int(said[1])
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        with process:
+            pass
+
+
+def natively(
+    port: int,
+    target: str,
+    method: str = "GET",
+    body: Sequence[bytes] = (),
+    fields: Sequence[tuple[str, str]] = (),
+) -> Reply:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("host", "api.localhost")
+        for name, value in fields:
+            connection.putheader(name, value)
+        sized = any(name == "content-length" for name, _ in fields)
+        if body and not sized:
+            connection.putheader("transfer-encoding", "chunked")
+        connection.endheaders()
+        for piece in body:
+            connection.send(piece if sized else b"%x\r\n%s\r\n" % (len(piece), piece))
+        if body and not sized:
+            connection.send(b"0\r\n\r\n")
+        answer = connection.getresponse()
+        chunks, times = [], []
+        while chunk := answer.read1(1 << 16):
+            chunks.append(chunk)
+            times.append(time.monotonic())
+        return Reply(
+            None,  # type: ignore[arg-type]
+            answer.status,
+            {},
+            chunks,
+            True,
+            [],
+            [(name.lower(), value) for name, value in answer.getheaders()],
+            times,
+        )
+
+
+@pytest.fixture(params=["hosted", "native"])
+def ask(request: pytest.FixtureRequest, module: Module, artifact: ComponentArtifact, other: Peer) -> Ask:
+    if request.param == "native":
+        port = request.getfixturevalue("native")
+        return lambda target, **given: natively(port, target.replace("URL", at(other)), **given)
+
+    def hosted(target: str, **given: object) -> Reply:
+        reply = module.ask(
+            artifact,
+            target.replace("URL", at(other)),
+            environment={"GREETING": "hello"},
+            egress=(other.origin,),
+            **given,  # type: ignore[arg-type]
+        )[0]
+        assert (reply.report.outcome, reply.ended) == ("ok", True), (reply.report.detail, reply.lines)
+        if given.get("method") == "HEAD":
+            reply.chunks.clear()  # as the server does
+        return reply
+
+    return hosted
+
+
+def at(other: Peer) -> str:
+    return quote(other.origin, safe="")
+
+
+def test_a_mux_with_patterns(ask: Ask) -> None:
+    assert ask("/items/7").text == "item 7"
+    assert ask("/items/7", method="POST").status == 405
+    assert ask("/missing").status == 404
+    assert ask("/items/a%2Fb").text == "item a/b"
+
+
+def test_a_request_is_as_the_client_sent_it(ask: Ask) -> None:
+    target = "/seen/%C3%BC?name=J%C3%BCrgen+M&x"
+    reply = ask(target, method="PURGE", fields=[("x-many", "1"), ("X-Many", "2"), ("x-many", "3, 4")])
+    assert json.loads(reply.body) == {
+        "method": "PURGE",
+        "target": target,
+        "path": "/seen/ü",
+        "name": "Jürgen M",
+        "host": "api.localhost",
+        "hostField": "",
+        "length": 0,
+        "many": ["1", "2", "3, 4"],
+        "proto": "HTTP/1.1",
+    }
+    assert reply.values("content-type") == ["application/json"]
+
+
+def test_the_length_of_a_request_is_told_when_it_is_known(ask: Ask) -> None:
+    sized = ask("/seen/", method="POST", body=[b"12345"], fields=[("content-length", "5")])
+    assert json.loads(sized.body)["length"] == 5
+    assert json.loads(ask("/seen/", method="POST", body=[b"12", b"345"]).body)["length"] == -1
+
+
+def test_the_environment(ask: Ask) -> None:
+    assert ask("/env").text == "hello1"
+
+
+def test_forms_and_json(ask: Ask) -> None:
+    form = [("content-type", "application/x-www-form-urlencoded")]
+    assert ask("/form?a=1", method="POST", body=[b"b=%C3%BC"], fields=form).text == "1ü"
+    assert ask("/json", method="POST", body=[b'{"numbers": [1, 2]}']).text == "[1 2]"
+    assert ask("/json", method="POST", body=[b"{"]).status == 400
+
+
+def test_a_body_that_may_not_be_longer(ask: Ask) -> None:
+    assert ask("/limited", method="POST", body=[b"x" * 10]).text == "false"
+    assert ask("/limited", method="POST", body=[b"x" * 11]).text == "true"
+
+
+SIZES = [1, 65_535, 65_537, 4096] * 24
+PIECES = [bytes((i * j) % 251 for j in range(size)) for i, size in enumerate(SIZES, 1)]
+
+
+@pytest.mark.parametrize("size", [0, 7, 4095, 4096, 70_001])
+def test_three_megabytes_come_back_as_they_went(ask: Ask, size: int) -> None:
+    assert ask(f"/echo?size={size}", method="POST", body=PIECES).body == b"".join(PIECES)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 65_536, 1_000_003])
+def test_bodies_of_any_size_are_read_whole(ask: Ask, size: int) -> None:
+    sent = os.urandom(size)
+    reply = ask("/digest", method="POST", body=[sent], fields=[("content-length", str(size))])
+    assert reply.text == f"{size} {hashlib.sha256(sent).hexdigest()} <nil>"
+
+
+def test_a_large_response(ask: Ask) -> None:
+    assert ask("/large").body == b"0123456789" * 100_001
+
+
+@pytest.mark.parametrize("code", [201, 404, 599, 204, 304])
+def test_a_status_is_said_once_and_some_have_no_body(ask: Ask, code: int) -> None:
+    reply = ask(f"/status/{code}")
+    body = "" if code in (204, 304) else "body"
+    assert (reply.status, reply.text) == (code, body)
+    if not body:
+        assert reply.values("content-length") == []
+
+
+def test_head_has_the_fields_and_no_body(ask: Ask) -> None:
+    reply = ask("/items/7", method="HEAD")
+    assert (reply.status, reply.body) == (200, b"")
+    assert reply.values("content-length") == ["6"]
+    assert reply.values("content-type") == ["text/plain; charset=utf-8"]
+
+
+def test_fields_of_a_response(ask: Ask) -> None:
+    reply = ask("/fields")
+    assert reply.values("set-cookie") == ["a=1", "b=2", "c=3"]
+    assert reply.values("x-odd") == ['a, "b"']
+    assert reply.values("content-type") == ["text/html; charset=utf-8"]
+    assert reply.values("x-late") == []
+
+
+def test_fields_that_are_not_well_formed_are_mended_or_left_out(ask: Ask) -> None:
+    assert ask("/bad-field").values("x bad") == []
+    assert ask("/bad-value").values("x-bad") == ["a  X-Forged: b"]
+
+
+def test_what_handlers_of_the_standard_library_do(ask: Ask) -> None:
+    ranged = ask("/content", fields=[("range", "bytes=2-4")])
+    assert (ranged.status, ranged.body, ranged.values("content-range")) == (206, b"234", ["bytes 2-4/10"])
+    date = ranged.values("last-modified")[0]
+    assert ask("/content", fields=[("if-modified-since", date)]).status == 304
+    slow = ask("/slow-handler")
+    assert (slow.status, slow.text) == (503, "too slow")
+    assert ask("/redirected").values("location") == ["/items/7"]
+    assert (ask("/nothing").status, ask("/recovered").text) == (200, "recovered: no harm")
+
+
+def apart(times: Sequence[float]) -> list[bool]:
+    return [later - earlier > 0.05 for earlier, later in pairwise(times)]
+
+
+def test_what_is_flushed_leaves_at_once(ask: Ask) -> None:
+    reply = ask("/flush")
+    assert reply.chunks == [b"piece 0", b"piece 1", b"piece 2", b"piece 3"]
+    assert all(apart(reply.times))
+    assert ask("/controller").text == "one<nil>"
+
+
+def test_events_leave_one_at_a_time(ask: Ask) -> None:
+    reply = ask("/events")
+    assert reply.values("content-type") == ["text/event-stream"]
+    assert reply.values("cache-control") == ["no-cache"]
+    hello, *ticks, two, raw, none, error, end = reply.text.split("\n\n")
+    assert hello == ": hello"
+    assert ticks == [f'id: {n}\nevent: tick\ndata: {{"n":{n}}}' for n in range(4)]
+    assert two == "retry: 1000\ndata: two\ndata: lines"
+    assert (raw, none, end) == ("data: bytes", "event: none\ndata: ", "")
+    assert "an event's data" in error
+    assert all(apart([t for t, chunk in zip(reply.times, reply.chunks, strict=True) if b"tick" in chunk]))
+
+
+def test_goroutines_timers_and_locks(ask: Ask) -> None:
+    assert ask("/workers").text == "124750 1500"
+    assert ask("/timers").text == "firedtrue true"
+    assert ask("/busy").text == "13917298230507451072"
+    assert ask("/garbage").text == "50"
+
+
+def test_another_server_is_asked(ask: Ask, other: Peer) -> None:
+    other.seen.clear()
+    assert ask("/fetch?url=URL/a%20%C3%BC%3Fq%23f").text == "200 peer 18 GET /a%20%C3%BC?q  <nil>"
+    ((_, _, fields, _),) = other.seen
+    assert [value for name, value in fields if name.lower() == "x-many"] == ["a", "b"]
+    assert [value for name, value in fields if name.lower() == "host"] == [other.origin[7:]]
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PURGE", "PATCH"])
+def test_any_method(ask: Ask, method: str) -> None:
+    assert f"{method} /x" in ask(f"/fetch?method={method}&url=URL/x").text
+
+
+def test_a_head_of_another_server(ask: Ask) -> None:
+    assert ask("/fetch?method=HEAD&url=URL/x").text == "200 peer 8  <nil>"
+
+
+def test_bodies_are_sent(ask: Ask, other: Peer) -> None:
+    other.seen.clear()
+    assert ask("/sized?url=URL/x").text == "200 peer 14 POST /x a body <nil>"
+    assert ask("/empty?url=URL/x").text == "200 peer 8 POST /x  <nil>"
+    pieces = [b"x" * 70_000, b"y" * 70_001]
+    assert "POST /x " + "x" * 70_000 + "y" in ask("/chunked?url=URL/x", method="POST", body=pieces).text
+    assert other.seen[2][3] == b"".join(pieces)
+    lengths = [[v for k, v in fields if k.lower() == "content-length"] for _, _, fields, _ in other.seen]
+    assert lengths == [["6"], ["0"], []]
+
+
+def test_several_requests_take_the_time_of_one(ask: Ask, other: Peer) -> None:
+    lines = ask("/several?url=URL/together").text.splitlines()
+    assert [line.split()[4] for line in lines] == [f"/together?{n}" for n in range(5)]
+
+
+def test_requests_end_in_time(ask: Ask) -> None:
+    assert ask("/deadline?url=URL/never").text == "true context deadline exceeded"
+    assert ask("/client-timeout?url=URL/never").text == "true true"
+    assert ask("/body-timeout?url=URL/half").text == "halftrue"
+    assert ask("/cancelled?url=URL/never").text == "true"
+
+
+def test_redirections(ask: Ask) -> None:
+    assert "GET /landed" in ask("/fetch?url=URL/elsewhere").text
+    assert ask("/not-followed?url=URL/elsewhere").text == "302/landed"
+
+
+def test_bodies_read_late_closed_early_and_cut_off(ask: Ask) -> None:
+    assert ask("/late-read?url=URL/x").text == "200 peer 7 GET /x  <nil>"
+    assert ask("/closed-early?url=URL/large").text == "largetrue " * 3
+    assert ask("/fetch?url=URL/cut").text.startswith("200  100 cut off")
+    assert not ask("/fetch?url=URL/cut").text.endswith("<nil>")
+
+
+def test_a_body_that_can_not_be_read_does_not_arrive_as_a_whole(ask: Ask, other: Peer) -> None:
+    other.seen.clear()
+    assert "error: " in ask("/broken-upload?url=URL/x").text
+    assert other.seen == []
+
+
+@pytest.mark.parametrize("route", ["own-transport", "cloned-transport"])
+def test_transports_of_the_programs_own(ask: Ask, route: str) -> None:
+    assert ask(f"/{route}?url=URL/x").text == "200 peer 7 GET /x  <nil>"
+
+
+def test_a_proxy(ask: Ask) -> None:
+    reply = ask("/proxied?url=URL/x", method="POST", body=[b"a body"])
+    assert reply.text == "POST /x a body"
+    assert reply.values("x-kind") == ["peer"]
