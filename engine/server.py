@@ -111,6 +111,14 @@ class _Connection(TCPServer):
         self.idle_task = _Idle(self.loop, self._expire)
         self._gathered: list[bytes] = []
         self._size = 0
+        self._reading = False
+
+    async def _read_data(self) -> None:
+        self._reading = True
+        try:
+            await super()._read_data()
+        finally:
+            self._reading = False
 
     async def protocol_send(self, event: Event) -> None:
         """Take what the protocol sends."""
@@ -140,6 +148,8 @@ class _Connection(TCPServer):
         await super()._close()
 
     def _expire(self) -> None:
+        if not self._reading:
+            return  # The client left: the connection is about to end, and its tasks' group may have ended.
         self._task_group.spawn(self._initiate_server_close)
 
 

@@ -118,3 +118,19 @@ def test_over_http2_a_failed_response_is_a_reset_stream() -> None:
     events = with_site([PUBLIC_API], {"api": Scripted(body)}, test)
     assert any(isinstance(event, h2.events.DataReceived) and event.data == b"part" for event in events)
     assert any(isinstance(event, h2.events.StreamReset) for event in events)
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_stopping_while_clients_leave_is_a_clean_end(turns: int) -> None:
+    async def test(site: Site) -> None:
+        request = HELLO.replace(b"connection: close\r\n", b"")
+        clients = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(20)]
+        for reader, writer in clients:
+            writer.write(request)
+            await reader.readuntil(b"\r\n\r\n")
+        for _, writer in clients:
+            writer.close()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
