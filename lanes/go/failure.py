@@ -14,6 +14,7 @@ _NETWORK = re.compile(
     r"TLS handshake|temporary failure in name resolution|502 Bad Gateway|503 Service"
 )
 _GET = re.compile(r"^\s*(go get \S+|go mod \S+.*)$", re.MULTILINE)
+_NEWER = re.compile(r"requires go >= (?P<wanted>[\w.]+) \(running go (?P<used>[\w.]+)")
 _NO_ROOM = re.compile(r"no space left on device|read-only file system|file too large|disk quota")
 _SHOWN = 20
 
@@ -32,6 +33,12 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
         return BuildFailed(
             f"resource {name}: a module has to be downloaded and could not be",
             "Run `go mod download` in its folder while the machine is online.",
+            output=output,
+        )
+    if newer := _NEWER.search(output):
+        return BuildFailed(
+            f"resource {name} needs Go {newer['wanted']}, and {newer['used']} is used",
+            "Have a newer `go` on PATH, or lower the version in go.mod (and in those of its modules).",
             output=output,
         )
     if command := _GET.search(output):

@@ -5,7 +5,6 @@ it sees when nothing has changed; the component around it is named by its sha256
 """
 
 import asyncio
-import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -18,7 +17,9 @@ from lanes.go import toolchain
 from lanes.go.component import NoHandler, NotHosted, component
 from lanes.go.core_module import Unreadable, read
 from lanes.go.failure import explain
+from lanes.go.inputs import inputs
 from lanes.go.toolchain import Go, compilation
+from lanes.go.vendor import lay
 from lanes.go.workspace import LIBRARY, Workspace, workspace
 from lanes.group import run_group
 from lanes.identity import identity
@@ -72,10 +73,15 @@ class GoLane:
         folder = work.file.parent
         async with locked(folder / "lock", request.report, f"building resource {request.resource.name}"):
             module = folder / "module.wasm"
-            await self._compile(go, request, work, module)
-            artifact = await asyncio.to_thread(_component, request, module)
-        inputs = await _inputs(go, request, work)
-        return ComponentArtifact(artifact, artifact.stem, inputs=inputs)
+            lay(work.vendor, folder)
+            listing = asyncio.create_task(inputs(go, request, work))
+            try:
+                await self._compile(go, request, work, module)
+                artifact = await asyncio.to_thread(_component, request, module)
+                return ComponentArtifact(artifact, artifact.stem, inputs=await listing)
+            finally:
+                listing.cancel()
+                await asyncio.wait([listing])
 
     async def _compile(self, go: Go, request: BuildRequest, work: Workspace, module: Path) -> None:
         printed = bytearray()
@@ -138,22 +144,3 @@ def _component(request: BuildRequest, module: Path) -> Path:
             copy.write(made)
         Path(copy.name).replace(kept)
     return kept
-
-
-async def _inputs(go: Go, request: BuildRequest, work: Workspace) -> frozenset[Path]:
-    """Return the files of other folders that were compiled: modules of the workspace, and replaced ones."""
-    found: list[bytes] = []
-    environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
-    what = "{{if not .Standard}}{{if .Module}}{{if not .Module.Version}}{{json .}}{{end}}{{end}}{{end}}"
-    command = [go.program, "list", "-deps", "-f", what, "."]
-    if await run_group(command, request.resource.workdir, found.append, lambda _: None, environ) != 0:
-        return frozenset()
-    paths = {folder / name for folder in {work.module, *work.modules} for name in ("go.mod", "go.sum")}
-    for line in b"".join(found).splitlines():
-        package = json.loads(line)
-        folder = Path(package["Dir"])
-        names = [*(package.get("GoFiles") or []), *(package.get("EmbedFiles") or [])]
-        if not folder.is_relative_to(LIBRARY):
-            paths |= {folder / name for name in names}
-    workdir = request.resource.workdir
-    return frozenset(path for path in paths if path.is_file() and not path.is_relative_to(workdir))

@@ -6,6 +6,7 @@ Owns two files: one in the cache, which builds use, and `go.work` beside a go.mo
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,6 +15,7 @@ from pathlib import Path
 from engine.lane import BuildFailed, BuildRequest
 from lanes.go.files import write
 from lanes.go.toolchain import Go
+from lanes.go.vendor import vendored
 from lanes.process import run
 
 LIBRARY = Path(__file__).with_name("guest")
@@ -26,20 +28,28 @@ _OLDEST = "1.24"
 class Workspace:
     """`file` is what GOWORK names; `module` is the folder of the user's go.mod; `modules` are all folders.
 
-    `root` is the GOROOT of the Go that these modules are built by: they may ask for another than PATH's.
+    `users` is the go.work that this one is made of, if the user has one, and `vendor` the vendor folder that
+    is in force. `root` is the GOROOT of the Go that builds these modules, as they may ask for another than the
+    one on PATH; `downloads` is where it keeps modules.
     """
 
     file: Path
-    root: Path
     module: Path
     modules: tuple[Path, ...]
+    users: Path | None
+    vendor: Path | None
+    root: Path
+    downloads: Path
 
 
 async def workspace(go: Go, request: BuildRequest) -> Workspace:
     """Make the workspace of a Resource. Raises `BuildFailed`."""
     workdir = request.resource.workdir
-    environ = {name: value for name, value in os.environ.items() if name not in ("GOFLAGS", "GO111MODULE")}
-    settings = await _json(go, ["env", "-json", "GOMOD", "GOWORK", "GOROOT"], workdir, environ, request)
+    environ = go.environ(os.environ)
+    if chosen := os.environ.get("GOWORK"):
+        environ["GOWORK"] = chosen
+    asked = ("GOMOD", "GOWORK", "GOROOT", "GOMODCACHE")
+    settings = await _json(go, ["env", "-json", *asked], workdir, environ, request)
     module_file, work_file = settings["GOMOD"], settings["GOWORK"]
     if module_file in ("", os.devnull):
         shown = workdir.relative_to(request.root).as_posix()
@@ -49,28 +59,29 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
             f"Run `go mod init {request.resource.name}` there; `svc new NAME --template go` has one.",
         )
     module = Path(module_file).parent
-    own = work_file in ("", "off") or _ours(Path(work_file))
+    users = None if work_file in ("", "off") or _ours(Path(work_file)) else Path(work_file)
     environ["GOWORK"] = "off"
     told = await _json(go, ["mod", "edit", "-json"], module, environ, request)
-    versions, modules, replaced = [told.get("Go", _OLDEST)], [module], []
-    if not own:
-        users = await _json(go, ["work", "edit", "-json", work_file], workdir, environ, request)
-        versions.append(users.get("Go", _OLDEST))
-        around = Path(work_file).parent
-        modules += [around / use["DiskPath"] for use in users.get("Use") or []]
-        replaced = [_replacement(item, around) for item in users.get("Replace") or []]
+    versions, modules, replaced = [_OLDEST, told.get("Go", _OLDEST)], [module], []
+    if users is not None:
+        listed = await _json(go, ["work", "edit", "-json", work_file], workdir, environ, request)
+        versions.append(listed.get("Go", _OLDEST))
+        modules += [users.parent / use["DiskPath"] for use in listed.get("Use") or []]
+        replaced = [_replacement(item, users.parent) for item in listed.get("Replace") or []]
     modules = [path for path in map(Path, dict.fromkeys(map(os.path.normpath, modules))) if path != LIBRARY]
     text = _text(max(versions, key=_order), [*modules, LIBRARY], replaced)
     name = sha256(str(workdir).encode(errors="surrogateescape")).hexdigest()[:32]
     file = request.cache / "go" / name / "go.work"
     write(file, text)
-    if own:
+    vendor = vendored(users.parent if users is not None else module)
+    if users is None and vendor is None:  # Go would not take a module's vendor folder beside a go.work.
         _write_beside(module / "go.work", text)
-    return Workspace(file, Path(settings["GOROOT"]), module, tuple(modules))
+    root, downloads = Path(settings["GOROOT"]), Path(settings["GOMODCACHE"])
+    return Workspace(file, module, tuple(modules), users, vendor, root, downloads)
 
 
 def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def _replacement(item: dict[str, dict[str, str]], around: Path) -> str:

@@ -25,12 +25,14 @@ func serve(answer func(*Response, *Request)) {
 
 func handler(answer func(*Response, *Request)) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		controller := http.NewResponseController(writer)
+		_ = controller.EnableFullDuplex()
 		response := &Response{status: http.StatusOK, begin: func(status int, headers []Header) body {
 			for _, header := range headers {
 				writer.Header().Add(header.Name, header.Value)
 			}
 			writer.WriteHeader(status)
-			return flusher{writer, http.NewResponseController(writer)}
+			return flusher{writer, controller}
 		}}
 		answer(response, &Request{
 			Context: request.Context(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 
 	"svc/guest/internal/entry"
@@ -37,10 +38,10 @@ func respond(incoming wasi.Request, answer func(*Response, *Request)) {
 		}
 		begun, ok := incoming.Respond(ctx, status, fields)
 		if !ok {
-			panic("the response has a header field or a status that is not well-formed")
+			panic(refused(status, headers))
 		}
 		writer = begun
-		if request.Method == "HEAD" || status == 204 || status == 304 {
+		if status == 204 || status == 304 {
 			return nothing{}
 		}
 		return watched{writer, cancel}
@@ -48,6 +49,14 @@ func respond(incoming wasi.Request, answer func(*Response, *Request)) {
 	answer(response, request)
 	response.start()
 	_ = writer.Finish()
+}
+
+func refused(status int, headers []Header) string {
+	said := "the host does not take the response's status " + strconv.Itoa(status) + " or a header field"
+	for _, header := range headers {
+		said += ", " + header.Name + ": " + header.Value
+	}
+	return said
 }
 
 // lazyBody asks for the body when it is read.

@@ -1,0 +1,47 @@
+"""Which files outside a Resource's folder a build depends on: other modules, and what decides on them.
+
+Asks Go; owns nothing.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.lane import BuildRequest
+from lanes.go.toolchain import Go
+from lanes.go.workspace import LIBRARY, Workspace
+from lanes.group import run_group
+
+_FIELDS = "Dir,Standard,Module,GoFiles,SFiles,EmbedFiles"
+
+
+async def inputs(go: Go, request: BuildRequest, work: Workspace) -> frozenset[Path]:
+    """Return these files; none when Go can not list them, as for a program that does not compile."""
+    printed = bytearray()
+    environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
+    command = [go.program, "list", "-deps", f"-json={_FIELDS}", "."]
+    if await run_group(command, request.resource.workdir, printed.extend, lambda _: None, environ) != 0:
+        return frozenset()
+    paths = {folder / name for folder in {work.module, *work.modules} for name in ("go.mod", "go.sum")}
+    if work.users is not None:
+        paths |= {work.users, work.users.with_name("go.work.sum")}
+    for package in _packages(printed.decode()):
+        folder = Path(package["Dir"]).resolve()
+        downloaded = folder.is_relative_to(work.downloads)
+        if package.get("Standard") or downloaded or folder.is_relative_to(LIBRARY):
+            continue
+        names = [name for kind in ("GoFiles", "SFiles", "EmbedFiles") for name in package.get(kind) or ()]
+        paths |= {folder / name for name in names}
+        if settings := package.get("Module", {}).get("GoMod"):
+            paths.add(Path(settings))
+    workdir = request.resource.workdir
+    return frozenset(path for path in paths if path.is_file() and not path.is_relative_to(workdir))
+
+
+def _packages(text: str) -> Iterator[dict[str, Any]]:
+    decoder, at = json.JSONDecoder(), 0
+    while start := text.find("{", at) + 1:
+        package, at = decoder.raw_decode(text, start - 1)
+        yield package

@@ -1,0 +1,144 @@
+"""Core modules are read and made components, whatever they are; no toolchain is needed."""
+
+from contextlib import suppress
+
+import pytest
+import wasmtime
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.go.component import HANDLE, NoHandler, NotHosted, component
+from lanes.go.core_module import HEADER, CoreModule, Unreadable, encode, read, section, sections
+from lanes.interfaces import interfaces
+
+EXPORTS = f"""
+  (memory (export "memory") 2)
+  (func (export "_initialize"))
+  (func (export "svc_arena") (result i32) i32.const 1024)
+  (func (export "{HANDLE}") (param i32 i32))
+"""
+TWICE = """
+  (import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "path_open"
+    (func (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi:http/types@0.2.4" "[constructor]fields" (func (result i32)))
+  (import "svc" "into" (func (param i32 i32)))
+"""
+
+
+def module(imports: str = "", exports: str = EXPORTS) -> bytes:
+    return bytes(wasmtime.wat2wasm(f"(module {imports} {exports})"))
+
+
+def test_imports_get_names_of_their_own() -> None:
+    made = read(module(TWICE))
+    assert [(item.name, item.alias) for item in made.imports] == [
+        ("fd_write", "fd_write"),
+        ("fd_write", "fd_write 2"),
+        ("path_open", "path_open"),
+        ("[constructor]fields", "[constructor]fields"),
+        ("into", "into"),
+    ]
+    assert made.imports[2].parameters == ("i32",) * 5 + ("i64", "i64", "i32", "i32")
+    assert made.imports[2].results == ("i32",)
+    assert {"memory", "_initialize", HANDLE} <= made.exports
+    assert read(made.binary).exports == made.exports
+    wasmtime.Module(wasmtime.Engine(), made.binary)
+
+
+@pytest.mark.parametrize("imports", ["", TWICE])
+def test_a_component_is_made_of_it(imports: str) -> None:
+    made = component(read(module(imports)))
+    whole = wasmtime.component.Component(wasmtime.Engine(), made)
+    exported = set(whole.type.exports(wasmtime.Engine()))
+    assert exported == {HANDLE.removesuffix("#handle")}
+
+
+def test_only_what_is_called_is_imported() -> None:
+    def imported(imports: str) -> set[str]:
+        engine = wasmtime.Engine()
+        return set(
+            wasmtime.component.Component(engine, component(read(module(imports)))).type.imports(engine)
+        )
+
+    outgoing = "wasi:http/outgoing-handler@0.2.4"
+    handle = f'(import "{outgoing}" "handle" (func (param i32 i32 i32 i32)))'
+    assert outgoing not in imported(TWICE) and outgoing in imported(handle)
+
+
+@pytest.mark.parametrize("missing", ["memory", "_initialize", "svc_arena", HANDLE])
+def test_a_module_that_answers_nothing(missing: str) -> None:
+    with pytest.raises(NoHandler):
+        component(read(module(exports=EXPORTS.replace(f'"{missing}"', '"other"'))))
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("elsewhere", "thing"),
+        ("wasi:http/types@0.2.4", "nothing"),
+        ("wasi:http/types@0.9.0", "x"),
+        ("gojs", "a"),
+    ],
+)
+def test_what_is_not_hosted_is_named(source: str, name: str) -> None:
+    with pytest.raises(NotHosted) as caught:
+        component(read(module(f'(import "{source}" "{name}" (func))')))
+    assert caught.value.names == [f"{source} {name}"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\0asm", b"no module", b"\0asm\x0d\0\x01\0"])
+def test_what_is_no_module(data: bytes) -> None:
+    with pytest.raises(Unreadable):
+        read(data)
+
+
+def test_what_go_does_not_write() -> None:
+    with pytest.raises(Unreadable, match="is not a function"):
+        read(module('(import "a" "b" (global i32))', ""))
+    with pytest.raises(Unreadable):
+        read(HEADER + section(1, encode(1) + b"\x5f\0"))
+
+
+@given(st.integers(0, 1 << 40))
+def test_numbers_come_back(number: int) -> None:
+    ((kind, body),) = sections(HEADER + section(1, encode(number)))
+    assert (kind, body) == (1, encode(number))
+
+
+WHOLE = module(TWICE)
+
+
+@given(st.data())
+def test_damaged_modules_are_unreadable_and_nothing_else(data: st.DataObject) -> None:
+    at = data.draw(st.integers(8, len(WHOLE)))
+    removed = data.draw(st.integers(0, 40))
+    damaged = WHOLE[:at] + data.draw(st.binary(max_size=40)) + WHOLE[at + removed :]
+    try:
+        made = read(damaged)
+    except Unreadable:
+        return
+    assert isinstance(made, CoreModule)
+    assert read(made.binary).exports == made.exports
+
+
+@given(st.binary(max_size=200))
+def test_anything_is_a_module_or_unreadable(data: bytes) -> None:
+    with suppress(Unreadable):
+        assert isinstance(read(HEADER + data), CoreModule)
+
+
+def test_an_interface_has_what_is_called_and_the_types_of_others() -> None:
+    found = interfaces({"wasi:io/poll@0.2.4": {"poll"}, "wasi:unknown/x@0.2.4": {"y"}})
+    assert '(export "poll"' in found.text and "[method]pollable.ready" not in found.text
+    assert "wasi:http/types@0.2.4" in found.instances and "wasi:random/random@0.2.4" not in found.instances
+    assert "[method]pollable.ready" in found.functions["wasi:io/poll@0.2.4"]
+    wasmtime.wat2wasm(f"(component $world {found.text})")
+
+
+def test_all_interfaces_as_a_whole_are_well_formed() -> None:
+    every = interfaces({}).functions
+    found = interfaces(every)
+    assert set(found.instances) == set(every)
+    wasmtime.component.Component(wasmtime.Engine(), wasmtime.wat2wasm(f"(component $world {found.text})"))

@@ -1,0 +1,346 @@
+"""What Go makes of a module: components, inputs, errors with their places, and nothing left behind."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.lane import BuildFailed
+from engine.manifest.model import Resource
+from lanes.go.lane import GoLane
+from lanes.go.toolchain import Go
+from lanes.go.workspace import LIBRARY
+from tests.lanes.go.conftest import HELLO, LITE, MANIFEST, Module
+from tests.lanes.test_command import dies
+
+pytestmark = pytest.mark.slow
+
+
+def failure(module: Module, **options: float) -> BuildFailed:
+    with pytest.raises(BuildFailed) as caught:
+        module.build(**options)
+    return caught.value
+
+
+@pytest.mark.parametrize("source", [HELLO, LITE], ids=["net/http", "lite"])
+def test_a_hello_is_built_and_answers(module: Module, source: str) -> None:
+    module.program(source)
+    artifact = module.build("deploy")
+    (answer,) = module.ask(artifact, "/", memory_limit_mb=32)
+    assert (answer.status, answer.body, answer.report.outcome) == (200, b"hello\n", "ok")
+    assert artifact.digest == artifact.component.stem
+    assert artifact.inputs == frozenset()
+    assert sorted(path.name for path in module.workdir.iterdir()) == ["go.mod", "go.work", "main.go"]
+
+
+def test_the_artifact_of_an_earlier_build_stays_what_it_was(module: Module) -> None:
+    module.program(LITE)
+    first = module.build()
+    assert module.build() == first
+    module.write("main.go", LITE.replace("hello", "again"))
+    second = module.build()
+    assert [module.ask(artifact, "/")[0].body for artifact in (first, second)] == [b"hello\n", b"again\n"]
+
+
+def test_the_place_of_a_project_does_not_matter(module: Module, tmp_path: Path) -> None:
+    elsewhere = Module(tmp_path / "else where", module.cache)
+    for one in (module, elsewhere):
+        one.program(LITE)
+    assert module.build().digest == elsewhere.build().digest
+
+
+def test_a_compile_error_has_its_place_in_the_project(module: Module) -> None:
+    module.program(LITE.replace("w.Write", "größe := 1; w.Wite"))
+    module.write("other.go", 'package main\n\nvar n int = "text"\n')
+    error = failure(module)
+    assert error.message == "resource api does not compile: 3 errors"
+    places = {(found.file, found.line, found.column) for found in error.diagnostics}
+    assert ("api/other.go", 3, 13) in places
+    unknown = next(found for found in error.diagnostics if "w.Wite undefined" in found.message)
+    assert (unknown.file, unknown.line) == ("api/main.go", 6)
+    source, mark = unknown.frame.splitlines()
+    assert source[mark.index("^") :].startswith("Wite(")
+    assert "w.Wite undefined" in error.output
+
+
+def test_a_syntax_error_has_its_place_too(module: Module) -> None:
+    module.program(LITE.replace("func main() {", "func main( {"))
+    (found, *_) = failure(module).diagnostics
+    assert (found.file, found.line) == ("api/main.go", 5)
+
+
+def test_an_error_in_a_package_of_the_module(module: Module) -> None:
+    module.program(
+        LITE.replace("func main() {", "func main() {\n\tstore.Open()")
+        .replace(
+            'import "svc/guest/lite"', 'import (\n\t"example.com/api/in ner/store"\n\t"svc/guest/lite"\n)'
+        )
+        .replace("in ner", "inner")
+    )
+    module.write("inner/store/store.go", "package store\n\nfunc Open() int {}\n")
+    (found,) = failure(module).diagnostics
+    assert (found.file, found.line, found.message) == ("api/inner/store/store.go", 3, "missing return")
+
+
+def test_a_module_that_has_to_be_downloaded(module: Module) -> None:
+    module.program(
+        LITE.replace('import "svc', 'import _ "example.com/far"\nimport "svc'),
+        MANIFEST + "\nrequire example.com/far v1.2.3\n",
+    )
+    error = failure(module)
+    assert "has to be downloaded" in error.message and "go mod download" in error.hint
+
+
+def test_a_package_that_no_module_has(module: Module) -> None:
+    module.program(LITE.replace('import "svc', 'import _ "example.com/far"\nimport "svc'))
+    error = failure(module)
+    assert "example.com/far" in error.output
+    assert "go get example.com/far" in error.hint and error.hint.endswith("in api.")
+
+
+def test_no_go_mod_and_a_broken_one(module: Module) -> None:
+    module.write("main.go", LITE)
+    error = failure(module)
+    assert "there is no go.mod in api" in error.message and "go mod init api" in error.hint
+    module.write("go.mod", "modul example.com/api\n")
+    assert "go.mod" in failure(module).message
+
+
+def test_what_is_no_program(module: Module) -> None:
+    module.program("package api\n")
+    error = failure(module)
+    assert "api has no main package" in error.message and "workdir" in error.hint
+    (module.workdir / "main.go").unlink()
+    assert "no Go files" in failure(module).output
+
+
+def test_a_program_without_the_library(module: Module) -> None:
+    module.program("package main\n\nfunc main() {}\n")
+    error = failure(module)
+    assert "answers no requests" in error.message and 'Import "svc/guest"' in error.hint
+
+
+def test_a_program_that_never_serves(module: Module) -> None:
+    module.program('package main\n\nimport _ "svc/guest"\n\nfunc main() {}\n')
+    (answer,) = module.ask(module.build(), "/")
+    assert "main returned without a call of guest.Serve" in answer.report.detail
+
+
+def test_what_is_not_hosted_is_named(module: Module) -> None:
+    module.program(LITE + "\n//go:wasmimport elsewhere thing\nfunc thing()\n\nfunc init() { thing() }\n")
+    error = failure(module)
+    assert "elsewhere thing" in error.message and "go:wasmimport" in error.hint
+
+
+def sibling(module: Module, name: str = "shared") -> Path:
+    """Make a module beside the Resource's; return its folder."""
+    folder = module.root / name
+    folder.mkdir(parents=True)
+    (folder / "go.mod").write_text(f"module example.com/{name}\n\ngo 1.24\n")
+    (folder / "text.txt").write_text("shared\n")
+    (folder / "shared.go").write_text(
+        'package shared\n\nimport _ "embed"\n\n//go:embed text.txt\nvar Text string\n'
+    )
+    return folder
+
+
+USES_SHARED = LITE.replace("import ", 'import "example.com/shared"\nimport ').replace(
+    '[]byte("hello\\n")', "[]byte(shared.Text)"
+)
+
+
+def test_a_workspace_of_the_users_own(module: Module) -> None:
+    shared = sibling(module)
+    module.program(USES_SHARED)
+    own = module.root / "go.work"
+    own.write_text("go 1.24\n\nuse (\n\t./api\n\t./shared\n)\n")
+    before = own.read_text()
+    artifact = module.build()
+    assert module.ask(artifact, "/")[0].body == b"shared\n"
+    assert own.read_text() == before and not (module.workdir / "go.work").exists()
+    assert artifact.inputs == {shared / name for name in ("go.mod", "shared.go", "text.txt")} | {own}
+
+
+def test_a_change_in_another_module_is_built(module: Module) -> None:
+    shared = sibling(module)
+    module.program(USES_SHARED, MANIFEST + "\nrequire example.com/shared v0.0.0\n")
+    module.write(
+        "go.mod", (module.workdir / "go.mod").read_text() + "\nreplace example.com/shared => ../shared\n"
+    )
+    first = module.build()
+    assert first.inputs == {shared / name for name in ("go.mod", "shared.go", "text.txt")}
+    (shared / "text.txt").write_text("changed\n")
+    assert module.ask(module.build(), "/")[0].body == b"changed\n"
+
+
+def test_replacements_of_the_users_workspace(module: Module) -> None:
+    sibling(module)
+    module.program(USES_SHARED, MANIFEST + "\nrequire example.com/shared v1.0.0\n")
+    (module.root / "go.work").write_text(
+        "go 1.24\n\nuse ./api\n\nreplace example.com/shared v1.0.0 => ./shared\n"
+    )
+    assert module.ask(module.build(), "/")[0].body == b"shared\n"
+
+
+def test_a_program_in_a_folder_below_its_go_mod(module: Module) -> None:
+    module.root.mkdir(parents=True)
+    (module.root / "go.mod").write_text(MANIFEST)
+    module.write("main.go", LITE)
+    assert module.ask(module.build(), "/")[0].body == b"hello\n"
+    assert (module.root / "go.work").exists()
+
+
+def test_vendored_packages(module: Module) -> None:
+    module.program(USES_SHARED, MANIFEST + "\nrequire example.com/shared v1.0.0\n")
+    module.write("vendor/example.com/shared/shared.go", 'package shared\n\nconst Text = "vendored\\n"\n')
+    module.write(
+        "vendor/modules.txt",
+        "# example.com/shared v1.0.0\n## explicit; go 1.24\nexample.com/shared\n",
+    )
+    artifact = module.build()
+    assert module.ask(artifact, "/")[0].body == b"vendored\n"
+    assert artifact.inputs == frozenset() and not (module.workdir / "go.work").exists()
+    shutil.rmtree(module.workdir / "vendor")
+    assert "has to be downloaded" in failure(module).message
+
+
+@pytest.mark.parametrize("version", ["1.20", "1.24.0", "1.25rc1"])
+def test_modules_of_other_versions_of_go(module: Module, version: str) -> None:
+    module.program(LITE, MANIFEST.replace("1.24", version))
+    assert module.ask(module.build(), "/")[0].body == b"hello\n"
+
+
+def test_a_module_that_needs_a_newer_go(module: Module) -> None:
+    module.program(LITE, MANIFEST.replace("1.24", "1.99"))
+    error = failure(module)
+    assert "resource api needs Go 1.99, and 1.2" in error.message and "newer `go`" in error.hint
+
+
+def test_the_workspace_beside_go_mod(module: Module, go: Go) -> None:
+    module.program(LITE)
+    module.build()
+    text = (module.workdir / "go.work").read_text()
+    assert text.startswith("// Written by svc") and str(LIBRARY) in text
+    subprocess.run([go.program, "vet", "."], cwd=module.workdir, check=True)
+    module.write("go.work", text.replace(str(LIBRARY), "/elsewhere/guest"))
+    module.build()
+    assert (module.workdir / "go.work").read_text() == text
+
+
+def test_a_folder_that_can_not_be_written(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders that are read-only are no hindrance to root: a folder of that name is."""
+    module.program(LITE)
+    (module.workdir / "go.work").mkdir()
+    monkeypatch.setenv("GOWORK", "off")
+    assert module.ask(module.build(), "/")[0].body == b"hello\n"
+
+
+def test_a_users_own_settings_for_go_do_not_matter(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    module.program(LITE)
+    for name, value in {
+        "GOFLAGS": "-mod=vendor",
+        "GOOS": "plan9",
+        "GOARCH": "arm64",
+        "GOWORK": "off",
+        "CGO_ENABLED": "1",
+        "GO111MODULE": "off",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert module.ask(module.build(), "/")[0].body == b"hello\n"
+
+
+HANGING = """\
+#!/bin/sh
+case "$1" in build) ;; *) exec {go} "$@" ;; esac
+sleep 1000 &
+echo $$ $! > '{started}.new'
+mv '{started}.new' '{started}'
+wait
+"""
+
+
+@pytest.fixture
+def started(module: Module, go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a Go on PATH that never ends a build; return the file with its processes."""
+    folder, started = tmp_path / "bin", tmp_path / "started"
+    folder.mkdir()
+    program = folder / "go"
+    program.write_text(HANGING.format(go=go.program, started=started))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    module.program(LITE)
+    return started
+
+
+def processes(started: Path) -> list[int]:
+    deadline = time.monotonic() + 60
+    while not started.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return [int(pid) for pid in started.read_text().split()]
+
+
+def test_a_build_that_hangs_is_stopped(module: Module, started: Path) -> None:
+    error = failure(module, limit_secs=1)
+    assert "did not end within 1 seconds" in error.message
+    assert all(dies(pid) for pid in processes(started))
+
+
+def test_a_cancelled_build_leaves_no_process_and_the_next_one_works(
+    module: Module, started: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> list[int]:
+        job = asyncio.create_task(GoLane().build(module.request()))
+        pids = await asyncio.to_thread(processes, started)
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        return pids
+
+    pids = asyncio.run(main())
+    assert len(pids) == 2 and all(dies(pid) for pid in pids)
+    (started.parent / "bin" / "go").unlink()
+    assert module.ask(module.build(), "/")[0].body == b"hello\n"
+
+
+def test_two_builds_at_once(module: Module, tmp_path: Path) -> None:
+    other = Module(tmp_path / "other", module.cache)
+    module.program(LITE)
+    other.program(LITE.replace("hello", "other"))
+
+    async def main() -> list[str]:
+        lane = GoLane()
+        requests = [module.request(), module.request("deploy"), other.request()]
+        return [artifact.digest for artifact in await asyncio.gather(*map(lane.build, requests))]
+
+    one, same, different = asyncio.run(main())
+    assert one == same != different
+
+
+def test_own_components_of_any_toolchain(module: Module) -> None:
+    module.program(LITE)
+    made = module.build()
+    resource = Resource(
+        "api",
+        "go",
+        module.workdir,
+        build=f"cp '{made.component}' own.wasm",
+        output=module.workdir / "own.wasm",
+    )
+    taken = asyncio.run(GoLane().build(replace(module.request(), resource=resource)))
+    assert taken.digest == made.digest
+
+
+def test_a_place_that_can_not_be_written(module: Module, tmp_path: Path, go: Go) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(module.cache / "toolchains", cache / "toolchains", symlinks=True, copy_function=os.link)
+    (cache / "go").write_text("a file is in the way")
+    module.program(LITE)
+    with pytest.raises(BuildFailed) as caught:
+        asyncio.run(GoLane().build(replace(module.request(), cache=cache)))
+    assert "could not be built" in caught.value.message and "room" in caught.value.hint

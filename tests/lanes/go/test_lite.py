@@ -1,0 +1,156 @@
+"""The small library, hosted and natively: everything that it offers."""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from lanes.go.toolchain import Go
+from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.native import natively, running
+from tests.lanes.go.peer import Peer, peer
+
+pytestmark = pytest.mark.slow
+SOURCE = Path(__file__).with_name("lite.go").read_text(encoding="utf-8")
+Ask = Callable[..., Reply]
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
+    module = Module(tmp_path_factory.mktemp("lite ü").resolve(), cache)
+    module.program(SOURCE)
+    return module
+
+
+@pytest.fixture(scope="module")
+def artifact(module: Module) -> ComponentArtifact:
+    return module.build("deploy")
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Peer]:
+    with peer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def native(module: Module, artifact: ComponentArtifact, go: Go) -> Iterator[int]:
+    with running(module, go) as port:
+        yield port
+
+
+@pytest.fixture
+def hosted(module: Module, artifact: ComponentArtifact) -> Ask:
+    return lambda target, **given: module.ask(artifact, target, **given)[0]
+
+
+@pytest.fixture(params=["hosted", "native"])
+def ask(request: pytest.FixtureRequest, hosted: Ask, other: Peer) -> Ask:
+    if request.param == "native":
+        port = request.getfixturevalue("native")
+        return lambda target, **given: natively(port, target.replace("URL", other.origin), **given)
+
+    def answered(target: str, **given: object) -> Reply:
+        target = target.replace("URL", other.origin)
+        reply = hosted(target, environment={"GREETING": "hello"}, egress=(other.origin,), **given)
+        assert (reply.report.outcome, reply.ended) == ("ok", True), (reply.report.detail, reply.lines)
+        if given.get("method") == "HEAD":
+            reply.chunks.clear()  # as the server does
+        return reply
+
+    return answered
+
+
+def test_a_component_of_it_is_small(artifact: ComponentArtifact) -> None:
+    assert artifact.component.stat().st_size < 3 << 20
+
+
+def test_a_request_is_as_the_client_sent_it(ask: Ask) -> None:
+    reply = ask("/seen/%C3%BC?a=%20&b", method="PURGE", fields=[("x-many", "1"), ("X-Many", "2")])
+    assert reply.status == 404
+    reply = ask("/seen?a=%20&b", method="PURGE", fields=[("x-many", "1"), ("X-Many", "2")])
+    assert reply.text == 'PURGE /seen a=%20&b api.localhost ["1" "2"]'
+    assert ask("/env").text == "hello"
+
+
+def test_a_response_has_status_fields_and_body(ask: Ask) -> None:
+    reply = ask("/made")
+    assert (reply.status, reply.text) == (201, "made")
+    assert reply.values("x-many") == ["1", "2"]
+    assert reply.values("content-type") == ["text/plain"]
+    assert (ask("/nothing").status, ask("/nothing").body) == (200, b"")
+
+
+def test_responses_without_a_body(ask: Ask) -> None:
+    empty = ask("/empty")
+    assert (empty.status, empty.body, empty.values("content-length")) == (204, b"", [])
+    head = ask("/made", method="HEAD")
+    assert (head.status, head.body, head.values("content-length")) == (201, b"", ["4"])
+
+
+PIECES = [os.urandom(size) for size in (1, 65_535, 65_537, 4096) * 24]
+
+
+@pytest.mark.parametrize("size", [7, 4096, 70_001])
+def test_three_megabytes_come_back_as_they_went(ask: Ask, size: int) -> None:
+    assert ask(f"/echo?{size}", method="POST", body=PIECES).body == b"".join(PIECES)
+
+
+def test_no_body_is_an_empty_one(ask: Ask) -> None:
+    assert ask("/echo?10", method="POST").body == b""
+
+
+def test_what_is_flushed_leaves_at_once(ask: Ask) -> None:
+    reply = ask("/flush")
+    assert reply.chunks == [b"piece 0", b"piece 1", b"piece 2", b"piece 3"]
+    assert all(later - earlier > 0.05 for earlier, later in pairwise(reply.times))
+
+
+def test_events_leave_one_at_a_time(ask: Ask) -> None:
+    reply = ask("/events")
+    assert reply.values("content-type") == ["text/event-stream"]
+    assert reply.values("cache-control") == ["no-cache"]
+    ticks = [f"id: {n}\nevent: tick\ndata: a\ndata: b\n\n".encode() for n in range(4)]
+    assert reply.body == b": hello\n\n" + b"".join(ticks)
+    assert all(later - earlier > 0.05 for earlier, later in pairwise(reply.times[-4:]))
+
+
+def test_another_server_is_asked(ask: Ask, other: Peer) -> None:
+    assert ask("/fetch/to/URL/a%20b").text == "200 peer GET /a%20b  <nil>"
+    assert ask("/fetch/to/URL").text == "200 peer GET /  <nil>"
+    assert ask("/fetch/to/URL/x", fields=[("x-method", "DELETE")]).text == "200 peer DELETE /x  <nil>"
+    assert ask("/fetch/to/URL/elsewhere").text.startswith("302 ")
+
+
+def test_bodies_are_sent(ask: Ask, other: Peer) -> None:
+    other.seen.clear()
+    assert ask("/post/to/URL/x", method="POST", body=[b"a ", b"body"]).text == "200 peer POST /x a body <nil>"
+    ((_, _, fields, _),) = other.seen
+    assert [value for name, value in fields if name.lower() == "x-many"] == ["a", "b"]
+
+
+def test_several_requests_take_the_time_of_one(ask: Ask) -> None:
+    lines = ask("/several/to/URL/together").text.splitlines()
+    assert [line.split()[3] for line in lines] == [f"/together?{n}" for n in range(5)]
+
+
+def test_requests_end_in_time_and_bad_ones_at_once(ask: Ask) -> None:
+    assert ask("/deadline/to/URL/never").text == "true"
+    assert ask("/bad-url").text == "true\n" * 4
+
+
+def test_failures(hosted: Ask) -> None:
+    assert "panic: no luck (" in hosted("/panic").report.detail
+    late = hosted("/late-panic")
+    assert (late.status, late.body, late.ended) == (200, b"begun", False)
+    assert "X Bad" in hosted("/bad-field").report.detail
+    assert "12345" in hosted("/bad-status").report.detail
+    assert "HTTP-request-denied" in hosted("/fetch/to/http://127.0.0.1:1").text
+
+
+def test_a_write_that_fails_ends_the_context_of_the_request(hosted: Ask) -> None:
+    answer = hosted("/too-much")
+    assert answer.lines == [("stdout", "told: true context canceled")]
