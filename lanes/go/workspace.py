@@ -29,8 +29,8 @@ class Workspace:
     """`file` is what GOWORK names; `module` is the folder of the user's go.mod; `modules` are all folders.
 
     `users` is the go.work that this one is made of, if the user has one, and `vendor` the vendor folder that
-    is in force. `root` is the GOROOT of the Go that builds these modules, as they may ask for another than the
-    one on PATH; `downloads` is where it keeps modules.
+    is in force. `root` is the GOROOT of the Go that builds these modules, as they may ask for another than
+    PATH's; `downloads` is where it keeps modules.
     """
 
     file: Path
