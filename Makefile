@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Toolchains and compiled code of the tests are kept here between runs; any folder will do.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 
-.PHONY: demo install test test-tools check format bench bench-hello bench-reload clean
+.PHONY: demo install test test-tools rust-target check format bench bench-hello bench-reload clean
 
 # Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
 ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
@@ -40,12 +40,12 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@touch "$@"
 
 test: $(VENV)/.installed-dev test-tools
-	@echo "· running all tests; the first run installs the js toolchain and compiles it, a few minutes"
+	@echo "· running all tests; the first run installs the js and go toolchains and compiles them, a few minutes"
 	@"$(BIN)/pytest"
 
 # The browser of the end-to-end test and the target of the rust lane. Where one can not be had here, its tests
 # say what to do.
-test-tools:
+test-tools: rust-target
 	@if { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		echo "· installing chromium for the browser test, about a minute"; \
@@ -54,12 +54,14 @@ test-tools:
 	else \
 		echo "· the browser test will fail: install Chromium and have it on PATH"; \
 	fi
+
+rust-target:
 	@if [ -d "$$(rustc --print target-libdir --target wasm32-wasip2 2>/dev/null)" ]; then :; \
 	elif command -v apt-get >/dev/null && command -v rustc >/dev/null; then \
 		tests/toolchains/rust/setup.sh "$(SVC_TEST_CACHE)/rust-toolchain" || \
-			echo "  the tests of the rust lane will fail: rustup target add wasm32-wasip2" >&2; \
+			echo "  what is made in rust will fail: rustup target add wasm32-wasip2" >&2; \
 	else \
-		echo "· the tests of the rust lane will fail: install Rust and run rustup target add wasm32-wasip2"; \
+		echo "· what is made in rust will fail: install Rust and run rustup target add wasm32-wasip2"; \
 	fi
 
 check: $(VENV)/.installed-dev
@@ -76,7 +78,7 @@ format: $(VENV)/.installed-dev
 
 bench: bench-hello bench-reload
 
-bench-hello bench-reload: bench-%: $(VENV)/.installed-dev
+bench-hello bench-reload: bench-%: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m bench.$*
 
 clean:

@@ -1,46 +1,108 @@
 """Requests a second of a hello in each dynamic lane, against a bare Hypercorn: one process each, c = 16.
 
-Rounds are interleaved, so that both sides of a pair see the same machine; the median of their ratios counts.
+Rounds are interleaved, so that all sides of a pair see the same machine; the median of their ratios counts.
 """
 
+import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from bench.processes import bare_hypercorn, loaded, start_load, svc_dev, write_results
+from bench.processes import ROOT, bare_hypercorn, load, loaded, svc_dev, write_results
 
 ROUNDS = 5
 SECONDS = 3
 CONNECTIONS = 16
-MANIFEST = '[project]\nname = "hello"\n\n[resource.web]\nlane = "js"\npublic = true\nentry = "index.js"\n'
-SOURCE = "export default { fetch: () => new Response('hello\\n') };\n"
+LANES = ("rust", "js", "go")
+SOURCES = {
+    "index.js": "export default { fetch: () => new Response('hello\\n') };\n",
+    "go.mod": "module hello\n\ngo 1.24\n",
+    "main.go": """\
+package main
+
+import (
+	"io"
+	"net/http"
+
+	"svc/guest"
+)
+
+func hello(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello\\n") }
+
+func main() { guest.Serve(http.HandlerFunc(hello)) }
+""",
+    "Cargo.toml": """\
+[package]
+name = "hello"
+version = "0.1.0"
+edition = "2021"
+
+[lib]
+crate-type = ["cdylib"]
+
+[dependencies]
+svc-guest = { path = "svc-guest" }
+
+[profile.release]
+codegen-units = 1
+lto = true
+""",
+    "src/lib.rs": """\
+use svc_guest::{Request, Response};
+
+fn handle(_: Request) -> Response {
+    Response::text("hello\\n")
+}
+
+svc_guest::handler!(handle);
+""",
+}
+FILES = {"js": ("index.js",), "go": ("go.mod", "main.go"), "rust": ("Cargo.toml", "src/lib.rs")}
+
+
+def write_project(folder: Path, lane: str) -> Path:
+    """Write the Project of one lane, and return its folder."""
+    project = folder / lane
+    manifest = f'[project]\nname = "hello"\n\n[resource.web]\nlane = "{lane}"\npublic = true\n'
+    for name, text in {"svc.toml": manifest, **{name: SOURCES[name] for name in FILES[lane]}}.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    if lane == "rust":
+        shutil.copytree(ROOT / "lanes" / "rust" / "guest", project / "svc-guest")
+    return project
 
 
 def rate(port: int) -> float:
     """Load a server for one round; return its requests a second."""
-    result = loaded(start_load(port, "/", SECONDS, CONNECTIONS))
+    with load(port, "/", SECONDS, CONNECTIONS) as process:
+        result = loaded(process)
     if result["failed"]:
         sys.exit(f"{result['failed']} requests failed")
     return float(result["requests"] / result["seconds"])
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="svc-bench-") as folder:
-        project = Path(folder)
-        (project / "svc.toml").write_text(MANIFEST)
-        (project / "index.js").write_text(SOURCE)
-        bare: list[float] = []
-        js: list[float] = []
-        with bare_hypercorn() as bare_port, svc_dev(project, "--release") as js_port:
-            rate(js_port)
-            for number in range(ROUNDS):
-                bare.append(rate(bare_port))
-                js.append(rate(js_port))
-                print(f"round {number + 1}: bare {bare[-1]:.0f}/s  js {js[-1]:.0f}/s", flush=True)
-    ratio = median(ours / theirs for ours, theirs in zip(js, bare, strict=True))
-    write_results("hello", {"js": ratio, "bare_per_second": median(bare), "js_per_second": median(js)})
-    print(f"hello js={ratio:.3f} of bare hypercorn")
+    rates: dict[str, list[float]] = {name: [] for name in ("bare", *LANES)}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
+        ports = {"bare": stack.enter_context(bare_hypercorn())}
+        for lane in LANES:
+            ports[lane] = stack.enter_context(svc_dev(write_project(folder, lane), "--release"))
+            rate(ports[lane])
+        for number in range(ROUNDS):
+            for name, port in ports.items():
+                rates[name].append(rate(port))
+            told = "  ".join(f"{name} {found[-1]:.0f}/s" for name, found in rates.items())
+            print(f"round {number + 1}: {told}", flush=True)
+    bare = rates["bare"]
+    ratios = {
+        lane: median(ours / theirs for ours, theirs in zip(rates[lane], bare, strict=True)) for lane in LANES
+    }
+    per_second = {f"{name}_per_second": median(found) for name, found in rates.items()}
+    write_results("hello", {**ratios, **per_second})
+    print("hello", *(f"{lane}={ratios[lane]:.3f}" for lane in LANES), "of bare hypercorn")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -14,11 +15,19 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench-results.json"
 
 
+def environ() -> dict[str, str]:
+    """Return this environment, with the Rust that `make rust-target` had to make first on PATH."""
+    made = Path(os.environ.get("SVC_TEST_CACHE", "")) / "rust-toolchain"
+    if not (made / "complete").exists():
+        return dict(os.environ)
+    return {**os.environ, "PATH": f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+
+
 @contextlib.contextmanager
 def svc_dev(project: Path, *options: str) -> Iterator[int]:
     """Run `svc dev` on a Project and yield its port once it serves; its progress goes to our stderr."""
     command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0", *options]
-    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=project, env=environ(), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             port = next(
@@ -49,13 +58,18 @@ def bare_hypercorn() -> Iterator[int]:
             process.terminate()
 
 
-def start_load(
+@contextlib.contextmanager
+def load(
     port: int, path: str, seconds: float, connections: int, rate: float = 0
-) -> subprocess.Popen[str]:
-    """Start a load generator; `loaded` waits for what it found."""
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a load generator; `loaded` waits for what it found."""
     arguments = [str(port), path, str(seconds), str(connections), *([str(rate)] if rate else [])]
     command = [sys.executable, "-m", "bench.load", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def loaded(process: subprocess.Popen[str]) -> dict[str, Any]:

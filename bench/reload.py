@@ -1,35 +1,93 @@
 """How long after a save the first changed response comes, while 100 requests a second run.
 
-20 saves each of a static file and of the js Resource of `sample-apps/pulse`. A save replaces the file, as
-editors do; from then on one keep-alive connection asks until the answer has changed.
+20 saves in each lane of `sample-apps/polyglot`. A save replaces the file, as editors do; from then on one
+keep-alive connection asks until the answer has changed. What the compilers take of it is measured after such
+saves too, alone on the machine that the server has left: first the lane's, then the one to machine code.
 """
 
+import asyncio
 import http.client
+import os
+import secrets
 import shutil
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
-from bench.processes import ROOT, loaded, start_load, svc_dev, write_results
+from bench.processes import ROOT, environ, load, loaded, svc_dev, write_results
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildRequest, Lane, silent
+from engine.manifest.load import load as load_manifest
+from engine.wasm.compile import compile_component
+from lanes.go.lane import GoLane
+from lanes.rust.lane import RustLane
+from svc_tui.home import Home
 
 SAVES = 20
+ALONE = 5
 RATE = 100
 PAUSE = 0.35
-GIVE_UP = 10.0
+GIVE_UP = 30.0
+FOR_EVER = 3600.0
+RUN = secrets.token_hex(4)
+"""Part of every mark: what an earlier run built must not be known."""
+SAMPLE = ROOT / "sample-apps" / "polyglot"
 
 
-def reload_ms(connection: http.client.HTTPConnection, url: str, path: Path, text: str, mark: str) -> float:
-    """Save a text and return the milliseconds until a response carries the mark."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text)
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A file of the sample, a text in it that a mark takes the place of, and where that shows."""
+
+    file: str
+    text: str
+    url: str
+
+
+EDITS = {
+    "static": Edit("front/index.html", "One page, one origin", "/"),
+    "js": Edit("js/src/index.js", "Hello from JavaScript", "/js/hello"),
+    "go": Edit("go/main.go", "Hello from Go", "/go/hello"),
+    "rust": Edit("rust/src/lib.rs", "Hello from Rust", "/rust/hello"),
+}
+
+
+def save(project: Path, edit: Edit, mark: str) -> float:
+    """Save a file with a mark in it, and return the time at which that began."""
+    path = project / edit.file
+    arriving = path.with_name(path.name + ".tmp")
+    arriving.write_text((SAMPLE / edit.file).read_text().replace(edit.text, mark))
     began = time.perf_counter()
-    temporary.replace(path)
+    arriving.replace(path)
+    return began
+
+
+def reload_ms(connection: http.client.HTTPConnection, project: Path, edit: Edit, mark: str) -> float:
+    """Save, and return the milliseconds until a response carries the mark."""
+    began = save(project, edit, mark)
     while time.perf_counter() - began < GIVE_UP:
-        connection.request("GET", url)
+        connection.request("GET", edit.url)
         if mark.encode() in connection.getresponse().read():
             return (time.perf_counter() - began) * 1000
     sys.exit(f"{mark} did not show within {GIVE_UP} s")
+
+
+async def parts_ms(project: Path, name: str, lane: Lane) -> tuple[float, float]:
+    """Return what the lane (its compiler) and then machine code take after a save: medians of a few."""
+    cache, resource = Home.from_environment(os.environ).cache(), load_manifest(project).resources[name]
+    built, machine = [], []
+    for number in range(ALONE):
+        began = save(project, EDITS[name], f"{name}-{RUN}-alone-{number}-mark")
+        artifact = await lane.build(BuildRequest(resource, project, cache, "dev"))
+        assert isinstance(artifact, ComponentArtifact)
+        compiling = time.perf_counter()
+        await compile_component(artifact.component, artifact.digest, cache, fast=True, report=silent)
+        built.append((compiling - began) * 1000)
+        machine.append((time.perf_counter() - compiling) * 1000)
+    return median(built), median(machine)
 
 
 def p95(values: list[float]) -> float:
@@ -38,31 +96,37 @@ def p95(values: list[float]) -> float:
 
 
 def main() -> None:
+    took: dict[str, list[float]] = {lane: [] for lane in EDITS}
     with tempfile.TemporaryDirectory(prefix="svc bench ü ") as folder:
-        project = Path(folder) / "pulse"
-        shutil.copytree(ROOT / "sample-apps" / "pulse", project)
-        page, script = project / "front" / "index.html", project / "api" / "src" / "index.js"
-        page_text, script_text = page.read_text(), script.read_text()
-        with svc_dev(project) as port:
-            seconds = 2 * SAVES * (PAUSE + 0.2) + 3
-            loads = [start_load(port, url, seconds, 4, RATE / 2) for url in ("/", "/api/now")]
+        project = Path(folder) / "polyglot"
+        shutil.copytree(SAMPLE, project, ignore=shutil.ignore_patterns("target", "go.work*", ".svc"))
+        with svc_dev(project) as port, ExitStack() as stack:
+            loads = [
+                stack.enter_context(load(port, edit.url, FOR_EVER, 2, RATE / len(EDITS)))
+                for edit in EDITS.values()
+            ]
             time.sleep(1)
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=GIVE_UP)
-            static, js = [], []
             for number in range(SAVES):
-                mark = f"static-{number}-mark"
-                text = page_text.replace("</main>", f"<!-- {mark} --></main>")
-                static.append(reload_ms(connection, "/", page, text, mark))
-                time.sleep(PAUSE)
-                mark = f"js-{number}-mark"
-                text = script_text.replace("Response.json({", f"Response.json({{ mark: '{mark}',")
-                js.append(reload_ms(connection, "/api/now", script, text, mark))
-                time.sleep(PAUSE)
-            failed = sum(loaded(load)["failed"] for load in loads)
-    print("static ms:", " ".join(f"{value:.0f}" for value in sorted(static)))
-    print("js ms:    ", " ".join(f"{value:.0f}" for value in sorted(js)))
-    write_results("reload", {"static_p95_ms": p95(static), "js_p95_ms": p95(js), "failed": failed})
-    print(f"reload p95 static={p95(static):.0f} js={p95(js):.0f} failed={failed}")
+                for lane, edit in EDITS.items():
+                    took[lane].append(reload_ms(connection, project, edit, f"{lane}-{RUN}-{number}-mark"))
+                    time.sleep(PAUSE)
+            for process in loads:
+                process.terminate()
+            failed = sum(loaded(process)["failed"] for process in loads)
+        os.environ |= environ()
+        alone = {
+            lane.name: asyncio.run(parts_ms(project, lane.name, lane)) for lane in (GoLane(), RustLane())
+        }
+    for lane, values in took.items():
+        print(f"{lane} ms:", " ".join(f"{value:.0f}" for value in sorted(values)))
+    for lane, (built, machine) in alone.items():
+        print(f"{lane} alone, ms: {built:.0f} by its compiler, {machine:.0f} to machine code")
+    found = {lane: p95(values) for lane, values in took.items()}
+    ours = {f"{lane}_p95_ms": value for lane, value in found.items()}
+    theirs = {f"{lane}_alone_ms": value for lane, value in alone.items()}
+    write_results("reload", {**ours, **theirs, "failed": failed})
+    print("reload p95", *(f"{lane}={value:.0f}" for lane, value in found.items()), f"failed={failed}")
 
 
 if __name__ == "__main__":
