@@ -1,19 +1,55 @@
-"""Assembles the guest library's `world.wat` into `world.bin`: `python -m lanes.rust.world`.
+"""Makes the guest crate's `world.bin`: `python -m lanes.rust.world`.
 
-For us only: a test fails when the two differ. The lane never runs this.
+It is what a component made with that crate imports and exports, in the encoding that `wasm-component-ld`
+reads from the custom section `component-type:…` of a module. The interfaces are whole: the linker puts this
+together with what other crates declare of the same version, and refuses any difference. A component imports
+only what its program calls; a host may have any 0.2.x.
+
+For us only: a test fails when the file is another one. The lane never runs this.
 """
 
 from pathlib import Path
 
 import wasmtime
 
-SOURCE = Path(__file__).with_name("guest") / "src" / "abi" / "world.wat"
-BINARY = SOURCE.with_suffix(".bin")
+from lanes.interfaces import interfaces
+
+BINARY = Path(__file__).with_name("guest") / "src" / "abi" / "world.bin"
+_INTERFACES = (
+    "wasi:io/poll@0.2.4",
+    "wasi:clocks/monotonic-clock@0.2.4",
+    "wasi:io/error@0.2.4",
+    "wasi:io/streams@0.2.4",
+    "wasi:http/types@0.2.4",
+    "wasi:http/outgoing-handler@0.2.4",
+)
+_WORLD = """
+(component
+  (@custom "wit-component-encoding" "\\04\\00")
+  (type $package (component
+    (type $world (component
+{imports}
+      (export "wasi:http/incoming-handler@0.2.4" (instance
+        (alias outer $world $incoming-request (type $outer-incoming-request))
+        (export "incoming-request" (type $incoming-request (eq $outer-incoming-request)))
+        (alias outer $world $response-outparam (type $outer-response-outparam))
+        (export "response-outparam" (type $response-outparam (eq $outer-response-outparam)))
+        (export "handle" (func
+          (param "request" (own $incoming-request)) (param "response-out" (own $response-outparam))))
+      ))
+    ))
+    (export "svc:guest/guest@0.1.0" (component (type $world)))
+  ))
+  (export "guest" (type $package))
+)
+"""
 
 
 def assembled() -> bytes:
     """Return what `world.bin` should be."""
-    return bytes(wasmtime.wat2wasm(SOURCE.read_text(encoding="utf-8")))
+    functions = interfaces({}).functions
+    imports = interfaces({name: functions[name] for name in _INTERFACES}).text
+    return bytes(wasmtime.wat2wasm(_WORLD.format(imports=imports)))
 
 
 if __name__ == "__main__":

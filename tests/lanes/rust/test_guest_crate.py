@@ -37,7 +37,7 @@ def test_it_compiles_without_a_warning_everywhere(tmp_path: Path) -> None:
 
 def test_nothing_but_sources_is_handed_out() -> None:
     suffixes = {path.suffix for path in GUEST.rglob("*") if path.is_file()}
-    assert suffixes == {".rs", ".toml", ".wat", ".bin", ".md"}
+    assert suffixes == {".rs", ".toml", ".bin", ".md"}
 
 
 def test_the_programs_in_the_documentation_compile(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 //! The canonical ABI of the WASI 0.2 interfaces that this crate uses, bound by hand.
 //!
 //! The only module with `unsafe`. What it exports is safe: owned resources that are dropped once, and values
-//! without pointers. `world.wat` declares the same functions with their types for the component.
+//! without pointers. `world.bin` declares the same functions with their types for the component.
 
 mod area;
 mod error_code;
