@@ -20,6 +20,9 @@ func init() {
 	}
 }
 
+// userAgent is what net/http sends where a request names none: some servers refuse those without one.
+const userAgent = "Go-http-client/1.1"
+
 type transport struct{}
 
 func (transport) RoundTrip(request *http.Request) (*http.Response, error) { return roundTrip(request) }
@@ -67,14 +70,20 @@ func roundTrip(request *http.Request) (*http.Response, error) {
 }
 
 func outgoingHeaders(request *http.Request) []wasi.Header {
-	headers := make([]wasi.Header, 0, len(request.Header)+1)
+	headers := make([]wasi.Header, 0, len(request.Header)+2)
 	for name, values := range request.Header {
 		if connectionFields[name] || name == "Host" || name == "Content-Length" {
 			continue
 		}
 		for _, value := range values {
+			if name == "User-Agent" && value == "" {
+				continue // says that there should be none
+			}
 			headers = append(headers, wasi.Header{Name: strings.ToLower(name), Value: value})
 		}
+	}
+	if _, named := request.Header["User-Agent"]; !named {
+		headers = append(headers, wasi.Header{Name: "user-agent", Value: userAgent})
 	}
 	sized := request.ContentLength > 0
 	if request.Body == nil || request.Body == http.NoBody {

@@ -186,6 +186,18 @@ func clients() {
 		response, err := http.Post(url, "text/plain", io.MultiReader(strings.NewReader("half"), broken{}))
 		show(w, response, err)
 	})
+	handle("/closed-upload", func(w http.ResponseWriter, r *http.Request, url string) {
+		reader, writer := io.Pipe()
+		request, _ := http.NewRequest("POST", url, reader)
+		request.Header.Set("User-Agent", "")
+		done := make(chan error)
+		go func() {
+			_, err := writer.Write(make([]byte, 1<<24))
+			done <- err
+		}()
+		_, err := http.DefaultTransport.RoundTrip(request)
+		fmt.Fprint(w, err != nil, <-done)
+	})
 	handle("/several", func(w http.ResponseWriter, r *http.Request, url string) {
 		var all sync.WaitGroup
 		texts := make([]strings.Builder, 5)
@@ -432,6 +444,7 @@ func failures() {
 			w.(http.Flusher).Flush()
 			time.Sleep(10 * time.Millisecond)
 		}
+		fmt.Println("left: ", r.Context().Err())
 	})
 	http.HandleFunc("GET /too-much", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "5")

@@ -214,6 +214,7 @@ def test_another_server_is_asked(ask: Ask, other: Peer) -> None:
     ((_, _, fields, _),) = other.seen
     assert [value for name, value in fields if name.lower() == "x-many"] == ["a", "b"]
     assert [value for name, value in fields if name.lower() == "host"] == [other.origin[7:]]
+    assert [value for name, value in fields if name.lower() == "user-agent"] == ["Go-http-client/1.1"]
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PURGE", "PATCH"])
@@ -264,6 +265,11 @@ def test_a_body_that_can_not_be_read_does_not_arrive_as_a_whole(ask: Ask, other:
     other.seen.clear()
     assert "error: " in ask("/broken-upload?url=URL/x").text
     assert other.seen == []
+
+
+def test_a_body_is_closed_when_it_can_not_be_sent(ask: Ask) -> None:
+    closed = quote("http://127.0.0.1:1", safe="")
+    assert ask(f"/closed-upload?url={closed}").text == "true io: read/write on closed pipe"
 
 
 @pytest.mark.parametrize("route", ["own-transport", "cloned-transport"])

@@ -53,31 +53,40 @@ func errorCode(offset uintptr) error {
 	return Error("unknown error")
 }
 
-// Send sends a request and returns the response when its head is there. The body is sent at the same time.
-// The response lives until its body is closed.
+// Send sends a request and returns the response when its head is there. The body is sent at the same time, and
+// closed whatever happens if it can be. The response lives until its body is closed.
 func Send(ctx context.Context, request Outgoing) (*Incoming, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	handle, err := newOutgoing(request)
+	future, body, err := begin(ctx, request)
 	if err != nil {
+		closeBody(request.Body)
 		return nil, err
 	}
-	outgoingBody(handle, results())
-	body := int32At(4)
-	outgoingHandle(handle, 0, 0, results())
-	if byteAt(0) != 0 {
-		err := errorCode(8)
-		outgoingBodyDrop(body)
-		return nil, err
-	}
-	future := int32At(8)
 	if request.Body == nil {
 		outgoingBodyFinish(body, 0, 0, results())
 	} else {
 		go sendBody(newWriter(ctx, body), request.Body)
 	}
 	return receive(ctx, future)
+}
+
+// begin sends the head; it returns the response to come and the body to write.
+func begin(ctx context.Context, request Outgoing) (future, body int32, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	handle, err := newOutgoing(request)
+	if err != nil {
+		return 0, 0, err
+	}
+	outgoingBody(handle, results())
+	body = int32At(4)
+	outgoingHandle(handle, 0, 0, results())
+	if byteAt(0) != 0 {
+		err := errorCode(8)
+		outgoingBodyDrop(body)
+		return 0, 0, err
+	}
+	return int32At(8), body, nil
 }
 
 func newOutgoing(request Outgoing) (int32, error) {
@@ -106,11 +115,18 @@ func newOutgoing(request Outgoing) (int32, error) {
 }
 
 func sendBody(writer *Writer, from io.Reader) {
+	defer closeBody(from)
 	if _, err := io.Copy(writer, from); err != nil {
 		writer.Abort()
 		return
 	}
 	writer.Finish()
+}
+
+func closeBody(body io.Reader) {
+	if closer, ok := body.(io.Closer); ok {
+		_ = closer.Close()
+	}
 }
 
 func receive(ctx context.Context, future int32) (*Incoming, error) {
