@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.artifact import ComponentArtifact
-from engine.lane import BuildFailed, BuildRequest, Tool
+from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
 from lanes.go import toolchain
 from lanes.go.component import NoHandler, NotHosted, component
 from lanes.go.core_module import Unreadable, read
@@ -46,7 +46,14 @@ class GoLane:
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
         """Install Go where there is none, and compile what every program needs. Raises `ToolchainMissing`."""
-        await toolchain.warm(await toolchain.ensure(cache, report), LIBRARY, cache, report)
+        go = await toolchain.ensure(cache, report)
+        try:
+            await toolchain.warm(go, LIBRARY, cache, report)
+        except OSError as error:
+            raise ToolchainMissing(
+                f"the go lane can not prepare its builds: {error}",
+                "Make room, or set SVC_HOME to a folder that can be written.",
+            ) from error
 
     def identity(self, cache: Path) -> str:
         """Return what artifacts depend on: the Go that is used, and its settings."""

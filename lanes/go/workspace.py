@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -74,8 +75,8 @@ async def workspace(go: Go, request: BuildRequest) -> Workspace:
     file = request.cache / "go" / name / "go.work"
     write(file, text)
     vendor = vendored(users.parent if users is not None else module)
-    if users is None and vendor is None:  # Go would not take a module's vendor folder beside a go.work.
-        _write_beside(module / "go.work", text)
+    if users is None:
+        _leave_beside(module / "go.work", text if vendor is None else None)
     root, downloads = Path(settings["GOROOT"]), Path(settings["GOMODCACHE"])
     return Workspace(file, module, tuple(modules), users, vendor, root, downloads)
 
@@ -104,11 +105,16 @@ def _ours(file: Path) -> bool:
         return False
 
 
-def _write_beside(file: Path, text: str) -> None:
-    try:
-        write(file, text)
-    except OSError:
-        return  # A convenience, in a folder that may be read-only: builds use the other file.
+def _leave_beside(file: Path, text: str | None) -> None:
+    """Write the file that people's own commands find, or take it away where a vendor folder is used instead.
+
+    A convenience, in a folder that may be read-only: builds use the other file.
+    """
+    with suppress(OSError):
+        if text is not None:
+            write(file, text)
+        elif _ours(file):
+            file.unlink()
 
 
 async def _json(

