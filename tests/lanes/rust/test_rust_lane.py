@@ -269,9 +269,7 @@ def test_a_build_that_hangs_is_stopped(crate: Crate) -> None:
 
 def test_a_flood_of_output_costs_no_memory(crate: Crate) -> None:
     crate.program(HELLO)
-    crate.write(
-        "build.rs", 'fn main() { for n in 0..30_000 { eprintln!("{n:0>500}"); } panic!("enough") }\n'
-    )
+    crate.write("build.rs", 'fn main() { for n in 0..30_000 { eprintln!("{n:0>500}"); } panic!("enough") }\n')
     error = failure(crate)
     assert len(error.output) <= 64 * 1024
     assert "enough" in error.output
