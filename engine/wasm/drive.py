@@ -158,7 +158,7 @@ class Drive:
                 heavy = self._epochs >= HEAVY_EPOCHS
 
     def _poll(self, future: Future) -> bool:
-        # To ask for the thread's own time costs as much as a tenth of a short run: a guest that has just begun
+        # To ask for the thread's own time costs a tenth of a short run: a guest that has just begun
         # to compute is timed by the wall clock, and exactly from the next end of an epoch on.
         clock = time.thread_time_ns if self._epochs else time.perf_counter_ns
         began = clock()
