@@ -55,7 +55,7 @@ def _none(request: BuildRequest, messages: Messages) -> BuildFailed:
 
 
 def _several(request: BuildRequest, handlers: list[tuple[str, Path, bytes]]) -> BuildFailed:
-    made = ", ".join(f"{path.name} (package {name})" for name, path, _ in handlers)
+    made = ", ".join(sorted(f"{path.name} (package {name})" for name, path, _ in handlers))
     return BuildFailed(
         f"resource {request.resource.name}: more than one component answers requests: {made}",
         "Let `workdir` in svc.toml name the folder of one package, and let that have one handler.",
