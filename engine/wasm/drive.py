@@ -262,7 +262,8 @@ class Drive:
             return
         if not self._started:
             headers = [(name.encode("latin-1"), value) for name, value in head.headers]
-            if body.finished and head.status not in _BODILESS and not _has(headers, b"content-length"):
+            unknown = head.status in _BODILESS or (self._exchange.method == "HEAD" and not data)
+            if body.finished and not unknown and not _has(headers, b"content-length"):
                 headers.append((b"content-length", str(len(data)).encode()))
             self._started = True
             await self._send({"type": "http.response.start", "status": head.status, "headers": headers})

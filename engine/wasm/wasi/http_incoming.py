@@ -13,6 +13,7 @@ _METHODS = {
     name: (name.lower(), None)
     for name in ("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH")
 }
+_NOT_MODIFIED = 304
 _SCHEMES = {"http": ("HTTP", None), "https": ("HTTPS", None)}
 
 
@@ -104,6 +105,21 @@ def announced_length(fields: Fields) -> int | None:
     return int(lengths[-1]) if lengths else None
 
 
+def _body_of(run: Run, response: OutgoingResponse) -> Outflow:
+    """Return the body to fill: as long as content-length says, unless that tells of another answer."""
+    announces_another = run.exchange.method == "HEAD" or response.status == _NOT_MODIFIED
+    return Outflow(None if announces_another else announced_length(response.headers))
+
+
+def _end(flow: Outflow) -> None:
+    """End a body: whole, or broken when it is not as long as announced."""
+    if flow.expected is not None and flow.total != flow.expected:
+        flow.broken = ("HTTP-response-body-size", flow.total)
+    else:
+        flow.finished = True
+    flow.changed()
+
+
 @method(TYPES, "incoming-request", "method")
 def request_method(run: Run, request: IncomingRequest) -> tuple[str, str | None]:
     """Return the method."""
@@ -188,8 +204,8 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
         return
     body = value.body
     if body is None:
-        body = Outflow()
-        body.finished = True
+        body = _body_of(run, value)
+        _end(body)
     run.head = ResponseHead(value.status, value.headers.items, body)
 
 
@@ -230,7 +246,7 @@ def response_body(run: Run, response: OutgoingResponse) -> OutgoingBody:
     """Return the body, once."""
     if response.body is not None:
         raise Err
-    response.body = Outflow(announced_length(response.headers))
+    response.body = _body_of(run, response)
     return OutgoingBody(response.body)
 
 
@@ -246,13 +262,9 @@ def outgoing_write(run: Run, body: OutgoingBody) -> OutputStream:
 @host(TYPES, "[static]outgoing-body.finish")
 def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> None:
     """End a body properly; an announced length that was not met is an error. Trailers are not sent."""
-    flow = body.flow
-    if flow.expected is not None and flow.total != flow.expected:
-        flow.broken = ("HTTP-response-body-size", flow.total)
-        flow.changed()
-        raise Err(flow.broken)
-    flow.finished = True
-    flow.changed()
+    _end(body.flow)
+    if body.flow.broken is not None:
+        raise Err(body.flow.broken)
 
 
 @host(TYPES, "http-error-code")

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"svc/guest/internal/wasi"
@@ -138,11 +139,22 @@ func (w *responseWriter) note(err error) error {
 	return err
 }
 
+// measure tells the length of a body that is here as a whole, as net/http does.
+func (w *responseWriter) measure() {
+	_, told := w.sent["Content-Length"]
+	size := w.buffer.Buffered()
+	if w.body != nil || told || w.bodyless() || size == 0 && w.incoming.Method() == http.MethodHead {
+		return
+	}
+	w.sent.Set("Content-Length", strconv.Itoa(size))
+}
+
 // finish sends the rest. A body that could not be sent whole stays unfinished, so that the client can tell.
 func (w *responseWriter) finish() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	w.measure()
 	if w.start() != nil || w.buffer.Flush() != nil {
 		return
 	}

@@ -17,6 +17,8 @@ function ticks(count, ms) {
 
 const routes = {
   '/hello': () => new Response('hello\n'),
+  '/announced': () => new Response(null, { headers: { 'content-length': '5' } }),
+  '/nobody': () => new Response(null),
   '/count': () => new Response(String(++counter)),
   '/method': (request) => new Response(`${request.method} ${request.url}`),
   '/headers': (request) => Response.json([...request.headers]),

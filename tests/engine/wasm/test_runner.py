@@ -117,6 +117,19 @@ def test_the_memory_limit_is_told_apart(serve: Serve) -> None:
     assert "memory_limit_mb" in answer.report.detail
 
 
+def test_an_answer_to_head_may_announce_a_body_that_is_not_there(serve: Serve) -> None:
+    answer = ask(serve, "/announced", method="HEAD")
+    assert answer.report.outcome == "ok"
+    assert answer.headers[b"content-length"] == b"5"
+    assert ask(serve, "/announced").report.outcome == "guest-failed"
+
+
+def test_an_answer_to_head_is_given_a_length_only_with_its_body(serve: Serve) -> None:
+    assert ask(serve, "/hello", method="HEAD").headers[b"content-length"] == b"6"
+    assert b"content-length" not in ask(serve, "/nobody", method="HEAD").headers
+    assert ask(serve, "/nobody").headers[b"content-length"] == b"0"
+
+
 def test_a_client_that_leaves_stops_the_guest(serve: Serve) -> None:
     answer = ask(serve, "/forever", Client(leave_after=2))
     assert answer.report.outcome == "client-gone"

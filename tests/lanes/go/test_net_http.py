@@ -152,6 +152,15 @@ def test_head_has_the_fields_and_no_body(ask: Ask) -> None:
     assert reply.values("content-type") == ["text/plain; charset=utf-8"]
 
 
+def test_head_tells_no_length_when_the_handler_wrote_nothing(ask: Ask) -> None:
+    assert ask("/nothing", method="HEAD").values("content-length") == []
+    assert ask("/nothing").values("content-length") == ["0"]
+
+
+def test_head_tells_the_length_of_a_body_that_the_library_leaves_out(ask: Ask) -> None:
+    assert ask("/content", method="HEAD").values("content-length") == ["10"]
+
+
 def test_fields_of_a_response(ask: Ask) -> None:
     reply = ask("/fields")
     assert reply.values("set-cookie") == ["a=1", "b=2", "c=3"]
