@@ -72,11 +72,11 @@ def _wasmtime() -> Tool:
     try:
         from wasmtime import Engine, WasmtimeError
 
-        from engine.wasm.config import compile_config
+        from engine.wasm.config import Compiler, compile_config
     except (ImportError, OSError, RuntimeError) as error:
         return Tool("wasmtime", problem=f"can not be loaded: {error}", remedy=_reinstall())
     try:
-        Engine(compile_config(fast=False))
+        Engine(compile_config(Compiler.OPTIMISING))
     except WasmtimeError as error:
         return Tool("wasmtime", version("wasmtime"), problem=f"does not start: {error}", remedy=_reinstall())
     return Tool("wasmtime", version("wasmtime"))

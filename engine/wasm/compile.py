@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -20,7 +21,7 @@ from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
 from engine.wasm.check import ComponentRejected, check_component, check_names
-from engine.wasm.config import code_key, compile_config
+from engine.wasm.config import Compiler, code_key, compile_config, compilers
 from engine.wasm.memory_probe import add_probe
 
 NICENESS = 10
@@ -28,25 +29,35 @@ REFUSED = 3
 """Exit status of the compiler's process for a component that compiles and may not run."""
 
 
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A file of machine code, and which compiler made it."""
+
+    path: Path
+    compiler: Compiler
+
+
 async def compile_component(
     component: Path, digest: str, cache: Path, *, fast: bool, report: Callable[[str], None]
-) -> Path:
+) -> Compiled:
     """Return the compiled form of a component file whose sha256 (hex) is `digest`, from the cache if there.
 
-    Runs the compiler at low priority; two callers at once share one compilation. Raises
-    `ComponentRejected` when the file does not compile or breaks a rule of `check.py`.
+    Runs the compiler at low priority; two callers at once share one compilation. `fast` takes a third of
+    the time, for code at half the speed. Raises `ComponentRejected` when the file does not compile or
+    breaks a rule of `check.py`.
     """
     folder = cache / "compiled"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = folder / f"{digest}-{code_key(fast=fast)}.cwasm"
-    if target.exists():
-        return target
+    wanted = [Compiled(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)]
+    if found := next((each for each in wanted if each.path.exists()), None):
+        return found
     await asyncio.to_thread(check_component, component)
     report("compiling a component to machine code …")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-I" if sys.flags.isolated else "-P", "-m", "engine.wasm.compile"),
-        *(str(component), str(target), "fast" if fast else "best"),
+        str(component),
+        *(argument for each in wanted for argument in (each.compiler, str(each.path))),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -62,13 +73,14 @@ async def compile_component(
         raise
     if process.returncode == REFUSED:
         raise ComponentRejected(*json.loads(complaint.splitlines()[-1]))
-    if process.returncode != 0:
+    found = next((each for each in wanted if each.path.exists()), None)
+    if found is None:
         reason = complaint.decode(errors="replace").strip() or f"the compiler ended with {process.returncode}"
         raise ComponentRejected(
             f"{component.name} does not compile: {reason.splitlines()[-1]}",
             "It must be a WebAssembly component (not a core module) for WASI 0.2.",
         )
-    return target
+    return found
 
 
 def load_component(engine: Engine, compiled: Path) -> Component:
@@ -104,24 +116,28 @@ def _write_whole(target: Path, data: bytes) -> None:
             raise
 
 
-def main(component: str, target: str, speed: str) -> int:
-    """Compile one file; the body of the compiler's process."""
-    out = Path(target)
-    with _locked(out.with_suffix(".lock")):
-        if out.exists():
-            return 0
-        engine = Engine(compile_config(fast=speed == "fast"))
-        try:
-            made = Component(engine, add_probe(Path(component).read_bytes()))
-            check_names(made.type.imports(engine), made.type.exports(engine))
-            _write_whole(out, bytes(made.serialize()))
-        except ComponentRejected as error:
-            print(json.dumps([error.message, error.hint]), file=sys.stderr)
-            return REFUSED
-        except (WasmtimeError, OSError) as error:
-            print(" ".join(str(error).split("\n")[:3]), file=sys.stderr)
-            return 1
-    return 0
+def main(component: str, *wanted: str) -> int:
+    """Compile one file with the first compiler that can; the body of the compiler's process.
+
+    `wanted` are names of compilers, each followed by the file that its code goes to.
+    """
+    for compiler, target in zip(wanted[::2], wanted[1::2], strict=True):
+        out = Path(target)
+        with _locked(out.with_suffix(".lock")):
+            if out.exists():
+                return 0
+            engine = Engine(compile_config(Compiler(compiler)))
+            try:
+                made = Component(engine, add_probe(Path(component).read_bytes()))
+                check_names(made.type.imports(engine), made.type.exports(engine))
+                _write_whole(out, bytes(made.serialize()))
+                return 0
+            except ComponentRejected as error:
+                print(json.dumps([error.message, error.hint]), file=sys.stderr)
+                return REFUSED
+            except (WasmtimeError, OSError) as error:
+                print(" ".join(str(error).split("\n")[:3]), file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

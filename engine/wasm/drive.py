@@ -9,8 +9,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from wasmtime import Engine
-
 from engine.wasm.abi import AbiError, Future, Instance, Store
 from engine.wasm.callbacks import Wait
 from engine.wasm.codec import lower_resource
@@ -38,9 +36,8 @@ class _Stopped(Exception):
 class Drive:
     """Drives one run."""
 
-    def __init__(self, guest: "Guest", exchange: Exchange, engine: Engine, program: Program) -> None:
+    def __init__(self, guest: "Guest", exchange: Exchange, program: Program) -> None:
         self._guest = guest
-        self._engine = engine
         self._program = program
         self._exchange = exchange
         names = {name for name, _ in exchange.headers}
@@ -84,7 +81,7 @@ class Drive:
     async def run(self) -> RunReport:
         """Run to the end and say how it went."""
         guest, run = self._guest, self._run
-        store = Store(self._engine, memory_limit=guest.memory_limit)
+        store = Store(self._program.engine, memory_limit=guest.memory_limit)
         run.context = store.context
         guest.runner.runs[store.context] = run
         guest.runner.watch(self)

@@ -20,12 +20,13 @@ from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunctio
 class Program:
     """A component ready to be instantiated any number of times."""
 
-    def __init__(self, engine: Engine, component: Component, runs: dict[int, Any]) -> None:
+    def __init__(self, component: Component, engine: Engine, runs: dict[int, Any]) -> None:
         """Bind every import; `runs` maps a store's context to its run while it lives.
 
         Raises `ComponentRejected` for a component without a handler or with imports that are not hosted.
         """
         self.component = component
+        self.engine = engine
         self.linker = Linker(engine)
         self._keep: list[Any] = []
         exports = component.type.exports(engine)

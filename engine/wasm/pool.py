@@ -5,37 +5,43 @@ Slots that keep their memory (see `PoolSettings.warm`) are handed out first.
 """
 
 import asyncio
-from dataclasses import dataclass
+from functools import partial
 
 from wasmtime import Engine
 
-from engine.wasm.config import PoolSettings, engine
+from engine.wasm.config import Compiler, PoolSettings, engine
 from engine.wasm.reclaimer import BACKLOG
 
 
-@dataclass(slots=True)
 class Slots:
-    """A number of slots behind one wasmtime engine; `free` of them are not in use."""
+    """A number of slots of one kind; `free` of them are not in use."""
 
-    engine: Engine
-    free: int
+    def __init__(self, size: int, memory_mib: int, *, warm: bool) -> None:
+        """Make room for `size` instances, and for a few more that are over and not yet given back."""
+        self.free = size
+        self._make = partial(engine, instances=size + BACKLOG, memory_mib=memory_mib, warm=warm)
+        self._engines: dict[Compiler, Engine] = {}
+
+    def engine(self, compiler: Compiler) -> Engine:
+        """Return the engine that runs what a compiler made in these slots."""
+        if compiler not in self._engines:
+            self._engines = {**self._engines, compiler: self._make(compiler)}
+        return self._engines[compiler]
+
+    def increment_epoch(self) -> None:
+        """Move every engine's epoch on; callable from any thread."""
+        for each in self._engines.values():
+            each.increment_epoch()
 
 
 class Pool:
     """All slots of a process, warm ones first."""
 
     def __init__(self, settings: PoolSettings, queue: int) -> None:
-        """`queue` is how many requests may wait for a slot.
-
-        Each engine has room for a few more: instances that are over and not yet given back.
-        """
+        """`queue` is how many requests may wait for a slot."""
         warm = min(settings.warm, settings.instances)
         sizes = [(warm, True), (settings.instances - warm, False)]
-        self.slots = tuple(
-            Slots(engine(size + BACKLOG, settings.memory_mib, warm=keep), size)
-            for size, keep in sizes
-            if size
-        )
+        self.slots = tuple(Slots(size, settings.memory_mib, warm=keep) for size, keep in sizes if size)
         self._free = asyncio.Semaphore(settings.instances)
         self._queue = queue
         self._waiting = 0
@@ -64,4 +70,4 @@ class Pool:
     def increment_epoch(self) -> None:
         """Move every engine's epoch on; callable from any thread."""
         for slots in self.slots:
-            slots.engine.increment_epoch()
+            slots.increment_epoch()

@@ -70,8 +70,8 @@ class Runner:
                 artifact.component, artifact.digest, self.cache, fast=fast, report=report
             )
             programs = tuple(
-                Program(slots.engine, load_component(slots.engine, compiled), self.runs)
-                for slots in self.pool.slots
+                Program(load_component(engine, compiled.path), engine, self.runs)
+                for engine in (slots.engine(compiled.compiler) for slots in self.pool.slots)
             )
             self._programs[key] = programs
             while len(self._programs) > PROGRAMS:
@@ -170,6 +170,6 @@ class Guest:
         if kind is None:
             return RunReport("overloaded", "every instance is busy", None, 0, 0, None, 0, 0)
         try:
-            return await Drive(self, exchange, pool.slots[kind].engine, self.programs[kind]).run()
+            return await Drive(self, exchange, self.programs[kind]).run()
         finally:
             pool.give_back(kind)

@@ -7,15 +7,20 @@ from wasmtime import wat2wasm
 HANDLER = "wasi:http/incoming-handler@0.2.3"
 
 
-def component(imports: Iterable[str] = (), exports: Iterable[str] = (HANDLER,), note: str = "") -> bytes:
-    """Make a component with these interfaces; its handler takes nothing. `note` makes it another one."""
+def component(
+    imports: Iterable[str] = (), exports: Iterable[str] = (HANDLER,), note: str = "", code: str = ""
+) -> bytes:
+    """Make a component with these interfaces; its handler takes nothing.
+
+    `note` makes it another one; `code` are more fields of its module.
+    """
     imported = "\n".join(f'(import "{name}" (instance (export "f" (func))))' for name in imports)
     exported = "\n".join(f'(export "{name}" (instance $instance))' for name in exports)
     return bytes(
         wat2wasm(
             f"""(component
             {imported}
-            (core module $module (func (export "f")) (global (export "{note}") i32 (i32.const 0)))
+            (core module $module (func (export "f")) (global (export "{note}") i32 (i32.const 0)) {code})
             (core instance $core (instantiate $module))
             (func $f (canon lift (core func $core "f")))
             (instance $instance (export "handle" (func $f)))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.wasm.check import ComponentRejected, check_component, told_of
-from engine.wasm.compile import REFUSED, compile_component
+from engine.wasm.compile import REFUSED, Compiled, compile_component
+from engine.wasm.config import Compiler
 from tests.lanes.components import HANDLER, component
 
 
@@ -18,14 +19,24 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-def compiled(path: Path, cache: Path) -> Path:
+def compiled(path: Path, cache: Path) -> Compiled:
     return asyncio.run(compile_component(path, path.stem, cache, fast=True, report=lambda line: None))
 
 
 def test_a_component_with_hosted_imports_is_compiled(tmp_path: Path) -> None:
     path = written(tmp_path, component(["wasi:io/error@0.2.3", "wasi:cli/environment@0.2.0"]))
     check_component(path)
-    assert compiled(path, tmp_path).is_file()
+    assert compiled(path, tmp_path).path.is_file()
+
+
+@pytest.mark.parametrize(
+    ("code", "compiler"), [("", Compiler.BASELINE), ("(func $f return_call $f)", Compiler.OPTIMISING)]
+)
+def test_a_fast_compilation_is_the_baseline_compilers_where_it_can(
+    tmp_path: Path, code: str, compiler: Compiler
+) -> None:
+    path = written(tmp_path, component(code=code))
+    assert [compiled(path, tmp_path).compiler for _ in range(2)] == [compiler, compiler]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +65,7 @@ def test_what_can_not_run_here_is_refused_by_name_before_it_is_compiled(
 
 def test_the_compiler_itself_refuses_what_was_not_seen_before(tmp_path: Path) -> None:
     path = written(tmp_path, component(["acme:db/store@1.0.0"], [HANDLER]))
-    command = [sys.executable, "-m", "engine.wasm.compile", str(path), str(tmp_path / "out.cwasm"), "fast"]
+    command = [sys.executable, "-m", "engine.wasm.compile", str(path), "winch", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == REFUSED
     assert "acme:db/store@1.0.0" in json.loads(done.stderr)[0]

@@ -4,7 +4,7 @@ import random
 from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component
 
-from engine.wasm.config import compile_config
+from engine.wasm.config import Compiler, compile_config
 from engine.wasm.memory_probe import PREFIX, add_probe
 from engine.wasm.scan import Unscannable, scan
 
@@ -30,7 +30,7 @@ def test_the_outline_counts_a_memory_once_however_often_it_is_named() -> None:
 def test_a_probed_component_compiles_and_exports_one_probe_a_memory() -> None:
     probed = add_probe(COMPONENT)
     assert probed.startswith(COMPONENT)
-    engine = Engine(compile_config(fast=True))
+    engine = Engine(compile_config(Compiler.BASELINE))
     assert f"{PREFIX}0" in Component(engine, probed).type.exports(engine)
 
 
