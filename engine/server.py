@@ -6,9 +6,12 @@
   hands every part of a response to the system by itself: a quarter of the time of a short answer.
 - An application that raises after its response began leaves an HTTP/2 stream open for ever: it is reset
   here. An HTTP/1.1 connection is closed without the last chunk, which is what is wanted.
+- Each request leaves objects behind that refer to each other. Looking for them as often as Python does by
+  itself, every few requests, takes a twentieth of a short answer's time.
 """
 
 import asyncio
+import gc
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -31,6 +34,8 @@ IDLE_SECONDS = 75
 RESET_SECONDS = 1.0
 GATHERED_BYTES = 32 << 10
 """What parts of responses wait for each other at most, within one turn of the event loop."""
+COLLECT_AFTER = 10_000
+"""How many more objects there are when Python looks for those that nothing refers to."""
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
@@ -42,6 +47,7 @@ async def serve(app: Any, sockets: list[socket.socket], *, stop: asyncio.Event, 
     Then no new connection is taken, requests under way have `grace` seconds to end, and what remains is
     cancelled. Closes the sockets.
     """
+    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     service = _Service(app, _config())
     servers = [await asyncio.start_server(service.accept, sock=s, backlog=BACKLOG) for s in sockets]
     try:

@@ -57,7 +57,7 @@ class _Request:
     """One client request on its way through the spans that it makes."""
 
     __slots__ = (
-        *("authority", "headers", "id", "method", "path", "query", "receive", "scheme", "send"),
+        *("_send", "authority", "headers", "id", "method", "path", "query", "receive", "scheme"),
         *("started", "table"),
     )
 
@@ -72,16 +72,15 @@ class _Request:
         self.receive = receive
         self.table = table
         self.started = False
-        stamp = (b"x-request-id", self.id.encode())
+        self._send = send
 
-        async def stamped(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                kept = [h for h in message["headers"] if h[0] not in _HOP_BY_HOP and h[0] != b"x-request-id"]
-                message = {**message, "headers": [*kept, stamp]}
-                self.started = True
-            await send(message)
-
-        self.send: Send = stamped
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a part of the response; the head gets the request's id."""
+        if message["type"] == "http.response.start":
+            kept = [h for h in message["headers"] if h[0] not in _HOP_BY_HOP and h[0] != b"x-request-id"]
+            message = {**message, "headers": [*kept, (b"x-request-id", self.id.encode())]}
+            self.started = True
+        await self._send(message)
 
     @property
     def target(self) -> str:

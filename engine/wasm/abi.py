@@ -9,10 +9,11 @@ it for those that run guest code.
 """
 
 import ctypes
+from functools import cache
 from typing import Any
 
-from wasmtime import Engine, _ffi
-from wasmtime.component import Component, Linker, ResourceType
+from wasmtime import _ffi
+from wasmtime.component import ResourceType
 
 LIBRARY = str(_ffi.filename)
 _short = ctypes.PyDLL(LIBRARY)
@@ -57,6 +58,14 @@ _add_func_async = _declare(
 )
 
 VALUE_SIZE = 32  # sizeof(wasmtime_component_val_t)
+# Types are made once: each would otherwise be made anew when the last one is collected.
+PAIR = ctypes.c_uint64 * 2
+_VALUE = ctypes.c_uint64 * 4
+
+
+@cache
+def _characters(count: int) -> Any:
+    return ctypes.c_char * count
 
 
 class AbiError(Exception):
@@ -72,7 +81,7 @@ def _take_error(pointer: int | None) -> str | None:
     """Return an error's text and free it."""
     if not pointer:
         return None
-    message = (ctypes.c_uint64 * 2)()
+    message = PAIR()
     _error_message(pointer, ctypes.addressof(message))
     text = ctypes.string_at(message[1], message[0]).decode(errors="replace")
     _byte_vec_delete(ctypes.addressof(message))
@@ -113,9 +122,12 @@ class Store:
 
     __slots__ = ("_pointer", "context")
 
-    def __init__(self, engine: Engine, *, memory_limit: int) -> None:
-        """Make a store whose instance yields at every epoch; `memory_limit` in bytes, a memory."""
-        self._pointer = _store_new(address(engine), None, None)
+    def __init__(self, engine: int, *, memory_limit: int) -> None:
+        """Make a store of the engine at an address; `memory_limit` in bytes, a memory.
+
+        Its instance yields at every epoch.
+        """
+        self._pointer = _store_new(engine, None, None)
         self.context: int = _store_context(self._pointer)
         _store_limiter(self._pointer, memory_limit, -1, -1, -1, -1)
         _set_epoch_deadline(self.context, 1)
@@ -166,31 +178,28 @@ class Instance:
         self._context = context
         self._instance = _ffi.wasmtime_component_instance_t()
 
-    def instantiate(self, linker: Linker, component: Component) -> Future:
-        """Start making the instance; poll the returned future to its end before any other use."""
-        linker_at, component_at = address(linker), address(component)
-        out = ctypes.addressof(self._instance)
-        return Future(
-            lambda error: _instantiate_async(linker_at, self._context, component_at, out, error), self
-        )
+    def instantiate(self, linker: int, component: int) -> Future:
+        """Start making the instance; poll the returned future to its end before any other use.
 
-    def _function(self, export: Any) -> Any:
+        Takes addresses, as all of this class does.
+        """
+        out = ctypes.addressof(self._instance)
+        return Future(lambda error: _instantiate_async(linker, self._context, component, out, error), self)
+
+    def _function(self, export: int) -> Any:
         function = _ffi.wasmtime_component_func_t()
-        found = _get_func(
-            ctypes.addressof(self._instance), self._context, address(export), ctypes.addressof(function)
-        )
-        if not found:
+        if not _get_func(ctypes.addressof(self._instance), self._context, export, ctypes.addressof(function)):
             raise AbiError("the component does not export this function")
         return function
 
-    def call(self, export: Any, arguments: bytes) -> Future:
+    def call(self, export: int, arguments: bytes) -> Future:
         """Start calling the exported function with encoded arguments (32 bytes each), no results."""
-        buffer = (ctypes.c_char * len(arguments)).from_buffer_copy(arguments)
+        buffer = _characters(len(arguments)).from_buffer_copy(arguments)
         return self._start(self._function(export), buffer, None)
 
-    def read_u32(self, export: Any) -> int | None:
+    def read_u32(self, export: int) -> int | None:
         """Call an exported `func() -> u32` to its end at once; `None` when that fails."""
-        result = (ctypes.c_uint64 * 4)()
+        result = _VALUE()
         future = self._start(self._function(export), None, result)
         while not future.poll():
             pass

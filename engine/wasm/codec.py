@@ -17,7 +17,7 @@ from typing import Any
 
 from wasmtime.component import _types as types
 
-from engine.wasm.abi import LIBRARY
+from engine.wasm.abi import LIBRARY, PAIR
 
 _library = ctypes.PyDLL(LIBRARY)
 _P = ctypes.c_void_p
@@ -83,7 +83,7 @@ class Scratch:
     def __init__(self) -> None:
         self.out = _P()
         self.out_at = ctypes.addressof(self.out)
-        self.vec = (ctypes.c_uint64 * 2)()
+        self.vec = PAIR()
         self.vec_at = ctypes.addressof(self.vec)
 
 
@@ -169,13 +169,12 @@ def _compound_lifter(kind: types.ValType) -> Lift:
         lifts = [lifter(t) for t in members]
         words = 6 if record else 4
         first = 3 if record else 1
+        places = [(first + words * i, f) for i, f in enumerate(lifts)]
+        size, unpack = 8 * words * len(lifts), struct.Struct(f"<{words * len(lifts)}Q").unpack
 
         def lift_tuple(h: Any, a: int, b: int, c: int) -> Any:
-            w = _items(b, len(lifts), words)
-            return tuple(
-                f(h, w[i], w[i + 1], w[i + 2])
-                for f, i in zip(lifts, range(first, words * len(lifts), words), strict=True)
-            )
+            w = unpack(_string_at(b, size))
+            return tuple([f(h, w[i], w[i + 1], w[i + 2]) for i, f in places])
 
         return lift_tuple
     if isinstance(kind, types.OptionType):

@@ -40,9 +40,9 @@ class Drive:
         self._guest = guest
         self._program = program
         self._exchange = exchange
-        names = {name for name, _ in exchange.headers}
-        has_body = b"transfer-encoding" in names or (
-            b"content-length" in names and dict(exchange.headers)[b"content-length"] != b"0"
+        has_body = any(
+            name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+            for name, value in exchange.headers
         )
         environment = [*guest.environment.items(), *exchange.env.items()]
         self._run = Run(exchange, environment, guest.fetch, guest.script, has_body=has_body)
@@ -52,7 +52,6 @@ class Drive:
         self._leaving: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sending: asyncio.Task[Any] | None = None
-        self._room = asyncio.Event()
         self._pumping = False
         self._started = False
         self._complete = False
@@ -103,9 +102,8 @@ class Drive:
             guest.runner.unwatch(self)
             if self._leaving is not None:
                 self._leaving.cancel()
-            for task in run.tasks:
-                task.cancel()
             del guest.runner.runs[store.context]
+            run.close()
             guest.runner.reclaimer.close(store, peak)
         outcome, detail = self._outcome(text)
         return RunReport(
@@ -127,8 +125,8 @@ class Drive:
             await self._advance(future)
         finally:
             text = future.close()
-            self._run.stdout.finish()
-            self._run.stderr.finish()
+            for printed in self._run.printed.values():
+                printed.finish()
             self._deliver()
         return text
 
@@ -202,8 +200,8 @@ class Drive:
 
     async def _pump(self) -> None:
         """Take the request body from the client, and hear of the client going away."""
-        run, body = self._run, self._run.body
-        body.on_room = lambda: run.on_loop(self._room.set)
+        run, body, room = self._run, self._run.body, asyncio.Event()
+        body.on_room = lambda: run.on_loop(room.set)
         while True:
             message = await self._exchange.receive()
             if message["type"] == "http.disconnect":
@@ -221,8 +219,8 @@ class Drive:
                 body.end()
             self._wake()
             while body.full:
-                self._room.clear()
-                await self._room.wait()
+                room.clear()
+                await room.wait()
 
     def _leave(self) -> None:
         """Let the guest hear that nobody takes its response; end it when it goes on regardless."""

@@ -10,7 +10,7 @@ from wasmtime.component import Component, Linker, ResourceType
 from wasmtime.component import _types as types
 
 from engine.wasm import callbacks
-from engine.wasm.abi import LinkerInstance
+from engine.wasm.abi import LinkerInstance, address
 from engine.wasm.check import check_names, interface
 from engine.wasm.memory_probe import PREFIX
 from engine.wasm.run import Trap
@@ -18,28 +18,31 @@ from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunctio
 
 
 class Program:
-    """A component ready to be instantiated any number of times."""
+    """A component ready to be instantiated any number of times; its attributes are for `abi.py`."""
 
     def __init__(self, component: Component, engine: Engine, runs: dict[int, Any]) -> None:
         """Bind every import; `runs` maps a store's context to its run while it lives.
 
         Raises `ComponentRejected` for a component without a handler or with imports that are not hosted.
         """
-        self.component = component
-        self.engine = engine
-        self.linker = Linker(engine)
-        self._keep: list[Any] = []
+        linker = Linker(engine)
+        self._keep: list[Any] = [engine, component, linker]
         exports = component.type.exports(engine)
         imports = component.type.imports(engine)
         handler = check_names(imports, exports)
-        outer = component.get_export_index(handler)
-        self.handle = component.get_export_index("handle", outer)
-        self.memory_probes = [component.get_export_index(name) for name in exports if name.startswith(PREFIX)]
-        with self.linker.root() as root:
+        self.engine, self.component, self.linker = address(engine), address(component), address(linker)
+        self.handle = self._export(component, "handle", component.get_export_index(handler))
+        self.memory_probes = [self._export(component, name) for name in exports if name.startswith(PREFIX)]
+        with linker.root() as root:
             for name, extern in imports.items():
                 items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]
                 with root.add_instance(name) as instance:
                     self._bind(interface(name), LinkerInstance(instance), items, runs)
+
+    def _export(self, component: Component, name: str, outer: Any = None) -> int:
+        index = component.get_export_index(name, outer)
+        self._keep.append(index)
+        return address(index)
 
     def _bind(self, base: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any]) -> None:
         for name, item in items.items():

@@ -51,12 +51,11 @@ class Run(Handles):
         "head",
         "lines",
         "notices",
+        "printed",
         "refused",
         "resume",
         "script",
         "started_ns",
-        "stderr",
-        "stdout",
         "tasks",
         "wait",
         "wake",
@@ -79,22 +78,39 @@ class Run(Handles):
         self.started_ns = time.monotonic_ns()
         self.failure: BaseException | None = None
         self.wait: Wait | None = None
-        self.resume: Callable[[], bool] = lambda: True
+        self.resume: Callable[[], bool] | None = None
         self.body = Inflow(ended=not has_body)
         self.head: ResponseHead | None = None
         self.refused: Any = None
         self.lines: deque[tuple[str, str]] = deque()
-        self.stdout = Lines("stdout", self.lines)
-        self.stderr = Lines("stderr", self.lines)
+        self.printed: dict[str, Lines] = {}
         self.actions: deque[Callable[[], None]] = deque()
         self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.wake: Callable[[], None] = lambda: None
+        self.wake: Callable[[], None] = _asleep
 
     def now(self) -> int:
         """Return nanoseconds since the run began."""
         return time.monotonic_ns() - self.started_ns + 1
 
+    def lines_of(self, stream: Literal["stdout", "stderr"]) -> Lines:
+        """Return where the guest prints."""
+        if stream not in self.printed:
+            self.printed[stream] = Lines(stream, self.lines)
+        return self.printed[stream]
+
     def on_loop(self, action: Callable[[], None]) -> None:
         """Have `action` called on the event loop's thread, soon after the guest gives way."""
         self.actions.append(action)
+
+    def close(self) -> None:
+        """End what is under way, and let go of everything, so that nothing here waits to be collected."""
+        for task in self.tasks:
+            task.cancel()
+        self.wake, self.resume, self.body.on_room = _asleep, None, None
+        self.tasks.clear()
+        self.table.clear()
+
+
+def _asleep() -> None:
+    """Wake nobody: the run has not begun, or is over."""

@@ -59,11 +59,15 @@ def styled_lines(lines: Sequence[Styled]) -> None:
 
 def _rendered(pieces: Styled, system: ColorSystem | None) -> str:
     if system is None:
-        return "".join([text for text, _ in pieces]).translate(CONTROL)
+        return _clean("".join([text for text, _ in pieces]))
     return "".join(
-        _style(style).render(text, color_system=system) if style else text
-        for text, style in ((text.translate(CONTROL), style) for text, style in pieces)
+        _style(style).render(_clean(text), color_system=system) if style else _clean(text)
+        for text, style in pieces
     )
+
+
+def _clean(text: str) -> str:
+    return text if text.isprintable() else text.translate(CONTROL)
 
 
 @cache

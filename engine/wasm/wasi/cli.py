@@ -56,13 +56,13 @@ def get_stdin(run: Run) -> InputStream:
 @host("wasi:cli/stdout", "get-stdout")
 def get_stdout(run: Run) -> OutputStream:
     """Standard output becomes lines of the timeline."""
-    return OutputStream(run.stdout)
+    return OutputStream(run.lines_of("stdout"))
 
 
 @host("wasi:cli/stderr", "get-stderr")
 def get_stderr(run: Run) -> OutputStream:
     """Standard error becomes lines of the timeline."""
-    return OutputStream(run.stderr)
+    return OutputStream(run.lines_of("stderr"))
 
 
 @host("wasi:cli/terminal-stdin", "get-terminal-stdin")

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -282,3 +283,24 @@ def test_what_egress_does_not_allow_is_denied_with_the_line_to_add(serve: Serve,
 def test_a_dead_peer_is_an_error_for_the_guest(serve: Serve) -> None:
     answer = ask(serve, "/fetch?url=http://127.0.0.1:9/", egress=("http://127.0.0.1:9",))
     assert answer.report.outcome == "guest-failed"
+
+
+def test_a_run_leaves_nothing_to_the_garbage_collector(serve: Serve) -> None:
+    """Its objects go when it ends: what waits to be collected takes memory, and time from other requests."""
+
+    async def body(guest: Any, _runner: Any) -> int:
+        async def rounds(count: int) -> None:
+            for _ in range(count):
+                await Client([b"x" * 100]).call(guest, "/echo", "POST")
+
+        await rounds(3)
+        gc.collect()
+        gc.disable()
+        try:
+            await rounds(20)
+            await asyncio.sleep(0)
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    assert serve(body) == 0
