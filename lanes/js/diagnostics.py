@@ -57,7 +57,7 @@ def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: s
         found.append(Diagnostic(text, file, line, column, frame))
     count = "an error" if len(found) == 1 else f"{len(found)} errors"
     return BuildFailed(
-        f"Resource {request.resource.name} does not build: {count}", hint, diagnostics=tuple(found)
+        f"resource {request.resource.name} does not build: {count}", hint, diagnostics=tuple(found)
     )
 
 
@@ -89,7 +89,7 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
         frame = code_frame(request.root / file, line, column)
         diagnostics = (Diagnostic(message, file, line, column, frame),)
     return BuildFailed(
-        f"Resource {request.resource.name}: its module fails while it is loaded: {message}",
+        f"resource {request.resource.name}: its module fails while it is loaded: {message}",
         "Code at the top level of a module runs once, at build time, without environment or network.",
         diagnostics=diagnostics,
         output=text,
@@ -99,7 +99,7 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
 def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:
     """Return the error for a module that was not loaded in time."""
     return BuildFailed(
-        f"Resource {request.resource.name}: its module was not loaded within {seconds:g} s",
+        f"resource {request.resource.name}: its module was not loaded within {seconds:g} s",
         "Code at the top level of a module runs once, at build time: does it loop there?",
     )
 

@@ -65,7 +65,7 @@ class JsLane:
             return await self._build(request)
         except OSError as error:
             raise BuildFailed(
-                f"Resource {request.resource.name} could not be built: {error}",
+                f"resource {request.resource.name} could not be built: {error}",
                 "Check that its files can be read, and that the disk has room.",
             ) from error
 
@@ -156,12 +156,12 @@ def _entry(request: BuildRequest) -> Path:
     entry = resource.entry
     if entry is None:
         raise BuildFailed(
-            f"Resource {resource.name} has no entry module in {_shown(resource.workdir, request)}",
+            f"resource {resource.name} has no entry module in {_shown(resource.workdir, request)}",
             f'Looked for: {LOOKED_FOR}. Or name it in svc.toml: entry = "main.ts"',
         )
     if not entry.is_file():
         raise BuildFailed(
-            f"Resource {resource.name}: the entry module {_shown(entry, request)} does not exist",
+            f"resource {resource.name}: the entry module {_shown(entry, request)} does not exist",
             "Make the file, or change entry in svc.toml.",
         )
     return entry

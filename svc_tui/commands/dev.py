@@ -80,7 +80,7 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
         for resource in project.resources.values():
             for name in (name for name in resource.secrets if name not in os.environ):
                 diagnostics.warn(
-                    f"Resource {resource.name}: the secret {name} has no value",
+                    f"resource {resource.name}: the secret {name} has no value",
                     f"In dev it comes from the environment: {name}=… svc dev",
                 )
         await watcher.ready.wait()
