@@ -11,11 +11,10 @@ from pathlib import Path
 from engine.manifest.document import NAME_RULE, Document, ResourceTable, is_name
 from engine.manifest.mounts import Finding, circle_findings, mount_findings
 from engine.manifest.places import KeyPath
-from engine.wasm.egress import parse_authority
+from engine.wasm.egress import parse_rule
 
 RESERVED = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HOST = re.compile(r"(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|[0-9A-Fa-f:.]+")
 _LABEL = 63
 """Characters that a part of a host name may have (RFC 1035, 2.3.4)."""
 
@@ -105,12 +104,11 @@ def _egress(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
 
 
 def _is_origin(entry: str) -> bool:
-    scheme, separator, authority = entry.partition("://")
     try:
-        host = parse_authority(scheme, authority.removesuffix("/")).host
+        parse_rule(entry)
     except ValueError:
         return False
-    return bool(separator) and _HOST.fullmatch(host) is not None
+    return True
 
 
 def _variables(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:

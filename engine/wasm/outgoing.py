@@ -1,7 +1,7 @@
 """Sends the guests' outgoing requests, without blocking anyone.
 
-Owns connections to other servers and the limits on what may be called (`egress`). What a guest sees is in
-`wasi/http_outgoing.py`.
+Owns the way of a request to another server and back, and the denial of what `egress` does not allow. What
+a guest sees is in `wasi/http_outgoing.py`, addresses and connections are `dialer.py`'s.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from typing import Any
 import httpcore
 
 from engine.wasm.codec import Err
+from engine.wasm.dialer import Dialer, Prohibited, Resolve, Unresolved, system_resolver
 from engine.wasm.egress import Egress, Origin, parse_authority
 from engine.wasm.run import Run
 from engine.wasm.streams import Inflow, Outflow
@@ -25,6 +26,8 @@ from engine.wasm.wasi.http_outgoing import (
 CONNECT_NS = 10_000_000_000
 READ_NS = 600_000_000_000
 _ERRORS: list[tuple[type[Exception], tuple[str, Any]]] = [
+    (Prohibited, ("destination-IP-prohibited", None)),
+    (Unresolved, ("DNS-error", (None, None))),
     (httpcore.ConnectTimeout, ("connection-timeout", None)),
     (httpcore.ReadTimeout, ("connection-read-timeout", None)),
     (httpcore.WriteTimeout, ("connection-write-timeout", None)),
@@ -36,24 +39,41 @@ _ERRORS: list[tuple[type[Exception], tuple[str, Any]]] = [
 ]
 
 
+_FAILURES = (
+    Prohibited,
+    httpcore.NetworkError,
+    httpcore.TimeoutException,
+    httpcore.ProtocolError,
+    OSError,
+)
+
+
 def error_code(error: Exception) -> tuple[str, Any]:
     """Return the wasi:http error-code for a failure of the network."""
-    if isinstance(error, httpcore.ConnectError) and "name" in str(error).lower():
-        return ("DNS-error", (None, None))
     return next((code for kind, code in _ERRORS if isinstance(error, kind)), ("internal-error", None))
 
 
 class Outgoing:
-    """One connection pool for all guests of an engine."""
+    """The connections of an engine: a pool for each `egress`, which says what may be connected to."""
 
-    def __init__(self) -> None:
-        self._pool = httpcore.AsyncConnectionPool(
-            max_connections=256, max_keepalive_connections=64, keepalive_expiry=15
-        )
+    def __init__(self, resolve: Resolve = system_resolver) -> None:
+        self._resolve = resolve
+        self._pools: dict[Egress, httpcore.AsyncConnectionPool] = {}
+
+    def _pool(self, egress: Egress) -> httpcore.AsyncConnectionPool:
+        if egress not in self._pools:
+            self._pools[egress] = httpcore.AsyncConnectionPool(
+                max_connections=256,
+                max_keepalive_connections=64,
+                keepalive_expiry=15,
+                network_backend=Dialer(egress, self._resolve),
+            )
+        return self._pools[egress]
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._pool.aclose()
+        for pool in self._pools.values():
+            await pool.aclose()
 
     def fetch(
         self,
@@ -69,17 +89,12 @@ class Outgoing:
         """
         origin = _origin(request)
         if not egress.allows(origin):
-            run.notices.append(
-                (
-                    "WARN",
-                    f"a call to {origin} was denied; to allow it, add to this Resource in svc.toml: "
-                    f'egress = ["{origin}"]',
-                )
-            )
+            run.notice("WARN", _denial(egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
+        message = _http_request(run, origin, request, options)
 
         def start() -> None:
-            exchange = self._exchange(run, origin, request, options, future)
+            exchange = self._exchange(run, egress, origin, message, future)
             task = asyncio.get_running_loop().create_task(exchange)
             run.tasks.add(task)
             future.cancel = task.cancel
@@ -89,15 +104,17 @@ class Outgoing:
     async def _exchange(
         self,
         run: Run,
+        egress: Egress,
         origin: Origin,
-        request: OutgoingRequest,
-        options: RequestOptions,
+        message: httpcore.Request,
         future: FutureIncomingResponse,
     ) -> None:
         flow = Inflow()
         try:
-            response = await self._pool.handle_async_request(_http_request(run, origin, request, options))
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
+            response = await self._pool(egress).handle_async_request(message)
+        except _FAILURES as error:
+            if isinstance(error, Prohibited):
+                run.notice("WARN", _denial(egress, origin, str(error.address)))
             future.result = ("err", error_code(error))
             run.wake()
             return
@@ -123,9 +140,21 @@ async def _receive(run: Run, response: httpcore.Response, flow: Inflow) -> None:
                 room.clear()
                 await room.wait()
         flow.end()
-    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
+    except _FAILURES as error:
         flow.end(error_code(error))
     run.wake()
+
+
+def _denial(egress: Egress, origin: Origin, address: str) -> str:
+    """Say what was denied, and the line that allows it."""
+    leads, added = "", origin
+    if address:
+        leads = f": {origin.host} leads to {address}, which is not an address of the Internet"
+        added = Origin(origin.scheme, address, origin.port)
+    return (
+        f"a call to {origin} was denied{leads}; to allow it, add to this Resource in svc.toml: "
+        f"{egress.with_line(str(added))}"
+    )
 
 
 def _origin(request: OutgoingRequest) -> Origin:
@@ -139,6 +168,13 @@ def _origin(request: OutgoingRequest) -> Origin:
 def _http_request(
     run: Run, origin: Origin, request: OutgoingRequest, options: RequestOptions
 ) -> httpcore.Request:
+    name, other = request.method
+    method = other or name.upper()
+    if method.upper() == "CONNECT":
+        raise Err(("HTTP-request-method-invalid", None))
+    target = request.path or "/"
+    if target.startswith("?"):
+        target = f"/{target}"
     headers = [
         (name.encode("latin-1"), value) for name, value in request.headers.items if name not in FORBIDDEN
     ]
@@ -150,7 +186,6 @@ def _http_request(
         content = _upload(run, body)
         if b"content-length" not in names:
             headers.append((b"transfer-encoding", b"chunked"))
-    name, other = request.method
     seconds = {
         "connect": (options.connect or CONNECT_NS) / 1e9,
         "read": (options.first_byte or options.between_bytes or READ_NS) / 1e9,
@@ -158,14 +193,14 @@ def _http_request(
         "pool": CONNECT_NS / 1e9,
     }
     return httpcore.Request(
-        (other or name.upper()).encode(),
+        method.encode(),
         httpcore.URL(
             scheme=origin.scheme.encode(),
             host=origin.host.encode(),
             port=origin.port,
-            target=(request.path or "/").encode(),
+            target=target.encode(),
         ),
-        headers=[(b"host", (request.authority or "").encode()), *headers],
+        headers=[(b"host", origin.authority.encode()), *headers],
         content=content,
         extensions={"timeout": seconds},
     )

@@ -14,6 +14,8 @@ from engine.wasm.codec import Handles
 from engine.wasm.exchange import Exchange
 from engine.wasm.streams import Inflow, Lines, Outflow
 
+NOTICES = 20
+
 
 class GuestExit(Exception):
     """The guest called `wasi:cli/exit`."""
@@ -57,6 +59,7 @@ class Run(Handles):
         "script",
         "started_ns",
         "tasks",
+        "told",
         "wait",
         "wake",
     )
@@ -86,12 +89,19 @@ class Run(Handles):
         self.printed: dict[str, Lines] = {}
         self.actions: deque[Callable[[], None]] = deque()
         self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
+        self.told: set[str] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.wake: Callable[[], None] = _asleep
 
     def now(self) -> int:
         """Return nanoseconds since the run began."""
         return time.monotonic_ns() - self.started_ns + 1
+
+    def notice(self, level: Literal["INFO", "WARN", "ERROR"], text: str) -> None:
+        """Say something of the run to its Project's owner: once, and not more than `NOTICES` of it."""
+        if len(self.told) < NOTICES and text not in self.told:
+            self.told.add(text)
+            self.notices.append((level, text))
 
     def lines_of(self, stream: Literal["stdout", "stderr"]) -> Lines:
         """Return where the guest prints."""

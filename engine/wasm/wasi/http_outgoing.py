@@ -3,6 +3,7 @@
 Owns what the guest sees; `engine/wasm/outgoing.py` does the network.
 """
 
+import re
 from typing import Any
 
 from engine.wasm.codec import Err
@@ -12,6 +13,8 @@ from engine.wasm.wasi.http_fields import TYPES, Fields, Items, is_token
 from engine.wasm.wasi.http_incoming import IncomingBody, OutgoingBody, announced_length
 from engine.wasm.wasi.io import Pollable
 from engine.wasm.wasi.registry import host, method, resource
+
+_PATH = re.compile(r"[/?][!-~]*")
 
 
 @resource("outgoing-request")
@@ -116,8 +119,8 @@ def get_path(run: Run, request: OutgoingRequest) -> str | None:
 
 @method(TYPES, "outgoing-request", "set-path-with-query")
 def set_path(run: Run, request: OutgoingRequest, value: str | None) -> None:
-    """Set path and query: visible ASCII only."""
-    if value is not None and not all("!" <= c <= "~" for c in value):
+    """Set path and query: visible ASCII that begins with `/` or `?`, or is `*`; never another origin."""
+    if value and not (_PATH.fullmatch(value) or value == "*"):
         raise Err
     request.path = value
 

@@ -1,6 +1,6 @@
 import pytest
 
-from engine.wasm.egress import Egress, Origin, parse_authority
+from engine.wasm.egress import Egress, Origin, parse_authority, parse_rule
 
 POLICY = Egress.parse(
     ("https://api.example.com", "https://*.example.org", "http://127.0.0.1:9000", "http://[::1]:8080")
@@ -14,10 +14,12 @@ POLICY = Egress.parse(
         ("https", "API.Example.COM"),
         ("https", "api.example.com."),
         ("https", "api.example.com:443"),
+        ("https", "api.example.com:00443"),
         ("https", "a.example.org"),
         ("https", "a.b.example.org"),
         ("http", "127.0.0.1:9000"),
         ("http", "[::1]:8080"),
+        ("http", "[0:0:0:0:0:0:0:1]:8080"),
     ],
 )
 def test_allowed(scheme: str, authority: str) -> None:
@@ -33,28 +35,66 @@ def test_allowed(scheme: str, authority: str) -> None:
         ("https", "evilapi.example.com"),
         ("https", "example.org"),
         ("https", "evilexample.org"),
+        ("https", "xn--pi-9ja.example.com"),
         ("http", "127.0.0.1"),
         ("http", "127.0.0.2:9000"),
         ("http", "localhost:9000"),
         ("http", "[::2]:8080"),
+        ("http", "[::ffff:127.0.0.1]:9000"),
+        ("http", "[::ffff:7f00:1]:9000"),
     ],
 )
 def test_denied(scheme: str, authority: str) -> None:
     assert not POLICY.allows(parse_authority(scheme, authority))
 
 
+def test_an_empty_port_is_the_usual_one() -> None:
+    assert parse_authority("http", "host:") == Origin("http", "host", 80)
+
+
 @pytest.mark.parametrize(
     "authority",
-    ["", ":80", "host:", "host:abc", "host:0", "host:65536", "host:-1", "[::1", "[::1]x", "h:1:2"],
+    [
+        *("", ":80", ".", "..", "a..b", "host..", ".host", "-a.example", "a-.example", "a" * 64),
+        *("a." * 127 + "aa", "host:abc", "host:0", "host:65536", "host:-1", "host:+80", "host:8_0"),
+        *("host:٨٠", "host:000080", "h:1:2", "::1", "[::1", "[::1]x", "[::1]80", "[]", "[::g]"),
+        *("[::1%lo]", "[fe80::1%25eth0]", "[127.0.0.1]", "127.1", "127.0.1", "2130706433", "0x7f000001"),
+        *("0x7f.1", "0177.0.0.1", "127.0.0.01", "127.0.0.0x1", "127.0.0.1.1", "256.0.0.1", "1.2.3", "0x"),
+        *("example.0x7f", "example.1", "me@host", "api.example.com@evil.net", "host/path", "host?q"),
+        *("api.example.com:443@evil.net", "host#f", "host\\evil", "ho st", "host\r\nx: y", "host\0"),
+        *("bücher.example", "ａpi.example.com", "api。example", "%61pi.example.com"),
+        *("*.example.org", "*", "a.*.example"),
+    ],
 )
 def test_what_is_not_an_authority(authority: str) -> None:
-    if authority == "host:":
-        assert parse_authority("http", authority) == Origin("http", "host", 80)
-        return
     with pytest.raises(ValueError):
         parse_authority("http", authority)
+
+
+@pytest.mark.parametrize("scheme", ["", "ftp", "HTTP", "https ", "file"])
+def test_only_http_and_https_are_called(scheme: str) -> None:
+    with pytest.raises(ValueError):
+        parse_authority(scheme, "host")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *("https://*", "https://*.", "https://*.*.example", "https://a*.example", "https://*.127.0.0.1"),
+        *("https://*.[::1]", "https:/a", "a.example", "https://a.example/path", "https://", "//a.example"),
+    ],
+)
+def test_what_is_not_a_rule(entry: str) -> None:
+    with pytest.raises(ValueError):
+        parse_rule(entry)
 
 
 def test_an_origin_reads_as_the_manifest_writes_it() -> None:
     assert str(Origin("https", "a.example", 443)) == "https://a.example"
     assert str(Origin("http", "::1", 8080)) == "http://[::1]:8080"
+
+
+def test_the_line_to_add_keeps_what_is_there() -> None:
+    assert Egress.parse(()).with_line("https://a.example") == 'egress = ["https://a.example"]'
+    line = Egress.parse(("https://*.b.example:444",)).with_line("https://a.example")
+    assert line == 'egress = ["https://*.b.example:444", "https://a.example"]'

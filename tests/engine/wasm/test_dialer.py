@@ -1,0 +1,135 @@
+import asyncio
+import socket
+from ipaddress import ip_address
+from typing import Any
+
+import httpcore
+import pytest
+
+from engine.wasm.dialer import Dialer, Prohibited, Unresolved, is_public, system_resolver
+from engine.wasm.egress import Egress
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "127.8.8.8", "0.0.0.0", "0.1.2.3", "10.1.2.3", "172.16.0.1", "172.31.255.255"),
+        *("192.168.1.1", "169.254.169.254", "100.64.0.1", "192.0.2.1", "198.18.0.1", "224.0.0.1"),
+        *("239.1.1.1", "240.0.0.1", "255.255.255.255", "::", "::1", "fe80::1", "fe80::1%eth0", "fec0::1"),
+        *("fc00::1", "fd12::1", "ff02::1", "2001:db8::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1"),
+        *("::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::1"),
+        *("2002:a00:1::", "100::1", "4000::1", "2001::1"),
+    ],
+)
+def test_addresses_that_are_not_the_internets(address: str) -> None:
+    assert not is_public(ip_address(address))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["1.1.1.1", "93.184.216.34", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"],
+)
+def test_addresses_of_the_internet(address: str) -> None:
+    assert is_public(ip_address(address))
+
+
+class Names:
+    """A name server: each question gets the next answer, the last one for ever."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    async def __call__(self, host: str) -> list[str]:
+        answer = self.answers[min(self.asked, len(self.answers) - 1)]
+        self.asked += 1
+        if not answer:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return answer
+
+
+def dial(names: Any, host: str, *rules: str, listen: str = "127.0.0.1") -> Any:
+    """Connect where a name leads; return what is reached there. `PORT` in a rule is the listener's."""
+
+    async def main() -> bytes:
+        async def greet(_reader: Any, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"reached")
+            writer.close()
+
+        server = await asyncio.start_server(greet, listen, 0)
+        port = server.sockets[0].getsockname()[1]
+        egress = Egress.parse(tuple(rule.replace("PORT", str(port)) for rule in rules))
+        try:
+            stream = await Dialer(egress, names).connect_tcp(host, port)
+            try:
+                return await stream.read(100)
+            finally:
+                await stream.aclose()
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254", "10.0.0.1", "fe80::1%lo"],
+)
+def test_a_name_that_leads_inside_is_not_connected_to(address: str) -> None:
+    with pytest.raises(Prohibited) as caught:
+        dial(Names([address]), "inside.example", "http://inside.example:PORT")
+    assert caught.value.address == ip_address(address)
+
+
+def test_a_name_may_lead_to_an_address_that_the_manifest_names() -> None:
+    assert (
+        dial(Names(["127.0.0.1"]), "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT")
+        == b"reached"
+    )
+    with pytest.raises(Prohibited):
+        dial(Names(["127.0.0.1"]), "a.example", "http://a.example:PORT", "http://127.0.0.1:1")
+
+
+def test_localhost_is_this_machine_and_nothing_else() -> None:
+    for host in ("localhost", "api--shop.localhost"):
+        assert dial(Names(["127.0.0.1"]), host, f"http://{host}:PORT") == b"reached"
+        with pytest.raises(Prohibited):
+            dial(Names(["10.0.0.1"]), host, f"http://{host}:PORT")
+    with pytest.raises(Prohibited):
+        dial(Names(["127.0.0.1"]), "notlocalhost", "http://notlocalhost:PORT")
+    assert dial(system_resolver, "localhost", "http://localhost:PORT") == b"reached"
+
+
+def test_the_address_that_was_checked_is_the_one_that_is_connected_to() -> None:
+    """The second answer of a rebinding name server is never asked for."""
+    names = Names(["127.0.0.1"], ["10.0.0.1"])
+    assert dial(names, "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT") == b"reached"
+    assert names.asked == 1
+
+
+def test_of_several_addresses_only_those_that_are_allowed_are_tried() -> None:
+    names = Names(["::1", "10.0.0.1", "127.0.0.1"])
+    assert dial(names, "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT") == b"reached"
+
+
+def test_a_dead_address_gives_way_to_the_next_one() -> None:
+    rules = ("http://a.example:PORT", "http://[::1]:PORT", "http://127.0.0.1:PORT")
+    assert dial(Names(["::1", "127.0.0.1"]), "a.example", *rules) == b"reached"
+
+
+def test_a_name_without_an_address() -> None:
+    with pytest.raises(Unresolved):
+        dial(Names([]), "a.example", "http://a.example:PORT")
+
+
+def test_a_resolver_that_never_answers_is_given_up() -> None:
+    async def silent(_host: str) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    async def main() -> None:
+        with pytest.raises(httpcore.ConnectTimeout):
+            await Dialer(Egress(()), silent).connect_tcp("a.example", 80, timeout=0.05)
+
+    asyncio.run(main())
