@@ -17,6 +17,8 @@ from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Project
 from engine.server import serve
 from engine.timeline.feed import Timeline
+from engine.usage.recorder import Recorder
+from engine.usage.store import place
 from engine.wasm.runner import Runner
 from engine.watch import Watcher
 from svc_tui.assembly import lanes
@@ -58,6 +60,7 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
     lines = _Lines(loop, stop)
     log = DevLog(lines.add)
     timeline.subscribe(log)
+    recorder = Recorder(place(project.root), timeline, lambda e: diagnostics.warn(e.message, e.hint))
     setting = Setting(
         parts,
         runner,
@@ -103,6 +106,7 @@ async def _serve(project: Project, sockets: list, cache: Path, *, release: bool)
         await serving
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
         await runner.aclose()
+        recorder.close()
         lines.write()
 
 

@@ -1,0 +1,1 @@
+"""Usage: what each Resource took of the machine, minute by minute."""

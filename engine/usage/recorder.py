@@ -1,0 +1,90 @@
+"""Keeps the usage of a running Project: what its timeline tells, written about once a second.
+
+Owns the thread that writes, so that neither a slow disk nor another process makes a request wait.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import SvcError
+from engine.timeline.feed import Timeline
+from engine.usage.count import MINUTE_NS, Counter
+from engine.usage.store import UsageStore
+
+EVERY_SECONDS = 1.0
+KEPT_MINUTES = 31 * 24 * 60
+TIDY_MINUTES = 60
+UNWRITTEN = 20_000
+"""How many sums (a minute of a Resource each) wait at most for a file that can not be written."""
+
+
+class Recorder:
+    """Follows a timeline from its making until `close`."""
+
+    def __init__(
+        self,
+        path: Path,
+        timeline: Timeline,
+        warn: Callable[[SvcError], None],
+        *,
+        every: float = EVERY_SECONDS,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Write to the file at `path`; it is made when there is something to write.
+
+        `warn` is called, on another thread, when usage begins to be lost to a fault.
+        """
+        self._path = path
+        self._warn = warn
+        self._every = every
+        self._now_ns = now_ns
+        self._counter = Counter()
+        self._store: UsageStore | None = None
+        self._tidied = 0
+        self._failing = False
+        self._unsubscribe = timeline.subscribe(self._counter)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="usage", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._stop.wait(self._every):
+            self._write()
+        self._write()
+        if self._store is not None:
+            self._store.close()
+
+    def _write(self) -> None:
+        counts = self._counter.take()
+        if not counts:
+            return
+        try:
+            if self._store is None:
+                self._store = UsageStore(self._path)
+            self._store.add(counts)
+        except SvcError as error:
+            self._counter.give_back(counts, UNWRITTEN)
+            if not self._failing:
+                self._warn(error)
+            self._failing = True
+            return
+        self._failing = False
+        self._tidy(self._store)
+
+    def _tidy(self, store: UsageStore) -> None:
+        minute = self._now_ns() // MINUTE_NS
+        if minute - self._tidied < TIDY_MINUTES:
+            return
+        try:
+            store.forget(minute - KEPT_MINUTES)
+        except SvcError as error:
+            self._warn(error)
+        self._tidied = minute
+
+    def close(self) -> None:
+        """Write what is left and end; call when all requests are over."""
+        self._unsubscribe()
+        self._stop.set()
+        self._thread.join()

@@ -1,0 +1,143 @@
+"""Usage in a file: one SQLite database in a Project's folder. The only file that knows SQLite.
+
+Processes that write at the same time add to what is there, each in a transaction of its own: none loses
+another's counts, and a process that is killed loses only what it had not yet written. SQLite's own rollback
+journal sees to it; write-ahead logging would let readers and a writer work at once, but a process that opens
+the file while another closes it may then be refused without waiting.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from engine.errors import SvcError
+from engine.usage.count import Count, Key
+
+FOLDER = ".svc"
+"""svc's own folder in a Project; it tells git to leave it alone."""
+FILE = "usage.db"
+VERSION = 1
+BUSY_MS = 5000
+"""How long a write or a read waits for another process that writes."""
+
+_SCHEMA = f"""
+create table if not exists usage (
+  minute integer not null,
+  resource text not null,
+  requests integer not null,
+  failures integer not null,
+  compute_ns integer not null,
+  wall_ns integer not null,
+  peak_memory integer not null,
+  bytes_in integer not null,
+  bytes_out integer not null,
+  primary key (minute, resource)
+) strict, without rowid;
+pragma user_version = {VERSION};
+"""
+_ADD = """
+insert into usage values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict do update set
+  requests = requests + excluded.requests,
+  failures = failures + excluded.failures,
+  compute_ns = compute_ns + excluded.compute_ns,
+  wall_ns = wall_ns + excluded.wall_ns,
+  peak_memory = max(peak_memory, excluded.peak_memory),
+  bytes_in = bytes_in + excluded.bytes_in,
+  bytes_out = bytes_out + excluded.bytes_out
+"""
+_READ = "select * from usage where minute >= ? order by minute, resource"
+
+
+class UsageError(SvcError):
+    """The file of usage can not be used."""
+
+
+def place(root: Path) -> Path:
+    """Return where the usage of the Project in a folder is kept."""
+    return root / FOLDER / FILE
+
+
+class UsageStore:
+    """One open file of usage. Use from one thread at a time; every method raises `UsageError`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, and make it where there is none."""
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _hide_from_git(path.parent)
+            self._database = apsw.Connection(str(path))
+        except (OSError, apsw.Error) as error:
+            raise self._error(error) from error
+        try:
+            self._prepare()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _prepare(self) -> None:
+        self._database.set_busy_timeout(BUSY_MS)
+        found = self._run("pragma user_version")[0][0]
+        if found > VERSION:
+            raise UsageError(
+                f"{self._path} was written by a newer svc",
+                "Update svc, or move the file away to begin anew.",
+            )
+        if found < VERSION:
+            self._change(lambda: self._run(_SCHEMA))
+
+    def add(self, counts: Mapping[Key, Count]) -> None:
+        """Add to what is there: all of it, or, when this raises, nothing."""
+        rows = [(minute, resource, *astuple(count)) for (minute, resource), count in counts.items()]
+        self._change(lambda: self._database.executemany(_ADD, rows))
+
+    def forget(self, before: int) -> None:
+        """Remove the minutes before one."""
+        self._change(lambda: self._run("delete from usage where minute < ?", before))
+
+    def read(self, since: int) -> dict[Key, Count]:
+        """Return what was counted from a minute on, in the order of minutes and names."""
+        return {(minute, resource): Count(*numbers) for minute, resource, *numbers in self._run(_READ, since)}
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def _change(self, change: Callable[[], object]) -> None:
+        """Call a function in a transaction that has the right to write from its beginning."""
+        try:
+            self._database.execute("begin immediate")
+            try:
+                change()
+                self._database.execute("commit")
+            except BaseException:
+                self._database.execute("rollback")
+                raise
+        except apsw.Error as error:
+            raise self._error(error) from error
+
+    def _run(self, sql: str, *values: int) -> list[Any]:
+        try:
+            return self._database.execute(sql, values).fetchall()
+        except apsw.Error as error:
+            raise self._error(error) from error
+
+    def _error(self, error: Exception) -> UsageError:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        damaged = isinstance(error, apsw.CorruptError | apsw.NotADBError)
+        hint = (
+            "Move the file away to begin anew; what it counted is lost."
+            if damaged
+            else "Check that the folder can be written and that its disk has room."
+        )
+        return UsageError(f"usage can not be kept in {self._path}: {reason}", hint)
+
+
+def _hide_from_git(folder: Path) -> None:
+    file = folder / ".gitignore"
+    if not file.exists():
+        file.write_text("*\n")

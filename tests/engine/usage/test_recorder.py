@@ -1,0 +1,149 @@
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SvcError
+from engine.timeline.feed import Timeline
+from engine.timeline.record import LineRecord, RequestRecord
+from engine.usage.count import MINUTE_NS, Count, Counter, total
+from engine.usage.recorder import KEPT_MINUTES, Recorder
+from engine.usage.store import UsageStore, place
+
+BEGAN = 1_000 * MINUTE_NS
+OK = RequestRecord(
+    BEGAN, "id", "trace", "span", "", "web", "GET", "/", 200, "", "", 5_000_000, 2_000_000, 65_536, 3, 6
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return place(tmp_path)
+
+
+def kept(path: Path) -> dict[tuple[int, str], Count]:
+    store = UsageStore(path)
+    try:
+        return store.read(0)
+    finally:
+        store.close()
+
+
+def raised(error: SvcError) -> None:
+    raise error
+
+
+def record(path: Path, *records: RequestRecord | LineRecord) -> None:
+    timeline = Timeline()
+    recorder = Recorder(path, timeline, raised, now_ns=lambda: BEGAN)
+    for each in records:
+        timeline.append(each)
+    recorder.close()
+
+
+def test_a_request_counts_in_the_minute_in_which_it_ends(path: Path) -> None:
+    record(path, OK, OK, replace(OK, wall_ns=2 * MINUTE_NS), replace(OK, resource="api", peak_memory=None))
+    assert kept(path) == {
+        (1000, "web"): Count(2, 0, 4_000_000, 10_000_000, 65_536, 6, 12),
+        (1002, "web"): Count(1, 0, 2_000_000, 2 * MINUTE_NS, 65_536, 3, 6),
+        (1000, "api"): Count(1, 0, 2_000_000, 5_000_000, 0, 3, 6),
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "failures"),
+    [
+        (200, "", 0),
+        (404, "", 0),
+        (503, "", 1),
+        (200, "guest-failed", 1),
+        (504, "run-limit", 1),
+        (503, "overloaded", 1),
+        (413, "body-too-large", 0),
+        (499, "client-gone", 0),
+        (200, "stopping", 0),
+    ],
+)
+def test_failures_are_those_that_no_client_is_to_blame_for(status: int, code: str, failures: int) -> None:
+    counter = Counter()
+    counter(replace(OK, status=status, code=code))
+    assert [count.failures for count in counter.take().values()] == [failures]
+
+
+def test_what_is_no_request_to_a_resource_is_not_counted(path: Path) -> None:
+    record(path, replace(OK, resource=""), LineRecord(BEGAN, "id", "web", "stdout", "text"))
+    assert not path.exists()
+
+
+def test_it_is_written_while_requests_go_on(path: Path) -> None:
+    timeline, store = Timeline(), UsageStore(path)
+    recorder = Recorder(path, timeline, raised, every=0.01, now_ns=lambda: BEGAN)
+    timeline.append(OK)
+    end = threading.Event()
+    for _ in range(1000):
+        if store.read(0):
+            break
+        end.wait(0.01)
+    assert store.read(0)[1000, "web"].requests == 1
+    recorder.close()
+    store.close()
+
+
+def test_counts_survive_a_file_that_can_not_be_written_for_a_while(path: Path) -> None:
+    warnings: list[SvcError] = []
+    told = threading.Event()
+
+    def warn(error: SvcError) -> None:
+        warnings.append(error)
+        told.set()
+
+    path.parent.write_text("in the way")
+    timeline = Timeline()
+    recorder = Recorder(path, timeline, warn, every=0.01, now_ns=lambda: BEGAN)
+    timeline.append(OK)
+    assert told.wait(30)
+    timeline.append(OK)
+    path.parent.unlink()
+    recorder.close()
+    assert len(warnings) == 1
+    assert kept(path)[1000, "web"].requests == 2
+
+
+def test_what_waits_for_a_file_is_bounded() -> None:
+    counter = Counter()
+    counter(OK)
+    counter.give_back({(minute, "web"): Count(1) for minute in range(2000)}, 10)
+    counts = counter.take()
+    assert list(counts) == [(minute, "web") for minute in range(1990, 2000)]
+
+
+def test_minutes_older_than_a_month_are_forgotten(path: Path) -> None:
+    store = UsageStore(path)
+    old = 100_000
+    store.add({(old - KEPT_MINUTES - 1, "web"): Count(1), (old - KEPT_MINUTES, "web"): Count(1)})
+    timeline = Timeline()
+    recorder = Recorder(path, timeline, raised, now_ns=lambda: old * MINUTE_NS)
+    timeline.append(replace(OK, time_ns=old * MINUTE_NS))
+    recorder.close()
+    assert [minute for minute, _ in store.read(0)] == [old - KEPT_MINUTES, old]
+    store.close()
+
+
+def test_counts_are_exact_when_threads_append_at_once(path: Path) -> None:
+    timeline = Timeline()
+    recorder = Recorder(path, timeline, raised, every=0.001, now_ns=lambda: BEGAN)
+
+    def many() -> None:
+        for _ in range(500):
+            timeline.append(OK)
+
+    threads = [threading.Thread(target=many) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    recorder.close()
+    assert total(kept(path).values()) == Count(
+        2000, 0, 2000 * OK.compute_ns, 2000 * OK.wall_ns, 65_536, 2000 * 3, 2000 * 6
+    )

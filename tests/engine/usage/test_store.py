@@ -1,0 +1,151 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import apsw
+import pytest
+
+from engine.usage.count import Count
+from engine.usage.store import UsageError, UsageStore, place
+
+ONE = Count(1, 0, 2_000, 3_000, 65_536, 10, 20)
+ADD_FOREVER = """
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from engine.usage.count import Count
+from engine.usage.store import UsageStore
+store = UsageStore(Path(sys.argv[1]))
+for number in range(int(sys.argv[2])):
+    store.add({(7, "web"): Count(requests=1, bytes_out=5), (8, "api"): Count(requests=1)})
+    if number == 0:
+        print("begun", flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return place(tmp_path / "project ü")
+
+
+def adding(path: Path, times: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", ADD_FOREVER, str(path), str(times)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_counts_add_up_and_the_highest_peak_stays(path: Path) -> None:
+    store = UsageStore(path)
+    store.add({(7, "web"): ONE, (8, "web"): ONE})
+    store.add({(7, "web"): Count(2, 1, 5, 6, 1_000, 1, 1), (7, "api"): ONE})
+    assert store.read(0) == {
+        (7, "api"): ONE,
+        (7, "web"): Count(3, 1, 2_005, 3_006, 65_536, 11, 21),
+        (8, "web"): ONE,
+    }
+    assert list(store.read(8)) == [(8, "web")]
+    store.close()
+
+
+def test_counts_outlive_the_process_and_old_minutes_can_be_forgotten(path: Path) -> None:
+    first = UsageStore(path)
+    first.add({(minute, "web"): ONE for minute in range(10)})
+    first.close()
+    again = UsageStore(path)
+    again.forget(8)
+    assert [minute for minute, _ in again.read(0)] == [8, 9]
+    again.close()
+
+
+def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
+    others = [adding(path, 200) for _ in range(3)]
+    assert [other.wait(100) for other in others] == [0, 0, 0]
+    for other in others:
+        assert other.stdout is not None
+        other.stdout.close()
+    store = UsageStore(path)
+    counts = store.read(0)
+    assert counts[7, "web"] == Count(requests=600, bytes_out=3000)
+    assert counts[8, "api"].requests == 600
+    store.close()
+
+
+def test_a_file_that_many_make_at_once_is_made_for_all_of_them(tmp_path: Path) -> None:
+    for round_ in range(20):
+        path, together = place(tmp_path / str(round_)), threading.Barrier(6)
+
+        def add(path: Path = path, together: threading.Barrier = together) -> None:
+            together.wait()
+            store = UsageStore(path)
+            store.add({(7, "web"): ONE})
+            store.close()
+
+        with ThreadPoolExecutor(6) as pool:
+            for done in [pool.submit(add) for _ in range(6)]:
+                done.result()
+        store = UsageStore(path)
+        assert store.read(0)[7, "web"].requests == 6
+        store.close()
+
+
+def test_a_process_that_is_killed_leaves_whole_transactions(path: Path) -> None:
+    for _ in range(3):
+        other = adding(path, 1 << 30)
+        assert other.stdout is not None and other.stdout.readline() == "begun\n"
+        opened = UsageStore(path)
+        os.kill(other.pid, signal.SIGKILL)
+        opened.add({(7, "web"): Count(1), (8, "api"): Count(1)})
+        opened.close()
+        other.wait()
+        other.stdout.close()
+    store = UsageStore(path)
+    counts = store.read(0)
+    assert counts[7, "web"].requests == counts[8, "api"].requests >= 6
+    store.add({(7, "web"): ONE})
+    store.close()
+
+
+def test_a_reader_sees_what_another_process_has_written_and_keeps_nobody_waiting(path: Path) -> None:
+    writer, reader = UsageStore(path), UsageStore(path)
+    writer.add({(7, "web"): ONE})
+    assert reader.read(0) == {(7, "web"): ONE}
+    writer.add({(7, "web"): ONE})
+    assert reader.read(0)[7, "web"].requests == 2
+    writer.close()
+    reader.close()
+
+
+def test_git_leaves_the_folder_alone(path: Path) -> None:
+    UsageStore(path).close()
+    root = path.parents[1]
+    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    done = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, check=True)
+    assert done.stdout == b""
+
+
+def test_a_file_that_is_none_of_ours_is_refused_with_what_to_do(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(UsageError, match=r"usage\.db") as refused:
+        UsageStore(path)
+    assert "Move the file away" in refused.value.hint
+
+
+def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
+    UsageStore(path).close()
+    database = apsw.Connection(str(path))
+    database.execute("pragma user_version = 99")
+    database.close()
+    with pytest.raises(UsageError, match="newer svc"):
+        UsageStore(path)
+
+
+def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".svc").write_text("in the way")
+    with pytest.raises(UsageError, match="can not be kept"):
+        UsageStore(place(tmp_path))

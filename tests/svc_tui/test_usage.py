@@ -1,0 +1,167 @@
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.usage.count import MINUTE_NS, Count
+from engine.usage.store import UsageStore, place
+from svc_tui.commands import usage as command
+from svc_tui.main import run
+
+MIB = 1 << 20
+Counted = dict[tuple[int, str], Count]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "svc.toml").write_text("[project]\nname = 'shop'\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def now() -> int:
+    return time.time_ns() // MINUTE_NS
+
+
+def counted(project: Path, counts: Counted) -> None:
+    store = UsageStore(place(project))
+    store.add(counts)
+    store.close()
+
+
+def rows(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+    assert run(["usage", "--json", *options]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) == {"since", "by", "rows"}
+    return document["rows"]  # type: ignore[no-any-return]
+
+
+def test_each_resource_is_one_row_of_the_last_day(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    minute = now()
+    counted(
+        project,
+        {
+            (minute, "web"): Count(2, 0, 0, 50, 0, 0, 700),
+            (minute - 5, "api"): Count(3, 1, 400, 500, MIB, 10, 20),
+            (minute - 90, "api"): Count(1, 0, 100, 200, 2 * MIB, 1, 2),
+            (minute - 3000, "api"): Count(50),
+        },
+    )
+    api, web = rows(capsys)
+    assert (api["resource"], web["resource"]) == ("api", "web")
+    assert {key: api[key] for key in list(api)[2:]} == {
+        "requests": 4,
+        "failures": 1,
+        "compute_ns": 500,
+        "wall_ns": 700,
+        "peak_memory": 2 * MIB,
+        "bytes_in": 11,
+        "bytes_out": 22,
+    }
+    assert [row["requests"] for row in rows(capsys, "--since", "10m", "--resource", "api")] == [3]
+    assert [row["requests"] for row in rows(capsys, "--since", "7d", "--resource", "api")] == [54]
+
+
+@pytest.mark.parametrize("by", ["minute", "hour", "day"])
+def test_rows_begin_with_their_piece_of_local_time(
+    project: Path, capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    minutes = range(now() - 3 * 24 * 60, now(), 30)
+    counted(project, {(minute, "api"): Count(1) for minute in minutes})
+    found = rows(capsys, "--since", "5d", "--by", by)
+    begins = [datetime.fromisoformat(row["begin"]) for row in found]
+    assert begins == sorted(set(begins)) and all(begin.utcoffset() is not None for begin in begins)
+    assert sum(row["requests"] for row in found) == len(minutes)
+    if by == "hour":
+        assert {begin.minute for begin in begins} == {0}
+    if by == "day":
+        assert {(begin.hour, begin.minute) for begin in begins} == {(0, 0)}
+    assert {"minute": 144, "hour": 73, "day": 4}[by] - len(found) in (0, 1)
+
+
+def test_a_pipe_gets_one_line_a_row(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counted(project, {(now(), "api"): Count(3, 1, 400, 500, MIB, 10, 20)})
+    assert run(["usage"]) == 0
+    begin, *rest = capsys.readouterr().out.rstrip("\n").split("\t")
+    assert datetime.fromisoformat(begin)
+    assert rest == ["api", "3", "1", "400", "500", str(MIB), "10", "20"]
+
+
+def test_a_person_gets_a_table(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    minute = now()
+    counted(
+        project,
+        {
+            (minute, "api"): Count(1200, 3, 4_500_000_000, 9_000_000_000, 12 * MIB, 0, 5 << 30),
+            (minute, "front"): Count(7, 0, 0, 9_000_000, 0, 0, 812),
+        },
+    )
+    assert run(["--color", "always", "usage", "--by", "minute"]) == 0
+    told = capsys.readouterr().out
+    assert "\x1b[1;31m" in told
+    head, api, front = [_uncoloured(line) for line in told.splitlines()]
+    assert " ".join(head.split()) == "begin resource requests failures compute wall memory in out"
+    assert " ".join(api.split()[2:]) == "api 1200 3 4.5 s 9.0 s 12 MiB 0 B 5.0 GiB"
+    assert " ".join(front.split()) == "front 7 0 0.0 ms 9.0 ms 0 B 812 B"
+    assert head.index("requests") + len("requests") == api.index("1200") + 4 == front.index(" 7 ") + 2
+    assert len(head) == len(api) == len(front)
+
+
+def _uncoloured(text: str) -> str:
+    from rich.text import Text
+
+    return Text.from_ansi(text).plain
+
+
+def test_where_nothing_is_counted_it_says_what_counts(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["usage", "--since", "30m", "--resource", "api"]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "no request to api was counted in the last 30m" in told.err and "svc dev" in told.err
+    assert rows(capsys) == []
+    assert not place(project).exists()
+
+
+@pytest.mark.parametrize("text", ["1", "h", "0h", "-1h", "1w", "1.5h", "1h 2m", "٣h", ""])
+def test_a_time_that_is_none_is_refused(project: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert run(["usage", f"--since={text}"]) == 2
+    assert "30m, 12h, 7d" in capsys.readouterr().err
+
+
+def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place(project).parent.mkdir()
+    place(project).write_bytes(b"garbage " * 1000)
+    assert run(["usage"]) == 1
+    told = capsys.readouterr().err
+    assert "usage.db" in told and "Move the file away" in told and "Traceback" not in told
+
+
+def test_outside_of_a_project_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["usage"]) == 2
+    assert "svc.toml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (10 * 1024, "10 KiB"),
+        (1 << 20, "1.0 MiB"),
+        ((1 << 50) * 3000, "3072000 TiB"),
+    ],
+)
+def test_sizes_are_for_a_person(count: int, text: str) -> None:
+    assert command._size(count) == text
