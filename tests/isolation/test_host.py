@@ -1,0 +1,57 @@
+"""A guest sees nothing of the host: no variables, files, sockets, arguments or terminal."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine.wasm.check
+from engine.wasm.codec import Err
+from engine.wasm.wasi.registry import FUNCTIONS
+from tests.engine.wasm.conftest import Client
+from tests.engine.wasm.text_guest import serve
+
+
+@pytest.mark.slow
+def test_the_environment_is_the_manifests_and_nothing_of_the_hosts(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVC_SENTINEL", "of the host")
+
+    async def test(guest: Any, _runner: Any) -> bytes:
+        return (await Client().call(guest, "/v")).body
+
+    seen = serve(cache, test, env={"COLOUR": "blue"})
+    assert b"COLOUR" in seen and b"blue" in seen and b"request-1" in seen
+    assert b"SENTINEL" not in seen and b"HOME" not in seen
+    assert os.environ["PATH"].encode() not in seen and str(Path.cwd()).encode() not in seen
+
+
+def test_there_are_no_folders_arguments_or_terminals() -> None:
+    empty: dict[str, Any] = {
+        "wasi:filesystem/preopens#get-directories": [],
+        "wasi:cli/environment#get-arguments": [],
+        "wasi:cli/environment#initial-cwd": None,
+        "wasi:cli/terminal-stdin#get-terminal-stdin": None,
+        "wasi:cli/terminal-stdout#get-terminal-stdout": None,
+    }
+    assert {name: FUNCTIONS[name].body(None) for name in empty} == empty
+
+
+def test_nothing_opens_files_or_sockets() -> None:
+    files = {name for name in FUNCTIONS if name.startswith("wasi:filesystem/")}
+    assert files == {
+        "wasi:filesystem/preopens#get-directories",
+        "wasi:filesystem/types#filesystem-error-code",
+    }
+    opening = [name for name in FUNCTIONS if name.startswith("wasi:sockets/") and "network" not in name]
+    assert len(opening) == 3
+    for name in opening:
+        with pytest.raises(Err) as caught:
+            FUNCTIONS[name].body(*[None] * FUNCTIONS[name].body.__code__.co_argcount)
+        assert caught.value.value == "access-denied"
+
+
+def test_only_wasi_can_be_imported() -> None:
+    assert {name.partition(":")[0] for name in engine.wasm.check.HOSTED} <= {"wasi", "svc"}

@@ -1,0 +1,79 @@
+"""Nothing crosses from one run to the next, in slots that keep their memory and in those that do not."""
+
+import asyncio
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.wasm.config import PoolSettings
+from tests.engine.wasm.conftest import Answer, Client
+from tests.engine.wasm.text_guest import serve
+
+pytestmark = pytest.mark.slow
+ENDS = {"well": "0", "with a trap": "1", "with an exit": "2", "killed": "3", "out of stack": "4"}
+COLD, WARM = PoolSettings(instances=1, warm=0), PoolSettings(instances=1, warm=1)
+SLOTS = 8
+"""More runs than there are slots behind one that is free."""
+
+
+@pytest.mark.parametrize("pool", [COLD, WARM], ids=["cold", "warm"])
+@pytest.mark.parametrize("fast", [True, False], ids=["baseline", "optimised"])
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+def test_memory_globals_and_tables_are_as_they_were_made(
+    cache: Path, pool: PoolSettings, fast: bool, end: str
+) -> None:
+    """The guest tells what it finds changed, then changes everything, and ends in one of five ways."""
+
+    async def test(guest: Any, _runner: Any) -> list[Answer]:
+        return [await Client().call(guest, f"/i{end}") for _ in range(2 if end == "3" else SLOTS)]
+
+    answers = serve(cache, test, pool=pool, fast=fast, run_limit_secs=1 if end == "3" else 30)
+    assert [(answer.status, answer.body) for answer in answers] == [(200, b"")] * len(answers)
+    expected = {"0": "ok", "3": "run-limit"}.get(end, "guest-failed")
+    assert {answer.report.outcome for answer in answers} == {expected}
+
+
+def test_the_guest_would_tell_what_is_left_over(cache: Path) -> None:
+    """The test above can fail: within one run, what was made dirty is found."""
+
+    async def test(guest: Any, _runner: Any) -> bytes:
+        return (await Client().call(guest, "/j")).body
+
+    assert serve(cache, test) == b"migxt"
+
+
+def test_runs_side_by_side_see_nothing_of_each_other(cache: Path) -> None:
+    async def test(guest: Any, _runner: Any) -> list[Answer]:
+        ends = itertools.islice(itertools.cycle("0124"), 40)
+        return await asyncio.gather(*[Client().call(guest, f"/i{end}") for end in ends])
+
+    answers = serve(cache, test, pool=PoolSettings(instances=6, warm=3), memory_limit_mb=16)
+    assert [(answer.status, answer.body) for answer in answers] == [(200, b"")] * 40
+
+
+def test_clock_and_random_begin_anew(cache: Path) -> None:
+    async def test(guest: Any, _runner: Any) -> list[bytes]:
+        await asyncio.sleep(0.3)
+        return [(await Client().call(guest, "/r32")).body for _ in range(20)]
+
+    bodies = serve(cache, test)
+    clocks = [int.from_bytes(body[32:], "little") for body in bodies]
+    assert len({body[:32] for body in bodies}) == 20
+    assert min(clocks) < 100e6, "the clock of a run begins at its start, not at the host's"
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 1000, 2**31 - 1])
+def test_a_handle_that_was_not_given_is_worth_nothing(cache: Path, number: int) -> None:
+    """Handles are numbers: another run's are none of this one's, though it uses the same numbers."""
+
+    async def test(guest: Any, _runner: Any) -> tuple[Answer, Answer]:
+        other = asyncio.create_task(Client().call(guest, "/s500"))
+        await asyncio.sleep(0.1)
+        thief = await Client().call(guest, f"/d{number}")
+        return thief, await other
+
+    thief, other = serve(cache, test)
+    assert thief.report.outcome == "guest-failed" and thief.status is None
+    assert other.body == b"hello\n" and other.report.outcome == "ok"
