@@ -1,0 +1,148 @@
+"""Meters are exact: what a run reports is what it took."""
+
+import asyncio
+import hashlib
+import statistics
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from engine.wasm.exchange import RunReport
+from engine.wasm.runner import Guest, Runner
+from tests.engine.wasm.burner import PAGE, burner
+from tests.engine.wasm.conftest import Client
+
+pytestmark = pytest.mark.slow
+CALIBRATION = 2_000_000
+Measure = Callable[..., Any]
+
+
+@pytest.fixture
+def measure(cache: Path, tmp_path: Path) -> Measure:
+    """Return `measure(body)`: run `await body(run)`; `await run(...)` takes `burner`s options."""
+
+    def start(body: Callable[[Callable[..., Awaitable[RunReport]]], Awaitable[Any]]) -> Any:
+        async def main() -> Any:
+            runner = Runner(cache)
+
+            async def guest(**options: Any) -> Guest:
+                component = burner(**options)
+                digest = hashlib.sha256(component).hexdigest()
+                file = tmp_path / f"{digest}.wasm"
+                file.write_bytes(component)
+                resource = Resource("burner", "rust", tmp_path)
+                made = ComponentArtifact(file, digest)
+                return await runner.guest(resource, made, {}, fast=False, report=lambda line: None)
+
+            guests: dict[Any, Guest] = {}
+
+            async def run(**options: Any) -> RunReport:
+                key = tuple(options.items())
+                if key not in guests:
+                    guests[key] = await guest(**options)
+                return (await Client().call(guests[key], "/")).report
+
+            try:
+                return await body(run)
+            finally:
+                await runner.aclose()
+
+        return asyncio.run(main())
+
+    return start
+
+
+async def rounds_of(run: Callable[..., Awaitable[RunReport]], nanoseconds: int) -> int:
+    """Return how many rounds take about this long, by the processor's own clock."""
+    took = []
+    for _ in range(3):
+        began = time.process_time_ns()
+        await run(rounds=CALIBRATION)
+        took.append(time.process_time_ns() - began)
+    return int(CALIBRATION * nanoseconds / statistics.median(took))
+
+
+@contextmanager
+def python_elsewhere() -> Iterator[None]:
+    """Keep another thread busy with Python, which takes the interpreter's lock from this one."""
+    end = threading.Event()
+
+    def spin() -> None:
+        while not end.is_set():
+            sum(range(200))
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+def test_a_heavy_run_takes_what_the_processor_spent(measure: Measure) -> None:
+    async def body(run: Any) -> tuple[int, int]:
+        rounds = await rounds_of(run, 1_000_000_000)
+        await run(rounds=rounds, pages=(2, 1))
+        began = time.process_time_ns()
+        report = await run(rounds=rounds, pages=(2, 1))
+        return report.compute_ns, time.process_time_ns() - began
+
+    compute, spent = measure(body)
+    assert compute > 300_000_000
+    assert compute == pytest.approx(spent, rel=0.05)
+
+
+def test_a_light_run_takes_what_its_thread_spent_even_when_others_hold_it_up(measure: Measure) -> None:
+    async def body(run: Any) -> tuple[int, int]:
+        rounds = await rounds_of(run, 2_000_000)
+        light = {"rounds": rounds, "bursts": 150, "wait_ns": 1_000_000}
+        await run(**light | {"bursts": 1})
+        with python_elsewhere():
+            began = time.thread_time_ns()
+            report = await run(**light)
+            spent = time.thread_time_ns() - began
+        return report.compute_ns, spent
+
+    compute, spent = measure(body)
+    assert compute > 100_000_000
+    assert compute == pytest.approx(spent, rel=0.05)
+
+
+def test_runs_at_once_are_told_apart(measure: Measure) -> None:
+    async def body(run: Any) -> tuple[list[int], int]:
+        rounds = await rounds_of(run, 200_000_000)
+        large, small = {"rounds": rounds, "bursts": 3}, {"rounds": rounds, "bursts": 1}
+        await asyncio.gather(run(**large), run(**small))
+        began = time.process_time_ns()
+        reports = await asyncio.gather(*[run(**each) for each in (large, small, large, small)])
+        return [report.compute_ns for report in reports], time.process_time_ns() - began
+
+    compute, spent = measure(body)
+    assert sum(compute) == pytest.approx(spent, rel=0.05)
+    assert compute[0] + compute[2] == pytest.approx(3 * (compute[1] + compute[3]), rel=0.2)
+
+
+def test_a_run_that_waits_takes_next_to_nothing(measure: Measure) -> None:
+    async def body(run: Any) -> RunReport:
+        await run(rounds=1, wait_ns=400_000_000)
+        report: RunReport = await run(rounds=1, wait_ns=400_000_000)
+        return report
+
+    report = measure(body)
+    assert report.wall_ns >= 400_000_000
+    assert report.compute_ns < 40_000_000
+
+
+def test_memory_is_the_sum_of_an_instances_memories(measure: Measure) -> None:
+    async def body(run: Any) -> list[int | None]:
+        return [(await run(rounds=1, pages=pages)).peak_memory for pages in ((1, 1), (5, 1), (3, 9))]
+
+    assert measure(body) == [2 * PAGE, 6 * PAGE, 12 * PAGE]
