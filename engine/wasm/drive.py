@@ -16,7 +16,7 @@ from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.failure import Complaint, classify
 from engine.wasm.linker import Program
 from engine.wasm.memory_probe import PAGE
-from engine.wasm.run import Run
+from engine.wasm.run import GuestExit, Run
 from engine.wasm.wasi.http_incoming import new_request
 
 if TYPE_CHECKING:
@@ -301,6 +301,8 @@ class Drive:
                 seconds=self._guest.resource.run_limit_secs, limit=self._exchange.max_body
             )
         run = self._run
+        if self._complete and isinstance(run.failure, GuestExit) and run.failure.status == 0:
+            return "ok", ""
         if text is not None:
             return classify(text, run.failure, self._complaint)
         if run.refused is not None:

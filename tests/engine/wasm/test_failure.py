@@ -55,3 +55,9 @@ def test_a_guest_that_only_gives_up_is_not_blamed_for_what_it_logged_before() ->
 def test_a_guest_that_exits_has_its_last_line_told_without_the_stack() -> None:
     text = "Error: no such order\n    at handle (src/index.js:3:9)\n"
     assert classify(None, GuestExit(1), complaint(text)) == ("guest-failed", "Error: no such order")
+
+
+def test_what_the_library_says_is_told_by_its_cause() -> None:
+    text = "error while executing at wasm backtrace:\n    0: 0x1\n\nCaused by:\n    unknown handle index 4\n"
+    assert classify(text, None, Complaint()) == ("guest-failed", "the guest failed: unknown handle index 4")
+    assert classify(None, None, Complaint()) == ("guest-failed", "the guest failed")

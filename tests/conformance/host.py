@@ -1,0 +1,185 @@
+"""Runs a guest on the real engine, for a client at the ASGI level, and reads what it printed.
+
+Components are compiled in this process, without the cache and the process of their own that deploys have.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wasmtime import wat2wasm
+from wasmtime.component import Component
+
+import engine.wasm.runner
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from engine.wasm.config import Compiler, PoolSettings
+from engine.wasm.exchange import Exchange, RunReport
+from engine.wasm.linker import Program
+from engine.wasm.memory_probe import add_probe
+from tests.conformance.canonical import load
+from tests.conformance.guest import Guest, Step
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Client:
+    """Sends a request: its body in `pieces`, and more when `then` says so once a step was reported."""
+
+    method: str = "GET"
+    target: str = "/"
+    headers: list[tuple[bytes, bytes]] = field(default_factory=lambda: [(b"host", b"api.localhost")])
+    pieces: list[bytes] = field(default_factory=list)
+    open: bool = False
+    scheme: str = "http"
+    max_body: int = 32 << 20
+    then: dict[int, Callable[["Client"], None]] = field(default_factory=dict)
+    inbox: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
+    gate: asyncio.Event | None = None
+
+    def after(self, step: Step, action: Callable[["Client"], None]) -> None:
+        """Do something when the guest has reported a step."""
+        self.then[step.number] = action
+
+    def feed(self, data: bytes, *, more: bool = False) -> None:
+        """Send a piece of the body."""
+        self.inbox.put_nowait({"type": "http.request", "body": data, "more_body": more})
+
+    def leave(self) -> None:
+        """Go away."""
+        self.inbox.put_nowait({"type": "http.disconnect"})
+
+
+@dataclass
+class Answer:
+    """What the client saw of a run, what the engine says of it, and what the guest's calls returned."""
+
+    guest: Guest
+    report: RunReport = None  # type: ignore[assignment]
+    status: int | None = None
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    chunks: list[bytes] = field(default_factory=list)
+    ended: bool = False
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    _areas: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
+    _current: tuple[int, bytes, bytearray] = (0, b"", bytearray())
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.chunks)
+
+    @property
+    def detail(self) -> str:
+        return self.report.detail
+
+    def reached(self, step: Step) -> bool:
+        """Whether the guest came to report this step."""
+        return step.number in self._areas
+
+    def __getitem__(self, step: Step) -> Any:
+        """Return the value that a step returned."""
+        assert self.reached(step), f"{step.function.short} was not reached: {self.report}"
+        area, heap = self._areas[step.number]
+        base = (self.guest.static.end + 7) // 8 * 8
+
+        def read(at: int, size: int) -> bytes:
+            return heap[at - base :][:size] if at >= base else area[at - step.place.at :][:size]
+
+        return load(step.place.type, step.place.at, read)
+
+    def take(self, stream: str, text: str) -> int | None:
+        """Take a printed line; return the number of a step that is now reported."""
+        mark, digits = text[:1], text[1:]
+        if stream != "stdout" or mark not in ("=", "+", "."):
+            self.lines.append((stream, text))
+            return None
+        if mark == "=":
+            data = bytes.fromhex(digits)
+            self._current = (int.from_bytes(data[:4], "little"), data[4:], bytearray())
+        elif mark == "+":
+            self._current[2].extend(bytes.fromhex(digits))
+        else:
+            number, area, heap = self._current
+            self._areas[number] = (area, bytes(heap))
+            return number
+        return None
+
+
+class Host:
+    """An engine on an event loop of its own, for as long as the tests last."""
+
+    def __init__(self, cache: Path) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.runner: engine.wasm.runner.Runner = self.wait(self._start(cache))
+
+    async def _start(self, cache: Path) -> engine.wasm.runner.Runner:
+        return engine.wasm.runner.Runner(cache, PoolSettings(instances=8, warm=4, memory_mib=64))
+
+    def close(self) -> None:
+        self.wait(self.runner.aclose())
+        self.loop.close()
+
+    def wait(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine on the engine's loop."""
+        return self.loop.run_until_complete(work)
+
+    def programs(self, binary: bytes) -> tuple[Program, ...]:
+        """Compile and link a component for every kind of slot."""
+        engines = [slots.engine(Compiler.OPTIMISING) for slots in self.runner.pool.slots]
+        return tuple(Program(Component(each, binary), each, self.runner.runs) for each in engines)
+
+    async def ask(self, guest: Guest, client: Client | None = None, **fields: Any) -> Answer:
+        """Run a guest; `fields` are the Resource's."""
+        client = client or Client()
+        script = fields.pop("script", None)
+        binary = add_probe(bytes(wat2wasm(guest.text())))
+        live = engine.wasm.runner.Guest(
+            self.runner,
+            Resource("api", "rust", Path("/"), **fields),
+            ComponentArtifact(Path("/"), "", script),
+            self.programs(binary),
+            {"SVC_PROJECT": "test"},
+        )
+        answer = Answer(guest)
+        for i, piece in enumerate(client.pieces):
+            client.feed(piece, more=client.open or i < len(client.pieces) - 1)
+        if not client.pieces and not client.open:
+            client.feed(b"")
+
+        async def send(message: dict[str, Any]) -> None:
+            if client.gate is not None:
+                await client.gate.wait()
+            if message["type"] == "http.response.start":
+                answer.status, answer.headers = message["status"], message["headers"]
+                return
+            if message["body"]:
+                answer.chunks.append(message["body"])
+            answer.ended = not message["more_body"]
+
+        def on_line(stream: Any, text: str) -> None:
+            number = answer.take(stream, text)
+            if number in client.then:
+                client.then.pop(number)(client)
+
+        exchange = Exchange(
+            client.method,
+            client.scheme,
+            "api.localhost",
+            client.target,
+            client.headers,
+            client.inbox.get,
+            send,
+            {"SVC_REQUEST_ID": "request-1"},
+            on_line,
+            client.max_body,
+            lambda level, text: answer.lines.append((level, text)),
+        )
+        answer.report = await live.run(exchange)
+        return answer
+
+    def run(self, guest: Guest, client: Client | None = None, **fields: Any) -> Answer:
+        """Run a guest to its end."""
+        return self.wait(self.ask(guest, client, **fields))

@@ -1,0 +1,151 @@
+"""wasi:cli: environment, exit, standard streams, terminals; and what is denied: files and sockets."""
+
+import pytest
+
+from tests.conformance.guest import Guest
+from tests.conformance.host import Host
+
+
+def test_the_environment_is_the_manifests_and_the_platforms(host: Host) -> None:
+    guest = Guest()
+    environment = guest.call("get-environment")
+    answer = host.run(guest, env={"COLOUR": "bläu", "EMPTY": ""})
+    assert answer[environment] == [
+        ("COLOUR", "bläu"),
+        ("EMPTY", ""),
+        ("SVC_PROJECT", "test"),
+        ("SVC_REQUEST_ID", "request-1"),
+    ]
+
+
+def test_there_are_no_arguments_no_folder_and_no_terminal(host: Host) -> None:
+    guest = Guest()
+    arguments, folder = guest.call("get-arguments"), guest.call("initial-cwd")
+    terminals = [guest.call(f"get-terminal-{name}") for name in ("stdin", "stdout", "stderr")]
+    answer = host.run(guest)
+    assert (answer[arguments], answer[folder]) == ([], None)
+    assert [answer[terminal] for terminal in terminals] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("call", "detail"),
+    [
+        (("exit", "ok"), "the guest exited with status 0"),
+        (("exit", "err"), "the guest exited with status 1"),
+        (("exit-with-code", 0), "the guest exited with status 0"),
+        (("exit-with-code", 77), "the guest exited with status 77"),
+        (("exit-with-code", 255), "the guest exited with status 255"),
+    ],
+)
+def test_a_guest_that_exits_without_an_answer_has_failed(
+    host: Host, call: tuple[object, ...], detail: str
+) -> None:
+    guest = Guest()
+    guest.call(*call)  # type: ignore[arg-type]
+    after = guest.call("get-arguments")
+    answer = host.run(guest)
+    assert not answer.reached(after)
+    assert (answer.report.outcome, answer.detail, answer.status) == ("guest-failed", detail, None)
+
+
+@pytest.mark.parametrize("call", [("exit", "ok"), ("exit-with-code", 0)])
+def test_a_guest_may_exit_when_its_answer_is_whole(host: Host, call: tuple[object, ...]) -> None:
+    guest = Guest()
+    guest.answer(b"whole")
+    guest.call(*call)  # type: ignore[arg-type]
+    answer = host.run(guest)
+    assert (answer.status, answer.body, answer.ended) == (200, b"whole", True)
+    assert (answer.report.outcome, answer.detail) == ("ok", "")
+
+
+def test_a_guest_that_exits_with_an_error_after_its_answer_has_failed(host: Host) -> None:
+    guest = Guest()
+    guest.answer(b"whole")
+    guest.call("exit", "err")
+    answer = host.run(guest)
+    assert answer.body == b"whole" and answer.report.complete
+    assert answer.report.outcome == "guest-failed"
+
+
+def test_a_guest_that_exits_in_the_middle_of_its_answer_has_failed(host: Host) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    guest.call("output-stream.blocking-write-and-flush", stream, b"half")
+    guest.call("exit", "ok")
+    answer = host.run(guest)
+    assert (answer.status, answer.body, answer.ended) == (200, b"half", False)
+    assert answer.report.outcome == "guest-failed"
+
+
+def test_standard_input_is_closed(host: Host) -> None:
+    guest = Guest()
+    stdin = guest.call("get-stdin")
+    again = guest.call("get-stdin")
+    steps = [
+        guest.call(f"input-stream.{name}", stream, count)
+        for stream in (stdin, again)
+        for name in ("read", "blocking-read", "skip", "blocking-skip")
+        for count in (0, 1, (1 << 64) - 1)
+    ]
+    answer = host.run(guest)
+    assert {answer[step] for step in steps} == {("err", "closed")}
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_what_a_guest_prints_becomes_lines(host: Host, name: str) -> None:
+    guest = Guest()
+    stream = guest.call(f"get-{name}")
+    for part in (b"one\ntw", b"o\r\n", b"\xff\n"):
+        guest.call("output-stream.blocking-write-and-flush", stream, part, report=False)
+    guest.call("output-stream.check-write", stream, report=False)
+    guest.call("output-stream.write", stream, b"no newline at its end", report=False)
+    guest.call("output-stream.flush", stream, report=False)
+    assert host.run(guest).lines == [
+        (name, "one"),
+        (name, "two"),
+        (name, "\ufffd"),
+        (name, "no newline at its end"),
+    ]
+
+
+def test_both_streams_may_be_had_often_and_never_wait(host: Host) -> None:
+    guest = Guest()
+    for name in ("get-stdout", "get-stderr"):
+        stream, other = guest.call(name), guest.call(name)
+        pollable = guest.call("output-stream.subscribe", stream)
+        guest.call("pollable.block", pollable)
+        guest.drop(stream)
+        guest.call("output-stream.blocking-write-and-flush", other, b"", report=False)
+        last = guest.call("output-stream.blocking-flush", other)
+    assert host.run(guest)[last] == ("ok", None)
+
+
+def test_there_are_no_folders(host: Host) -> None:
+    guest = Guest()
+    folders = guest.call("get-directories")
+    assert host.run(guest)[folders] == []
+
+
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_sockets_are_denied(host: Host, family: str) -> None:
+    guest = Guest()
+    tcp, udp = guest.call("create-tcp-socket", family), guest.call("create-udp-socket", family)
+    answer = host.run(guest)
+    assert answer[tcp] == answer[udp] == ("err", "access-denied")
+
+
+def test_names_are_not_looked_up(host: Host) -> None:
+    guest = Guest()
+    network = guest.call("instance-network")
+    found = [guest.call("resolve-addresses", network, name) for name in ("localhost", "127.0.0.1", "")]
+    guest.drop(network)
+    answer = host.run(guest)
+    assert {answer[step] for step in found} == {("err", "access-denied")}
+
+
+def test_a_script_is_only_there_for_a_loader(host: Host) -> None:
+    guest = Guest()
+    source = guest.call("source")
+    assert host.run(guest, script="export default 1")[source] == "export default 1"
+    answer = host.run(guest)
+    assert answer.report.outcome == "guest-failed" and "no script" in answer.detail

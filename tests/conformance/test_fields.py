@@ -1,0 +1,182 @@
+"""`fields` of wasi:http/types."""
+
+import pytest
+
+from tests.conformance.guest import Guest
+from tests.conformance.host import Client, Host
+
+MIXED = [("accept", b"a"), ("x-b", b"1"), ("accept", b"c"), ("x-empty", b"")]
+NO_NAMES = ["", " ", "a b", "a:", "a\r\nb", "a\0", "ä", "(x)", "a,b", '"q"']
+NO_VALUES = [b"\r", b"\n", b"a\r\nb: c", b"\0", b"a\x7f", b"\x01"]
+FORBIDDEN = [
+    *("connection", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization"),
+    *("proxy-connection", "transfer-encoding", "upgrade", "Host", "CONNECTION"),
+]
+
+
+def test_new_fields_are_empty_and_can_be_changed(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.constructor")
+    steps = [
+        guest.call("fields.entries", fields),
+        guest.call("fields.has", fields, "a"),
+        guest.call("fields.get", fields, "a"),
+        guest.call("fields.append", fields, "a", b"1"),
+        guest.call("fields.has", fields, "a"),
+        guest.call("fields.get", fields, "a"),
+        guest.call("fields.entries", fields),
+    ]
+    answer = host.run(guest)
+    assert [answer[step] for step in steps] == [
+        *([], False, [], ("ok", None), True, [b"1"]),
+        [("a", b"1")],
+    ]
+
+
+def test_order_and_duplicates_are_kept(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.from-list", MIXED)
+    entries, both = guest.call("fields.entries", fields), guest.call("fields.get", fields, "accept")
+    empty = guest.call("fields.get", fields, "x-empty")
+    guest.call("fields.append", fields, "accept", b"d")
+    grown = guest.call("fields.entries", fields)
+    answer = host.run(guest)
+    assert answer[entries] == MIXED and answer[both] == [b"a", b"c"] and answer[empty] == [b""]
+    assert answer[grown] == [*MIXED, ("accept", b"d")]
+
+
+def test_names_are_the_same_in_either_case(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.from-list", [("X-Name", b"1"), ("x-nAME", b"2")])
+    got, has = guest.call("fields.get", fields, "x-NAME"), guest.call("fields.has", fields, "X-NAME")
+    guest.call("fields.delete", fields, "X-name")
+    left = guest.call("fields.entries", fields)
+    answer = host.run(guest)
+    assert (answer[got], answer[has], answer[left]) == ([b"1", b"2"], True, [])
+
+
+def test_set_replaces_all_values_and_no_values_remove_a_name(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.from-list", MIXED)
+    replaced = guest.call("fields.set", fields, "Accept", [b"x", b"y"])
+    entries = guest.call("fields.entries", fields)
+    guest.call("fields.set", fields, "accept", [])
+    left = guest.call("fields.has", fields, "accept")
+    answer = host.run(guest)
+    assert answer[replaced] == ("ok", None) and answer[left] is False
+    assert [value for name, value in answer[entries] if name == "accept"] == [b"x", b"y"]
+    assert ("x-b", b"1") in answer[entries]
+
+
+def test_deleting_what_is_not_there_does_nothing(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.from-list", MIXED)
+    deleted, entries = guest.call("fields.delete", fields, "other"), guest.call("fields.entries", fields)
+    answer = host.run(guest)
+    assert answer[deleted] == ("ok", None) and answer[entries] == MIXED
+
+
+def test_a_clone_lives_for_itself(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.from-list", MIXED)
+    clone = guest.call("fields.clone", fields)
+    guest.call("fields.append", clone, "new", b"1")
+    guest.call("fields.delete", fields, "accept")
+    original, copied = guest.call("fields.entries", fields), guest.call("fields.entries", clone)
+    guest.drop(fields)
+    after = guest.call("fields.entries", clone)
+    answer = host.run(guest)
+    assert answer[original] == [("x-b", b"1"), ("x-empty", b"")]
+    assert answer[copied] == answer[after] == [*MIXED, ("new", b"1")]
+
+
+def test_malformed_names_are_refused_and_never_found(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.constructor")
+    refused, absent = [], []
+    for name in NO_NAMES:
+        refused += [
+            guest.call("fields.from-list", [("good", b""), (name, b"")]),
+            guest.call("fields.append", fields, name, b""),
+            guest.call("fields.set", fields, name, [b""]),
+            guest.call("fields.set", fields, name, []),
+            guest.call("fields.delete", fields, name),
+        ]
+        absent += [guest.call("fields.get", fields, name), guest.call("fields.has", fields, name)]
+    entries = guest.call("fields.entries", fields)
+    answer = host.run(guest)
+    assert {answer[step] for step in refused} == {("err", "invalid-syntax")}
+    assert [answer[step] for step in absent] == [[], False] * len(NO_NAMES)
+    assert answer[entries] == []
+
+
+def test_malformed_values_are_refused(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.from-list", [("a", b"kept")])
+    refused = []
+    for value in NO_VALUES:
+        refused += [
+            guest.call("fields.from-list", [("a", value)]),
+            guest.call("fields.append", fields, "a", value),
+            guest.call("fields.set", fields, "a", [b"good", value]),
+        ]
+    for length in (b"", b"-1", b"1a", b"1,1", b"0x10"):
+        refused.append(guest.call("fields.append", fields, "content-length", length))
+    entries = guest.call("fields.entries", fields)
+    answer = host.run(guest)
+    assert {answer[step] for step in refused} == {("err", "invalid-syntax")}
+    assert answer[entries] == [("a", b"kept")]
+
+
+def test_values_may_have_any_byte_that_http_allows(host: Host) -> None:
+    value = b"\t !~" + bytes(range(0x80, 0x100)) + b"x"
+    guest = Guest()
+    fields = guest.call("fields.from-list", [("a", value), ("b", b"  in  between\t")])
+    got, trimmed = guest.call("fields.get", fields, "a"), guest.call("fields.get", fields, "b")
+    answer = host.run(guest)
+    assert answer[got] == [value.strip(b"\t ")] and answer[trimmed] == [b"in  between"]
+
+
+def test_names_that_belong_to_the_connection_are_forbidden(host: Host) -> None:
+    guest = Guest()
+    fields = guest.call("fields.constructor")
+    refused = []
+    for name in FORBIDDEN:
+        refused += [
+            guest.call("fields.from-list", [(name, b"x")]),
+            guest.call("fields.append", fields, name, b"x"),
+            guest.call("fields.set", fields, name, [b"x"]),
+            guest.call("fields.delete", fields, name),
+        ]
+    answer = host.run(guest)
+    assert {answer[step] for step in refused} == {("err", "forbidden")}
+
+
+@pytest.mark.parametrize("message", ["incoming-request", "outgoing-request", "outgoing-response"])
+def test_the_fields_of_a_message_can_not_be_changed(host: Host, message: str) -> None:
+    guest = Guest()
+    if message == "incoming-request":
+        headers = guest.call("incoming-request.headers", guest.request)
+    else:
+        made = guest.call("fields.from-list", [("accept", b"1")])
+        headers = guest.call(f"{message}.headers", guest.call(f"{message}.constructor", made))
+    refused = [
+        guest.call("fields.set", headers, "accept", [b"2"]),
+        guest.call("fields.append", headers, "accept", b"2"),
+        guest.call("fields.delete", headers, "accept"),
+    ]
+    entries = guest.call("fields.entries", headers)
+    clone = guest.call("fields.clone", headers)
+    changed = guest.call("fields.append", clone, "accept", b"3")
+    again = guest.call("fields.entries", headers)
+    answer = host.run(guest, Client(headers=[(b"accept", b"1")]))
+    assert {answer[step] for step in refused} == {("err", "immutable")}
+    assert answer[changed] == ("ok", None)
+    assert answer[entries] == answer[again] == [("accept", b"1")]
+
+
+def test_an_immutable_name_is_called_immutable_even_where_it_is_forbidden(host: Host) -> None:
+    guest = Guest()
+    headers = guest.call("incoming-request.headers", guest.request)
+    step = guest.call("fields.delete", headers, "host")
+    assert host.run(guest)[step] == ("err", "immutable")
