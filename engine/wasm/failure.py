@@ -91,5 +91,5 @@ def classify(
         if reason == _GAVE_UP and (said := complaint.panic()):
             return "guest-failed", said
         return "guest-failed", _MEANING.get(reason, f"the guest trapped: {reason}")
-    said = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return "guest-failed", f"the guest failed: {said[-1]}" if said else "the guest failed"
+    causes = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    return "guest-failed", f"the guest failed: {causes[-1]}" if causes else "the guest failed"
