@@ -32,11 +32,26 @@ def bind(host: str, port: int) -> list[socket.socket]:
                 raise
 
 
-def _bind_all(hosts: list[str], port: int) -> list[socket.socket]:
+def bind_each(host: str, port: int, count: int) -> list[list[socket.socket]]:
+    """Return as many sets of sockets as `bind` does, all for the same address: one for each process.
+
+    The kernel spreads connections over them. Raises what `bind` raises, too when another program of this
+    user shares the port.
+    """
+    first = bind(host, port)
+    port = first[0].getsockname()[1]
+    hosts = ["127.0.0.1", "::1"] if host == "localhost" else [host]
+    for opened in first:
+        opened.close()
+    return [_bind_all(hosts, port, shared=True) for _ in range(count)]
+
+
+def _bind_all(hosts: list[str], port: int, *, shared: bool = False) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for host in hosts:
-            opened = _bind_one(host, sockets[0].getsockname()[1] if sockets else port, optional=bool(sockets))
+            number = sockets[0].getsockname()[1] if sockets else port
+            opened = _bind_one(host, number, optional=bool(sockets), shared=shared)
             if opened is not None:
                 sockets.append(opened)
     except BaseException:
@@ -46,13 +61,15 @@ def _bind_all(hosts: list[str], port: int) -> list[socket.socket]:
     return sockets
 
 
-def _bind_one(host: str, port: int, *, optional: bool) -> socket.socket | None:
+def _bind_one(host: str, port: int, *, optional: bool, shared: bool) -> socket.socket | None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     opened = None
     try:
         # asyncio turns Nagle's algorithm off only for sockets that name their protocol.
         opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         opened.bind((host, port))

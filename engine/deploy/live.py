@@ -14,13 +14,12 @@ from pathlib import Path
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.build import Builder
+from engine.deploy.versions import Publication, Versions
 from engine.errors import SvcError
-from engine.gateway.static import StaticResponder
 from engine.lane import BuildMode, Lane
 from engine.manifest.model import Project, Resource
 from engine.own_writes import Window
 from engine.routes import NotReady, RouteTable, Version
-from engine.wasm.check import told_of
 from engine.wasm.runner import Runner
 
 UNBOUNDED = 1 << 16
@@ -38,7 +37,10 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a LiveProject works with. `report` takes lines of progress, `built` each build that ended."""
+    """What a LiveProject works with. `report` takes lines of progress, `built` each build that ended.
+
+    `publish` has the Project served elsewhere too, as it is then; it returns when it is.
+    """
 
     lanes: Mapping[str, Lane]
     runner: Runner
@@ -48,6 +50,7 @@ class Setting:
     environ: Mapping[str, str]
     report: Callable[[str], None]
     built: Callable[[Built], None]
+    publish: Callable[[Publication], Awaitable[None]] | None = None
 
 
 def _build_inputs(resource: Resource) -> tuple[object, ...]:
@@ -62,6 +65,7 @@ class LiveProject:
         self.project = project
         self._setting = setting
         self._builder = Builder(setting.lanes, setting.cache, setting.mode, setting.environ)
+        self._make = Versions(setting.runner, setting.mode, setting.environ, setting.report)
         self._artifacts: dict[str, Artifact] = {}
         self._versions: dict[str, Version] = {name: NotReady(name, None) for name in project.resources}
         self.windows: dict[str, Window] = {}
@@ -75,6 +79,15 @@ class LiveProject:
 
     def _table(self) -> RouteTable:
         return RouteTable.build(self.project, self._versions, domain=self._setting.domain)
+
+    async def _publish(self) -> None:
+        self.routes = self._table()
+        if self._setting.publish is not None:
+            await self._setting.publish(self._publication())
+
+    def _publication(self) -> Publication:
+        unbuilt = {name: v.error for name, v in self._versions.items() if isinstance(v, NotReady)}
+        return Publication(self.project, {**self._artifacts, **unbuilt})
 
     def inputs(self, name: str) -> frozenset[Path]:
         """Return the files that the Resource was built from, as far as its lane tells them."""
@@ -107,8 +120,8 @@ class LiveProject:
                 if old is None or old.lane != resource.lane:
                     self._versions[name] = NotReady(name, None)
             elif old != resource and name in self._artifacts:
-                self._versions[name] = await self._version(resource, self._artifacts[name])
-        self.routes = self._table()
+                self._versions[name] = await self._make.make(project.name, resource, self._artifacts[name])
+        await self._publish()
         self.rebuild(stale)
 
     async def _work(self, name: str) -> None:
@@ -152,7 +165,7 @@ class LiveProject:
             artifact = await make()
             if artifact is None or artifact == self._artifacts.get(name):
                 return
-            version = await self._version(resource, artifact)
+            version = await self._make.make(self.project.name, resource, artifact)
         except SvcError as failure:
             if quiet:
                 return
@@ -165,27 +178,9 @@ class LiveProject:
                 return
             self._artifacts[name] = artifact
             self._versions[name] = version
-        self.routes = self._table()
+        await self._publish()
         self._answered[name].set()
         self._setting.built(Built(name, time.perf_counter() - began, error, again))
-
-    async def _version(self, resource: Resource, artifact: Artifact) -> Version:
-        if not isinstance(artifact, ComponentArtifact):
-            return StaticResponder(artifact, spa=resource.spa)
-        setting = self._setting
-        environment = {
-            name: setting.environ[name] for name in resource.secrets if name in setting.environ
-        } | {
-            "SVC_PROJECT": self.project.name,
-            "SVC_RESOURCE": resource.name,
-            "SVC_DEPLOYMENT": "dev",
-        }
-        # The dev loader is compiled once for all saves, so it may take the time for the best code.
-        fast = setting.mode == "dev" and artifact.script is None
-        with told_of(resource.name):
-            return await setting.runner.guest(
-                resource, artifact, environment, fast=fast, report=setting.report
-            )
 
     async def aclose(self) -> None:
         """Stop building."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,8 @@ from rich.text import Text
 
 from engine.deploy.live import Built, LiveProject, Setting
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.listen import bind
+from engine.lane import BuildMode
+from engine.listen import bind, bind_each
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Project
 from engine.server import serve
@@ -21,6 +23,8 @@ from engine.usage.recorder import Recorder
 from engine.usage.store import place
 from engine.wasm.runner import Runner
 from engine.watch import Watcher
+from engine.workers.fleet import Fleet
+from engine.workers.wire import Start
 from svc_tui.assembly import lanes
 from svc_tui.devlog import DevLog, duration
 from svc_tui.home import Home
@@ -40,41 +44,51 @@ def dev(
     release: Annotated[
         bool, typer.Option("--release", help="Serve deploy builds instead of the fast dev builds.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", min=1, max=64, help="Processes that serve, a socket each.")
+    ] = 1,
 ) -> None:
     """Serve the Project in this folder at http://localhost:PORT and rebuild what you save."""
     root = find(Path.cwd())
     project = load(root)
-    sockets = bind("localhost", port)
+    sockets = bind_each("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
     cache = Home.from_environment(os.environ).cache()
     asyncio.run(_serve(project, sockets, cache, release=release))
 
 
-async def _serve(project: Project, sockets: list, cache: Path, *, release: bool) -> None:  # type: ignore[type-arg]
+async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Path, *, release: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    port = sockets[0].getsockname()[1]
+    port = sockets[0][0].getsockname()[1]
     timeline, runner, parts = Timeline(), Runner(cache), lanes()
 
     lines = _Lines(loop, stop)
     log = DevLog(lines.add)
     timeline.subscribe(log)
     recorder = Recorder(place(project.root), timeline, lambda e: diagnostics.warn(e.message, e.hint))
+    mode: BuildMode = "deploy" if release else "dev"
+    fleet = None
+    if len(sockets) > 1:
+        fleet = Fleet(sockets, Start(cache, mode, DOMAIN, True, GRACE_SECONDS), timeline, diagnostics.warn)
     setting = Setting(
         parts,
         runner,
         cache,
         DOMAIN,
-        "deploy" if release else "dev",
+        mode,
         os.environ,
         diagnostics.progress,
         _tell_built,
+        fleet.publish if fleet else None,
     )
     live = LiveProject(project, setting)
     watcher = Watcher(live, load, diagnostics.render, diagnostics.note)
     gateway = Gateway(lambda: live.routes, timeline, GatewaySettings(dev=True))
-    serving = loop.create_task(serve(gateway, sockets, stop=stop, grace=GRACE_SECONDS))
+    serving = loop.create_task(
+        fleet.run(stop) if fleet else serve(gateway, sockets[0], stop=stop, grace=GRACE_SECONDS)
+    )
     ticking = loop.create_task(_tick(log))
     watching = loop.create_task(watcher.run(stop))
     try:

@@ -1,0 +1,48 @@
+"""Makes what serves a Resource out of what its lane built."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from engine.artifact import Artifact, ComponentArtifact
+from engine.errors import SvcError
+from engine.gateway.static import StaticResponder
+from engine.lane import BuildMode
+from engine.manifest.model import Project, Resource
+from engine.routes import Version
+from engine.wasm.check import told_of
+from engine.wasm.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A Project as it is to be served: for each Resource what it was built to, or why it was not.
+
+    `None` stands for a Resource that is being built for the first time.
+    """
+
+    project: Project
+    parts: Mapping[str, Artifact | SvcError | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Makes Versions in this process. `environ` has the values of secrets, `report` takes progress."""
+
+    runner: Runner
+    mode: BuildMode
+    environ: Mapping[str, str]
+    report: Callable[[str], None]
+
+    async def make(self, project: str, resource: Resource, artifact: Artifact) -> Version:
+        """Return what serves the artifact; raises `SvcError` for a component that may not run."""
+        if not isinstance(artifact, ComponentArtifact):
+            return StaticResponder(artifact, spa=resource.spa)
+        environment = {name: self.environ[name] for name in resource.secrets if name in self.environ} | {
+            "SVC_PROJECT": project,
+            "SVC_RESOURCE": resource.name,
+            "SVC_DEPLOYMENT": "dev",
+        }
+        # The dev loader is compiled once for all saves, so it may take the time for the best code.
+        fast = self.mode == "dev" and artifact.script is None
+        with told_of(resource.name):
+            return await self.runner.guest(resource, artifact, environment, fast=fast, report=self.report)

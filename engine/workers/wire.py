@@ -1,0 +1,88 @@
+"""What a fleet and its workers say to each other, over a socket that nobody else can reach.
+
+Values are pickled: both ends are this program, and what guests say crosses only as strings.
+"""
+
+import asyncio
+import pickle
+import socket
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.deploy.versions import Publication
+from engine.lane import BuildMode
+from engine.timeline.record import Record
+
+_HEAD = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How to serve: the first thing that a worker is told. `grace` is in seconds."""
+
+    cache: Path
+    mode: BuildMode
+    domain: str
+    dev: bool
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Serve this from now on, and answer `Published` with the number."""
+
+    number: int
+    publication: Publication
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Said by a worker when every new request sees the publication."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What happened in a worker since it said so last."""
+
+    records: list[Record]
+
+
+class Channel:
+    """One end of the conversation."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, end: socket.socket) -> "Channel":
+        """Take one end of a socket pair."""
+        return cls(*await asyncio.open_connection(sock=end))
+
+    def send(self, message: Any) -> None:
+        """Have a message leave soon; one to a process that has ended is lost."""
+        data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+        self._writer.write(_HEAD.pack(len(data)) + data)
+
+    async def drain(self) -> None:
+        """Wait until the other end takes what was sent, or has ended."""
+        try:
+            await self._writer.drain()
+        except ConnectionError:
+            return
+
+    async def receive(self) -> Any:
+        """Return the next message, or `None` when the other end is gone."""
+        try:
+            (size,) = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
+            return pickle.loads(await self._reader.readexactly(size))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+
+    def close(self) -> None:
+        """End the conversation."""
+        self._writer.close()

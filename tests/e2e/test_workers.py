@@ -1,0 +1,80 @@
+"""`svc dev --workers 2`: two processes that serve the same, as far as anyone can tell."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.dev_server import DevServer, dev_server
+from tests.e2e.test_dev import edit
+
+pytestmark = pytest.mark.slow
+CONNECTIONS = 24
+
+
+@pytest.fixture
+def pulse(project: Path, home: Path) -> Iterator[DevServer]:
+    with dev_server(project, home, "--workers", "2") as server:
+        yield server
+
+
+def workers(server: DevServer) -> list[int]:
+    listed = subprocess.run(
+        ["pgrep", "-P", str(server.process.pid), "-f", "engine.workers.worker"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [int(number) for number in listed.stdout.split()]
+
+
+def answers(server: DevServer, path: str) -> list[httpx.Response]:
+    """Ask on so many connections that each worker gets some of them."""
+    return [httpx.get(server.url + path, timeout=20) for _ in range(CONNECTIONS)]
+
+
+def test_both_serve_and_one_log_tells_of_all(pulse: DevServer) -> None:
+    assert len(workers(pulse)) == 2
+    got = answers(pulse, "/api/now")
+    assert {answer.status_code for answer in got} == {200}
+    for answer in got:
+        pulse.wait_for(answer.headers["x-request-id"])
+
+
+def test_a_save_shows_in_both_at_once(pulse: DevServer, project: Path) -> None:
+    before = len(pulse.lines)
+    edit(project / "api" / "src" / "index.js", "Response.json({", "Response.json({ mark: 'one',")
+    pulse.wait_for("api rebuilt", after=before)
+    assert {answer.json().get("mark") for answer in answers(pulse, "/api/now")} == {"one"}
+    edit(project / "svc.toml", '"/api/*" = "api"', '"/now/*" = "api"')
+    end = time.monotonic() + 20
+    while {answer.status_code for answer in answers(pulse, "/api/now")} != {404}:
+        assert time.monotonic() < end
+
+
+def test_one_that_dies_is_replaced_and_no_connection_is_refused(pulse: DevServer) -> None:
+    first = workers(pulse)
+    assert httpx.get(pulse.url + "/api/now", timeout=20).status_code == 200
+    os.kill(first[0], signal.SIGKILL)
+    pulse.wait_for("ended by signal 9; starting another")
+    assert {answer.status_code for answer in answers(pulse, "/api/now")} == {200}
+    assert len(workers(pulse)) == 2 and first[0] not in workers(pulse)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_none_outlives_the_server(pulse: DevServer, number: int) -> None:
+    assert httpx.get(pulse.url + "/api/now", timeout=20).status_code == 200
+    started = [os.pidfd_open(worker) for worker in workers(pulse)]
+    assert len(started) == 2
+    with httpx.stream("GET", pulse.url + "/api/events", timeout=20) as events:
+        assert next(events.iter_lines())
+        assert pulse.stop(number) == (0 if number == signal.SIGTERM else -number)
+        for worker in started:
+            assert select.select([worker], [], [], 20)[0], "a worker still runs"
+            os.close(worker)

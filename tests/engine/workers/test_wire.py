@@ -1,0 +1,59 @@
+import asyncio
+import pickle
+import socket
+
+import pytest
+
+from engine.deploy.build import LaneMissing
+from engine.errors import SvcError
+from engine.lane import BuildFailed, Diagnostic, ToolchainMissing
+from engine.listen import PortInUse, bind, bind_each
+from engine.wasm.check import ComponentRejected
+from engine.workers.wire import Channel, Published
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SvcError("m", "h", code="c"),
+        BuildFailed("m", "h", diagnostics=(Diagnostic("wrong", "a.go", 1, 2),), output="said"),
+        ToolchainMissing("m", "h"),
+        ComponentRejected("m", "h"),
+        LaneMissing("m", "h"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_reach_a_worker_whole(error: SvcError) -> None:
+    arrived = pickle.loads(pickle.dumps(error))
+    assert type(arrived) is type(error)
+    assert vars(arrived) == vars(error)
+
+
+def test_messages_arrive_whole_and_an_end_is_told() -> None:
+    async def talk() -> list[object]:
+        ours, theirs = socket.socketpair()
+        here, there = await Channel.open(ours), await Channel.open(theirs)
+        here.send(Published(7))
+        here.send("x" * 1_000_000)
+        heard = [await there.receive(), await there.receive()]
+        here.close()
+        heard.append(await there.receive())
+        there.send(Published(8))
+        await there.drain()
+        there.close()
+        return heard
+
+    assert asyncio.run(talk()) == [Published(7), "x" * 1_000_000, None]
+
+
+def test_each_worker_has_sockets_for_the_same_address() -> None:
+    sets = bind_each("localhost", 0, 3)
+    opened = [one for each in sets for one in each]
+    assert len(sets) == 3 and len({one.getsockname()[1] for one in opened}) == 1
+    assert len({one.fileno() for one in opened}) == len(opened)
+    port = opened[0].getsockname()[1]
+    for again in (lambda: bind("localhost", port), lambda: bind_each("localhost", port, 2)):
+        with pytest.raises(PortInUse):
+            again()
+    for one in opened:
+        one.close()
