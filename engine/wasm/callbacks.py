@@ -13,6 +13,7 @@ from wasmtime.component import _types as types
 
 from engine.wasm.abi import LIBRARY
 from engine.wasm.codec import Err, argument_lifter, result_encoder
+from engine.wasm.packing import packed_arguments, packed_result
 
 _P = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
@@ -56,9 +57,18 @@ def _trap(handles: Any, error: BaseException) -> int:
     return int(_error_new(str(error).encode() or type(error).__name__.encode()))
 
 
-def host_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
+def _crossing(function: types.FuncType, packed: bool) -> tuple[Any, Any, Any]:
+    """Return how arguments come in, and how a value and an error go out."""
+    if packed:
+        return packed_arguments(function), *packed_result(function)
+    return argument_lifter(function), *result_encoder(function)
+
+
+def host_function(
+    runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any], *, packed: bool = False
+) -> Any:
     """Make the C callback of a host function that never waits."""
-    arguments, (encode, encode_error) = argument_lifter(function), result_encoder(function)
+    arguments, encode, encode_error = _crossing(function, packed)
 
     def callback(_d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int) -> int | None:
         run = runs[context]
@@ -76,9 +86,11 @@ def host_function(runs: dict[int, Any], function: types.FuncType, body: Callable
     return CALLBACK(callback)
 
 
-def blocking_function(runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any]) -> Any:
+def blocking_function(
+    runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any], *, packed: bool = False
+) -> Any:
     """Make the C callback of a host function that may return `Wait`."""
-    arguments, (encode, encode_error) = argument_lifter(function), result_encoder(function)
+    arguments, encode, encode_error = _crossing(function, packed)
     continuation = _continuation(runs)
 
     def settle(run: Any, results: int, compute: Callable[..., Any], *values: Any) -> bool:

@@ -43,6 +43,7 @@ _list_new = _declare("wasmtime_component_vallist_new_uninit", None, _P, _SIZE)
 _record_new = _declare("wasmtime_component_valrecord_new_uninit", None, _P, _SIZE)
 _flags_new = _declare("wasmtime_component_valflags_new_uninit", None, _P, _SIZE)
 _bytes_new = _declare("wasm_byte_vec_new", None, _P, _SIZE, ctypes.c_char_p)
+_bytes_copy = _declare("wasm_byte_vec_new", None, _P, _SIZE, _P)
 _string_at = ctypes.string_at
 _memmove = ctypes.memmove
 
@@ -246,6 +247,18 @@ def lower_resource(handles: Any, item: Any) -> bytes:
     return _pack1(_RESOURCE, scratch.out.value)
 
 
+def lower_text(handles: Any, text: bytes | int, size: int) -> bytes:
+    """Encode a string: UTF-8 that is given, or that stands at an address."""
+    scratch = handles.scratch
+    (_bytes_new if isinstance(text, bytes) else _bytes_copy)(scratch.vec_at, size, text)
+    return _pack2(_STRING, scratch.vec[0], scratch.vec[1])
+
+
+def lower_pair(handles: Any, first: bytes, second: bytes) -> bytes:
+    """Encode a tuple of two encoded values."""
+    return _lower_values(handles, _TUPLE, [first, second])
+
+
 def _lower_bytes(handles: Any, data: bytes) -> bytes:
     count = len(data)
     if not count:
@@ -352,9 +365,12 @@ def argument_lifter(function: types.FuncType) -> Callable[[Any, int], Any]:
 
 
 def result_encoder(
-    function: types.FuncType,
+    function: types.FuncType, value: Lower | None = None
 ) -> tuple[Callable[[Any, Any], bytes | None], Callable[[Any, Any], bytes]]:
-    """Return how a host function's value, and the value of an `Err`, become its result."""
+    """Return how a host function's value, and the value of an `Err`, become its result.
+
+    `value` encodes the ok side of a `result` where its type alone does not say how.
+    """
     kind = function.result
 
     def unexpected(h: Any, value: Any) -> bytes:
@@ -364,7 +380,7 @@ def result_encoder(
         return (lambda h, v: None), unexpected
     if not isinstance(kind, types.ResultType):
         return lowerer(kind), unexpected
-    ok = lowerer(kind.ok) if kind.ok else None
+    ok = value or (lowerer(kind.ok) if kind.ok else None)
     err = lowerer(kind.err) if kind.err else None
     return (
         (lambda h, v: _pack2(_RESULT, 1, _val_new(ok(h, v)))) if ok else (lambda h, v: _OK_UNIT),

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +23,7 @@ from wasmtime.component import Component
 from engine.wasm.check import ComponentRejected, check_component, check_names
 from engine.wasm.config import Compiler, code_key, compile_config, compilers
 from engine.wasm.memory_probe import add_probe
+from engine.wasm.overlay import add_overlay
 
 NICENESS = 10
 REFUSED = 3
@@ -116,6 +117,15 @@ def _write_whole(target: Path, data: bytes) -> None:
             raise
 
 
+def _made(engine: Engine, component: bytes) -> Component:
+    """Compile a component with its overlay, or without where that does not fit it after all."""
+    overlaid = add_overlay(component)
+    if overlaid is not component:
+        with suppress(WasmtimeError):
+            return Component(engine, overlaid)
+    return Component(engine, component)
+
+
 def main(component: str, *wanted: str) -> int:
     """Compile one file with the first compiler that can; the body of the compiler's process.
 
@@ -128,7 +138,7 @@ def main(component: str, *wanted: str) -> int:
                 return 0
             engine = Engine(compile_config(Compiler(compiler)))
             try:
-                made = Component(engine, add_probe(Path(component).read_bytes()))
+                made = _made(engine, add_probe(Path(component).read_bytes()))
                 check_names(made.type.imports(engine), made.type.exports(engine))
                 _write_whole(out, bytes(made.serialize()))
                 return 0

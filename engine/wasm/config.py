@@ -48,7 +48,7 @@ class PoolSettings:
 
 def code_key(compiler: Compiler) -> str:
     """Return what compiled code depends on besides the component: part of its cache key."""
-    return f"wasmtime-{version('wasmtime')}-{compiler}-1"
+    return f"wasmtime-{version('wasmtime')}-{compiler}-2"
 
 
 def compile_config(compiler: Compiler) -> Config:
@@ -73,7 +73,7 @@ def engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: bool) -
     per_instance = {
         "total_component_instances": 1,
         "total_core_instances": 16,
-        "total_memories": 2,
+        "total_memories": 3,
         "total_tables": 8,
         "total_stacks": 1,
     }

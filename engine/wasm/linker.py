@@ -13,6 +13,8 @@ from engine.wasm import callbacks
 from engine.wasm.abi import LinkerInstance, address
 from engine.wasm.check import check_names, interface
 from engine.wasm.memory_probe import PREFIX
+from engine.wasm.overlay_module import INTERFACE as OVERLAY
+from engine.wasm.overlay_shape import STREAMS
 from engine.wasm.run import Trap
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunction
 
@@ -30,6 +32,7 @@ class Program:
         exports = component.type.exports(engine)
         imports = component.type.imports(engine)
         handler = check_names(imports, exports)
+        overlaid = any(interface(name) == OVERLAY for name in imports)
         self.engine, self.component, self.linker = address(engine), address(component), address(linker)
         self.handle = self._export(component, "handle", component.get_export_index(handler))
         self.memory_probes = [self._export(component, name) for name in exports if name.startswith(PREFIX)]
@@ -37,14 +40,16 @@ class Program:
             for name, extern in imports.items():
                 items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]
                 with root.add_instance(name) as instance:
-                    self._bind(interface(name), LinkerInstance(instance), items, runs)
+                    self._bind(interface(name), LinkerInstance(instance), items, runs, overlaid)
 
     def _export(self, component: Component, name: str, outer: Any = None) -> int:
         index = component.get_export_index(name, outer)
         self._keep.append(index)
         return address(index)
 
-    def _bind(self, base: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any]) -> None:
+    def _bind(
+        self, base: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any], overlaid: bool
+    ) -> None:
         for name, item in items.items():
             kind = item.ty
             if isinstance(kind, ResourceType):
@@ -53,8 +58,10 @@ class Program:
                 target.add_resource(name, RESOURCES[ALIASES.get(name, name)], drop)
             elif isinstance(kind, types.FuncType):
                 function = FUNCTIONS.get(f"{base}#{name}") or _unreachable(f"{base}#{name}")
+                if overlaid and base == STREAMS:
+                    function = FUNCTIONS.get(f"{OVERLAY}#{name}", function)
                 make = callbacks.blocking_function if function.blocking else callbacks.host_function
-                callback = make(runs, kind, function.body)
+                callback = make(runs, kind, function.body, packed=function.packed)
                 self._keep.append(callback)
                 target.add_func(name, callback, blocking=function.blocking)
 

@@ -6,37 +6,20 @@ Nothing that is there is changed. A component that cannot be scanned is left as 
 """
 
 from engine.wasm.scan import Outline, Unscannable, scan
+from engine.wasm.sections import leb, name, section
 
 PREFIX = "svc-memory-pages-"
 PAGE = 65536
 
 
-def _leb(number: int) -> bytes:
-    out = bytearray()
-    while True:
-        number, low = number >> 7, number & 0x7F
-        if not number:
-            out.append(low)
-            return bytes(out)
-        out.append(low | 0x80)
-
-
-def _section(kind: int, body: bytes) -> bytes:
-    return bytes([kind]) + _leb(len(body)) + body
-
-
-def _string(text: bytes) -> bytes:
-    return _leb(len(text)) + text
-
-
 # (module (import "m" "m" (memory 0)) (func (export "s") (result i32) memory.size))
 _MODULE = (
     b"\0asm\1\0\0\0"
-    + _section(1, b"\x01\x60\x00\x01\x7f")
-    + _section(2, b"\x01" + _string(b"m") + _string(b"m") + b"\x02\x00\x00")
-    + _section(3, b"\x01\x00")
-    + _section(7, b"\x01" + _string(b"s") + b"\x00\x00")
-    + _section(10, b"\x01\x04\x00\x3f\x00\x0b")
+    + section(1, b"\x01\x60\x00\x01\x7f")
+    + section(2, b"\x01" + name(b"m") + name(b"m") + b"\x02\x00\x00")
+    + section(3, b"\x01\x00")
+    + section(7, b"\x01" + name(b"s") + b"\x00\x00")
+    + section(10, b"\x01\x04\x00\x3f\x00\x0b")
 )
 
 
@@ -54,14 +37,14 @@ def _appendix(outline: Outline) -> bytes:
     instance, core_func = outline.length("core-instance"), outline.length("core-func")
     func = outline.length("func")
     # The module, and the type `func() -> u32` (0x79).
-    out = _section(1, _MODULE) + _section(7, b"\x01\x40\x00\x00\x79")
+    out = section(1, _MODULE) + section(7, b"\x01\x40\x00\x00\x79")
     for position, memory in enumerate(outline.memories):
-        bundle = b"\x01\x01" + _string(b"m") + b"\x02" + _leb(memory)
-        instantiate = b"\x00" + _leb(module) + b"\x01" + _string(b"m") + b"\x12" + _leb(instance)
-        out += _section(2, b"\x02" + bundle + instantiate)
-        out += _section(6, b"\x01\x00\x00\x01" + _leb(instance + 1) + _string(b"s"))
-        out += _section(8, b"\x01\x00\x00" + _leb(core_func) + b"\x00" + _leb(probe_type))
-        name = f"{PREFIX}{position}".encode()
-        out += _section(11, b"\x01\x00" + _string(name) + b"\x01" + _leb(func) + b"\x00")
+        bundle = b"\x01\x01" + name(b"m") + b"\x02" + leb(memory)
+        instantiate = b"\x00" + leb(module) + b"\x01" + name(b"m") + b"\x12" + leb(instance)
+        out += section(2, b"\x02" + bundle + instantiate)
+        out += section(6, b"\x01\x00\x00\x01" + leb(instance + 1) + name(b"s"))
+        out += section(8, b"\x01\x00\x00" + leb(core_func) + b"\x00" + leb(probe_type))
+        export = name(f"{PREFIX}{position}".encode())
+        out += section(11, b"\x01\x00" + export + b"\x01" + leb(func) + b"\x00")
         instance, core_func, func = instance + 2, core_func + 1, func + 2
     return out

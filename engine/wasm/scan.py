@@ -1,11 +1,13 @@
-"""Reads the outline of a component binary: how long its index spaces are, and where its memories stand.
+"""Reads the outline of a component binary: its index spaces, and where what stands in them comes from.
 
-Owns no changes: `memory_probe.py` appends to what was scanned. Source: the component model's
-`Binary.md`, the parts that today's component builders emit; anything else raises `Unscannable`, never
-another error.
+Owns no changes: `memory_probe.py` and `overlay.py` append to what was scanned. Source: the component
+model's `Binary.md`, the parts that today's component builders emit; anything else raises `Unscannable`,
+never another error.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 HEADER = b"\0asm\x0d\0\x01\0"
 CORE_SORTS = {
@@ -25,33 +27,96 @@ class Unscannable(Exception):
     """The binary is not a component, is cut short, or uses a form that this scanner does not know."""
 
 
-@dataclass(slots=True)
-class Outline:
-    """`counts` maps an index space to its length; `memories` are core memory indices, each memory once.
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Something that the component imports under this name."""
 
-    `imports` and `exports` are the component's own, in their order.
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an instance (a core instance, for core items) exports under this name."""
+
+    instance: int
+    name: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A core function that calls a component function. Indices; `None` for what is not given.
+
+    `encoding` is that of strings: 0 for UTF-8.
     """
 
-    counts: dict[str, int] = field(default_factory=dict)
+    function: int
+    encoding: int
+    memory: int | None
+    realloc: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CoreModule:
+    """Where in the binary the module stands."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instantiated:
+    """A core instance of a module; `arguments` are core instances by name."""
+
+    module: int
+    arguments: Mapping[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A core instance put together of items that are there: a space and an index by name."""
+
+    exports: Mapping[bytes, tuple[str, int]]
+
+
+Origin: TypeAlias = Imported | Exported | Lowered | CoreModule | Instantiated | Bundle | None
+
+
+@dataclass(slots=True)
+class Outline:
+    """`spaces` has the origin of each item of an index space, `None` where it is not looked at.
+
+    `memories` are core memory indices, each memory once. `imports` and `exports` are the component's own,
+    in their order.
+    """
+
+    spaces: dict[str, list[Origin]] = field(default_factory=dict)
     memories: list[int] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
     exports: list[str] = field(default_factory=list)
 
-    def add(self, space: str, count: int = 1) -> None:
+    def add(self, space: str, origin: Origin = None, count: int = 1) -> None:
         """Grow an index space."""
-        self.counts[space] = self.counts.get(space, 0) + count
+        self.spaces.setdefault(space, []).extend([origin] * count)
 
     def length(self, space: str) -> int:
         """Return an index space's length, which is the next free index."""
-        return self.counts.get(space, 0)
+        return len(self.spaces.get(space, ()))
+
+    def origin(self, space: str, index: int | None) -> Origin:
+        """Return where an item comes from; `None` for one that is not there, too."""
+        items = self.spaces.get(space, [])
+        return items[index] if index is not None and index < len(items) else None
 
 
-class _Reader:
-    def __init__(self, data: bytes) -> None:
+class Reader:
+    """Reads the numbers and names of a binary, from `at` on."""
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
         self.data = data
-        self.at = 0
+        self.at = at
 
     def byte(self) -> int:
+        """Read a byte."""
         if self.at >= len(self.data):
             raise Unscannable("cut short")
         value = self.data[self.at]
@@ -59,6 +124,7 @@ class _Reader:
         return value
 
     def number(self) -> int:
+        """Read an unsigned number (LEB128)."""
         value = shift = 0
         while True:
             byte = self.byte()
@@ -70,6 +136,7 @@ class _Reader:
                 raise Unscannable("a number of more than 35 bits")
 
     def name(self) -> bytes:
+        """Read a length and so many bytes."""
         length = self.number()
         if self.at + length > len(self.data):
             raise Unscannable("a name that is cut short")
@@ -81,18 +148,20 @@ def scan(data: bytes) -> Outline:
     """Return the outline of a component binary."""
     if data[:8] != HEADER:
         raise Unscannable("not a component")
-    reader, outline = _Reader(data), Outline()
-    reader.at = 8
-    seen: set[tuple[int, bytes]] = set()
+    reader, outline = Reader(data, 8), Outline()
+    seen: set[Exported] = set()
     while reader.at < len(data):
         section, size = reader.byte(), reader.number()
         end = reader.at + size
         if end > len(data):
             raise Unscannable("a section that is cut short")
         if section in _WHOLE:
-            outline.add(_WHOLE[section])
+            outline.add(_WHOLE[section], CoreModule(reader.at, end) if section == 1 else None)
         elif section in _COUNTED:
-            outline.add(_COUNTED[section], reader.number())
+            count = reader.number()
+            if count > size:
+                raise Unscannable(f"section {section} has more items than bytes")
+            outline.add(_COUNTED[section], count=count)
         elif section in _ITEMS:
             for _ in range(reader.number()):
                 _ITEMS[section](reader, outline, seen)
@@ -104,12 +173,13 @@ def scan(data: bytes) -> Outline:
     return outline
 
 
-def _alias(reader: _Reader, outline: Outline, seen: set[tuple[int, bytes]]) -> None:
+def _alias(reader: Reader, outline: Outline, seen: set[Exported]) -> None:
     sort = reader.byte()
     space = _sort(CORE_SORTS, reader.byte()) if sort == 0 else _sort(SORTS, sort)
     target = reader.byte()
+    origin = None
     if target in (0, 1):
-        origin = (reader.number(), reader.name())
+        origin = Exported(reader.number(), reader.name())
         if space == "core-memory" and origin not in seen:
             seen.add(origin)
             outline.memories.append(outline.length(space))
@@ -118,7 +188,7 @@ def _alias(reader: _Reader, outline: Outline, seen: set[tuple[int, bytes]]) -> N
         reader.number()
     else:
         raise Unscannable(f"alias target {target}")
-    outline.add(space)
+    outline.add(space, origin)
 
 
 def _sort(sorts: dict[int, str], byte: int) -> str:
@@ -127,16 +197,21 @@ def _sort(sorts: dict[int, str], byte: int) -> str:
     return sorts[byte]
 
 
-def _canon_options(reader: _Reader) -> None:
+def _canon_options(reader: Reader) -> dict[int, int]:
+    """Return indices by option (3 memory, 4 realloc, 5 post-return), and under 0 the encoding of strings."""
+    options = {}
     for _ in range(reader.number()):
         option = reader.byte()
         if option in (3, 4, 5):
-            reader.number()
-        elif option > 2:
+            options[option] = reader.number()
+        elif option <= 2:
+            options[0] = option
+        else:
             raise Unscannable(f"canonical option {option}")
+    return options
 
 
-def _canon(reader: _Reader, outline: Outline, _seen: object) -> None:
+def _canon(reader: Reader, outline: Outline, _seen: object) -> None:
     kind = reader.byte()
     if kind == 0:
         reader.byte()
@@ -146,9 +221,8 @@ def _canon(reader: _Reader, outline: Outline, _seen: object) -> None:
         outline.add("func")
     elif kind == 1:
         reader.byte()
-        reader.number()
-        _canon_options(reader)
-        outline.add("core-func")
+        function, options = reader.number(), _canon_options(reader)
+        outline.add("core-func", Lowered(function, options.get(0, 0), options.get(3), options.get(4)))
     elif kind in (2, 3, 4, 7):
         reader.number()
         outline.add("core-func")
@@ -156,7 +230,7 @@ def _canon(reader: _Reader, outline: Outline, _seen: object) -> None:
         raise Unscannable(f"canonical function {kind}")
 
 
-def _extern_name(reader: _Reader) -> str:
+def _extern_name(reader: Reader) -> str:
     if reader.byte() > 1:
         raise Unscannable("a name with options")
     try:
@@ -165,7 +239,7 @@ def _extern_name(reader: _Reader) -> str:
         raise Unscannable("a name that is no text") from error
 
 
-def _extern_type(reader: _Reader) -> str:
+def _extern_type(reader: Reader) -> str:
     kind = reader.byte()
     if kind == 0:
         reader.byte()
@@ -181,12 +255,13 @@ def _extern_type(reader: _Reader) -> str:
     raise Unscannable(f"external type {kind}")
 
 
-def _import(reader: _Reader, outline: Outline, _seen: object) -> None:
-    outline.imports.append(_extern_name(reader))
-    outline.add(_extern_type(reader))
+def _import(reader: Reader, outline: Outline, _seen: object) -> None:
+    name = _extern_name(reader)
+    outline.imports.append(name)
+    outline.add(_extern_type(reader), Imported(name))
 
 
-def _export(reader: _Reader, outline: Outline, _seen: object) -> None:
+def _export(reader: Reader, outline: Outline, _seen: object) -> None:
     outline.exports.append(_extern_name(reader))
     sort = reader.byte()
     space = _sort(CORE_SORTS, reader.byte()) if sort == 0 else _sort(SORTS, sort)
@@ -200,25 +275,26 @@ _WHOLE = {1: "core-module", 4: "component"}
 _COUNTED = {3: "core-type", 7: "type"}
 
 
-def _core_instance(reader: _Reader, outline: Outline, _seen: object) -> None:
+def _core_instance(reader: Reader, outline: Outline, _seen: object) -> None:
     kind = reader.byte()
     if kind == 0:
-        reader.number()
+        module, arguments = reader.number(), {}
         for _ in range(reader.number()):
-            reader.name()
-            reader.byte()
-            reader.number()
+            name = reader.name()
+            _sort({0x12: "core-instance"}, reader.byte())
+            arguments[name] = reader.number()
+        outline.add("core-instance", Instantiated(module, arguments))
     elif kind == 1:
+        exports = {}
         for _ in range(reader.number()):
-            reader.name()
-            reader.byte()
-            reader.number()
+            name = reader.name()
+            exports[name] = (_sort(CORE_SORTS, reader.byte()), reader.number())
+        outline.add("core-instance", Bundle(exports))
     else:
         raise Unscannable(f"core instance {kind}")
-    outline.add("core-instance")
 
 
-def _instance(reader: _Reader, outline: Outline, _seen: object) -> None:
+def _instance(reader: Reader, outline: Outline, _seen: object) -> None:
     kind = reader.byte()
     if kind == 0:
         reader.number()

@@ -17,10 +17,14 @@ _C = TypeVar("_C", bound=type)
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
-    """`body(run, *arguments)` returns the value or raises `Err`; a blocking one may return `Wait`."""
+    """`body(run, *arguments)` returns the value or raises `Err`; a blocking one may return `Wait`.
+
+    Bytes cross as strings to and from a `packed` one, in the way of `packing.py`.
+    """
 
     body: Body
     blocking: bool
+    packed: bool = False
 
 
 FUNCTIONS: dict[str, HostFunction] = {}
@@ -35,6 +39,17 @@ def host(interface: str, *names: str, blocking: bool = False) -> Callable[[_F], 
     def register(body: _F) -> _F:
         for name in names:
             FUNCTIONS[f"{interface}#{name}"] = HostFunction(body, blocking)
+        return body
+
+    return register
+
+
+def packed(interface: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
+    """Register a function whose bytes cross as strings, under each of `names`."""
+
+    def register(body: _F) -> _F:
+        for name in names:
+            FUNCTIONS[f"{interface}#{name}"] = HostFunction(body, blocking, packed=True)
         return body
 
     return register

@@ -29,6 +29,10 @@ impl Area {
         ])
     }
 
+    pub(super) fn long(&self, offset: usize) -> u64 {
+        u64::from(self.word(offset)) | u64::from(self.word(offset + 4)) << 32
+    }
+
     /// Take a `list<u8>`. Safety: the host wrote one here, and it was not taken before.
     pub(super) unsafe fn bytes(&self, offset: usize) -> Vec<u8> {
         memory::list(self.word(offset), self.word(offset + 4))

@@ -1,6 +1,7 @@
 //! `wasi:io/streams`: bytes in and out.
 
 use super::area::Area;
+use super::poll::Pollable;
 use super::{import, resource};
 
 import! { "wasi:io/streams@0.2.4":
@@ -9,6 +10,9 @@ import! { "wasi:io/streams@0.2.4":
     "[method]input-stream.blocking-read" = fn blocking_read(stream: u32, most: u64, result: *mut u8);
     "[method]output-stream.blocking-write-and-flush" =
         fn blocking_write_and_flush(stream: u32, data: *const u8, length: usize, result: *mut u8);
+    "[method]output-stream.check-write" = fn check_write(stream: u32, result: *mut u8);
+    "[method]output-stream.write" = fn write(stream: u32, data: *const u8, length: usize, result: *mut u8);
+    "[method]output-stream.subscribe" = fn subscribe(stream: u32) -> u32;
 }
 
 import! { "wasi:io/error@0.2.4":
@@ -16,7 +20,7 @@ import! { "wasi:io/error@0.2.4":
 }
 
 /// The most that one `blocking-write-and-flush` may carry (wasi:io, `output-stream`).
-pub(crate) const WRITE_LIMIT: usize = 4096;
+const WRITE_LIMIT: usize = 4096;
 
 /// Why a stream gave or took nothing.
 #[derive(Debug, PartialEq)]
@@ -30,12 +34,12 @@ pub(crate) enum StreamError {
 resource!(InputStream, input_stream_drop);
 resource!(OutputStream, output_stream_drop);
 
-/// Read the error of a `result<_, stream-error>`.
-fn stream_error(area: &Area) -> StreamError {
-    if area.case(4) != 0 {
+/// Read the error of a result that stands at 0, with the `stream-error` at `offset`.
+fn stream_error(area: &Area, offset: usize) -> StreamError {
+    if area.case(offset) != 0 {
         return StreamError::Closed;
     }
-    unsafe { error_drop(area.word(8)) };
+    unsafe { error_drop(area.word(offset + 4)) };
     StreamError::Failed
 }
 
@@ -49,20 +53,41 @@ impl InputStream {
                 return Ok(area.bytes(4));
             }
         }
-        Err(stream_error(&area))
+        Err(stream_error(&area, 4))
     }
 }
 
 impl OutputStream {
     /// Send the beginning of `data`, as much as one call may carry; return how much that was.
     pub(crate) fn write(&self, data: &[u8]) -> Result<usize, StreamError> {
-        let length = data.len().min(WRITE_LIMIT);
         let mut area = Area::new();
-        unsafe { blocking_write_and_flush(self.0, data.as_ptr(), length, area.pointer()) };
+        let length = if data.len() <= WRITE_LIMIT {
+            unsafe { blocking_write_and_flush(self.0, data.as_ptr(), data.len(), area.pointer()) };
+            data.len()
+        } else {
+            let length = data.len().min(self.room()?);
+            unsafe { write(self.0, data.as_ptr(), length, area.pointer()) };
+            length
+        };
         if area.case(0) == 0 {
             Ok(length)
         } else {
-            Err(stream_error(&area))
+            Err(stream_error(&area, 4))
+        }
+    }
+
+    /// Wait until something can be written; return how many bytes.
+    fn room(&self) -> Result<usize, StreamError> {
+        loop {
+            let mut area = Area::new();
+            unsafe { check_write(self.0, area.pointer()) };
+            if area.case(0) != 0 {
+                return Err(stream_error(&area, 8));
+            }
+            match usize::try_from(area.long(8)).unwrap_or(usize::MAX) {
+                0 => Pollable::from_handle(unsafe { subscribe(self.0) }).block(),
+                room => return Ok(room),
+            }
         }
     }
 }

@@ -1,0 +1,252 @@
+"""Bytes that cross as strings: exact for every size, place and value, and every rule of WASI as without."""
+
+import asyncio
+import hashlib
+import random
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wasmtime import Engine, WasmtimeError
+from wasmtime.component import Component
+
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from engine.wasm.config import Compiler, PoolSettings, compile_config
+from engine.wasm.memory_probe import add_probe
+from engine.wasm.overlay import add_overlay
+from engine.wasm.overlay_module import INTERFACE
+from engine.wasm.runner import Guest, Runner
+from engine.wasm.scan import scan
+from tests.engine.wasm.conftest import Answer, Client
+from tests.engine.wasm.echo_guest import Mode, echo_component
+
+TEXT = bytes(range(32, 127)) * 32
+RANDOM = random.Random(11).randbytes(200_000)
+ALL = bytes(range(256)) * 300
+
+
+class Echo:
+    """The echoing guest, running; `ask` is one run of it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, guest: Guest) -> None:
+        self._loop = loop
+        self.guest = guest
+
+    def ask(
+        self,
+        pieces: list[bytes],
+        most: int = 1 << 20,
+        carry: int = 1 << 20,
+        place: int = 16,
+        mode: Mode = Mode.CHECKED,
+        **client: Any,
+    ) -> Answer:
+        body = [struct.pack("<4I", most, carry, place, mode), *pieces]
+        return self._loop.run_until_complete(Client(body, **client).call(self.guest, "/", "POST"))
+
+
+@contextmanager
+def running(folder: Path, component: bytes, *, fast: bool = False, memory_mb: int = 128) -> Iterator[Echo]:
+    """Run a component, with room for a few instances at once."""
+    path = folder / "guest.wasm"
+    path.write_bytes(component)
+    artifact = ComponentArtifact(path, hashlib.sha256(component).hexdigest())
+    resource = Resource("api", "rust", folder, memory_limit_mb=memory_mb)
+    with asyncio.Runner() as loop:
+
+        async def start() -> tuple[Runner, Guest]:
+            runner = Runner(folder, PoolSettings(instances=4))
+            return runner, await runner.guest(resource, artifact, {}, fast=fast, report=lambda line: None)
+
+        runner, guest = loop.run(start())
+        try:
+            yield Echo(loop.get_loop(), guest)
+        finally:
+            loop.run(runner.aclose())
+
+
+KINDS: dict[str, tuple[dict[str, bool], bool]] = {
+    "optimised": ({}, False),
+    "baseline": ({}, True),
+    "another-table": ({"direct": True}, False),
+    "plain": ({"understood": False}, False),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def echo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Echo]:
+    """The guest as each compiler makes it with an overlay, and without."""
+    shape, fast = KINDS[request.param]
+    with running(tmp_path_factory.mktemp("echo"), echo_component(**shape), fast=fast) as echo:
+        yield echo
+
+
+@pytest.fixture(scope="module")
+def overlaid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Echo]:
+    with running(tmp_path_factory.mktemp("echo"), echo_component()) as echo:
+        yield echo
+
+
+def same(answer: Answer, body: bytes) -> None:
+    assert answer.report.detail == ""
+    assert (answer.ended, len(answer.body)) == (True, len(body))
+    assert answer.body == body
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, 7, 8, 31, 32, 33, 55, 56, 57, 111, 112, 113, 4095, 4096, 4097, 65_535]
+)
+@pytest.mark.parametrize("data", [TEXT * 30, RANDOM, ALL], ids=["text", "random", "all"])
+def test_a_body_of_any_size_comes_back_byte_exact(echo: Echo, data: bytes, size: int) -> None:
+    same(echo.ask([data[:size]]), data[:size])
+
+
+@pytest.mark.parametrize("place", [1, 2, 3, 5, 7, 63])
+@pytest.mark.parametrize("mode", [Mode.CHECKED, Mode.BLOCKING, Mode.EMPTY])
+def test_pointers_may_be_odd(echo: Echo, mode: Mode, place: int) -> None:
+    pieces = [TEXT, RANDOM[:5000], b"", b"\xff", ALL[:9000]]
+    same(echo.ask(pieces, place=place, mode=mode, carry=4096), b"".join(pieces))
+
+
+@pytest.mark.parametrize(("most", "carry"), [(1, 1), (7, 3), (100, 57), (5000, 4096), (65_536, 65_536)])
+def test_the_guest_decides_how_much_a_call_carries(echo: Echo, most: int, carry: int) -> None:
+    pieces = [TEXT[:700], RANDOM[:1300], TEXT[:3] + b"\x80" + TEXT[:60]]
+    same(echo.ask(pieces, most=most, carry=carry), b"".join(pieces))
+
+
+def test_every_value_of_a_byte_in_every_place_of_a_block(overlaid: Echo) -> None:
+    body = b"".join(bytes([value]) * place + b"." for value in range(256) for place in range(57))
+    same(overlaid.ask([body[i : i + 65_536] for i in range(0, len(body), 65_536)]), body)
+
+
+def test_megabytes_come_back_byte_exact(overlaid: Echo) -> None:
+    dice = random.Random(5)
+    pieces = [
+        dice.randbytes(65_536) if dice.random() < 0.5 else (TEXT * 30)[: dice.randrange(65_536)]
+        for _ in range(160)
+    ]
+    answer = overlaid.ask(pieces)
+    same(answer, b"".join(pieces))
+    assert answer.report.bytes_in == answer.report.bytes_out + 16
+    assert max(map(len, answer.chunks)) > 32_768
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(data=st.data())
+def test_whatever_is_sent_comes_back(overlaid: Echo, data: st.DataObject) -> None:
+    pieces = data.draw(st.lists(st.binary(max_size=300) | st.text("abcé€", max_size=90).map(str.encode)))
+    pieces += [bytes(data.draw(st.integers(0, 70_000))) + data.draw(st.binary(max_size=80))]
+    most, carry = data.draw(st.integers(1, 70_000)), data.draw(st.integers(40, 70_000))
+    mode = data.draw(st.sampled_from([Mode.CHECKED, Mode.EMPTY]))
+    same(overlaid.ask(pieces, most, carry, data.draw(st.integers(1, 999)), mode), b"".join(pieces))
+
+
+def test_a_permit_shrinks_by_what_waits(echo: Echo) -> None:
+    answer = echo.ask([], mode=Mode.PERMITS)
+    before, after = struct.unpack("<2I", answer.body[3:])
+    assert before == after == 4096 or (before, after) == (65_536, 65_533)
+
+
+def test_a_write_beyond_the_permit_ends_the_run_and_sends_nothing(echo: Echo) -> None:
+    answer = echo.ask([], mode=Mode.BEYOND_PERMIT)
+    assert answer.report.outcome == "guest-failed"
+    permit = 65_536 if "write of 65537" in answer.report.detail else 4096
+    assert f"write of {permit + 1} bytes where check-write permitted {permit}" in answer.report.detail
+    assert answer.body == b""
+
+
+def test_a_blocking_write_carries_4096_bytes_at_most(overlaid: Echo) -> None:
+    for body in (TEXT * 2, RANDOM[:5000]):
+        answer = overlaid.ask([body], mode=Mode.BLOCKING, carry=4097)
+        assert "blocking-write-and-flush of" in answer.report.detail
+        assert "at most 4096 are allowed" in answer.report.detail
+
+
+@pytest.mark.parametrize("first", [0x20, 0xFF])
+def test_a_write_from_outside_of_the_memory_ends_the_run(echo: Echo, first: int) -> None:
+    answer = echo.ask([], mode=Mode.BEYOND_MEMORY, carry=first)
+    assert answer.report.outcome == "guest-failed" and answer.body == b""
+    assert "memory" in answer.report.detail or "bounds" in answer.report.detail
+
+
+def test_a_slow_client_holds_the_guest_back(overlaid: Echo) -> None:
+    async def pause() -> None:
+        await asyncio.sleep(0)
+
+    pieces = [RANDOM[:60_000]] * 20
+    answer = overlaid.ask(pieces, pause=pause)
+    same(answer, b"".join(pieces))
+    assert max(map(len, answer.chunks)) <= 65_536
+
+
+def test_the_overlays_memory_is_not_the_guests(overlaid: Echo, tmp_path: Path) -> None:
+    """Eight pages are the guest's own; a limit that only they fit in is enough."""
+    report = overlaid.ask([RANDOM[:60_000]]).report
+    assert report.peak_memory == 8 * 65_536
+    with running(tmp_path, echo_component(), memory_mb=1) as echo:
+        same(echo.ask([RANDOM]), RANDOM)
+
+
+def test_slots_are_used_again_and_again(overlaid: Echo) -> None:
+    for _ in range(30):
+        same(overlaid.ask([RANDOM[:3000]]), RANDOM[:3000])
+
+
+def imports(component: bytes) -> set[str]:
+    return {name.partition("@")[0] for name in scan(component).imports}
+
+
+def test_an_overlay_is_appended_and_changes_nothing() -> None:
+    component = add_probe(echo_component())
+    overlaid = add_overlay(component)
+    assert overlaid.startswith(component) and INTERFACE in imports(overlaid)
+    assert len(overlaid) - len(component) < 4000
+
+
+def test_what_is_not_understood_stays_as_it_is() -> None:
+    component = echo_component(understood=False)
+    assert add_overlay(component) is component
+    for data in (b"", b"\0asm\1\0\0\0", b"not wasm at all", echo_component()[:-3]):
+        assert add_overlay(data) == data
+
+
+def test_a_component_that_has_an_overlay_gets_no_second_one_that_would_not_compile(tmp_path: Path) -> None:
+    with running(tmp_path, add_overlay(echo_component())) as echo:
+        same(echo.ask([RANDOM[:9000]]), RANDOM[:9000])
+
+
+def mutations(component: bytes, count: int) -> Iterator[bytes]:
+    dice = random.Random(7)
+    for _ in range(count):
+        data = bytearray(component)
+        for _ in range(dice.randint(1, 4)):
+            data[dice.randrange(8, len(data))] = dice.randrange(256)
+        yield bytes(data if dice.random() < 0.8 else data[: dice.randint(8, len(data))])
+
+
+def test_no_mutation_makes_the_overlay_fail() -> None:
+    kept = 0
+    for data in mutations(echo_component(), 3000):
+        kept += add_overlay(data) is data
+    assert 0 < kept < 3000
+
+
+def test_a_mutated_component_that_compiles_still_does() -> None:
+    engine = Engine(compile_config(Compiler.BASELINE))
+
+    def compiles(data: bytes) -> bool:
+        try:
+            Component(engine, data)
+        except WasmtimeError:
+            return False
+        return True
+
+    valid = [data for data in mutations(echo_component(), 400) if compiles(data)]
+    assert valid
+    assert all(compiles(add_overlay(data)) for data in valid)
