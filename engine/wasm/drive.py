@@ -204,7 +204,7 @@ class Drive:
         while True:
             message = await self._exchange.receive()
             if message["type"] == "http.disconnect":
-                body.end(("HTTP-request-body-size", None) if not body.ended else None)
+                body.end(("connection-terminated", None) if not body.ended else None)
                 if not self._complete:
                     self._leave()
                 return

@@ -82,17 +82,19 @@ class Inflow:
 class Outflow:
     """Bytes that the guest puts and the loop drains.
 
-    `expected` is the announced length of the whole in bytes, if there is one. `finished` says that the
-    guest ended the body properly, `broken` that no more will be sent, and why.
+    `expected` is the announced length of the whole in bytes, if there is one, and `mismatch` the name of
+    the error when it is another. `finished` says that the guest ended the body properly, `broken` that no
+    more will be sent, and why.
     """
 
-    __slots__ = ("_chunks", "_size", "broken", "expected", "finished", "on_change", "total")
+    __slots__ = ("_chunks", "_size", "broken", "expected", "finished", "mismatch", "on_change", "total")
 
-    def __init__(self, expected: int | None = None) -> None:
+    def __init__(self, expected: int | None = None, mismatch: str = "HTTP-response-body-size") -> None:
         self._chunks: deque[bytes] = deque()
         self._size = 0
         self.total = 0
         self.expected = expected
+        self.mismatch = mismatch
         self.finished = False
         self.broken: Any = None
         self.on_change: Callable[[], None] | None = None

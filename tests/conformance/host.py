@@ -27,7 +27,10 @@ _T = TypeVar("_T")
 
 @dataclass
 class Client:
-    """Sends a request: its body in `pieces`, and more when `then` says so once a step was reported."""
+    """Sends a request: its body in `pieces`, and more when `then` says so once a step was reported.
+
+    Where there is a `gate`, it takes the body of the response only once that is open.
+    """
 
     method: str = "GET"
     target: str = "/"
@@ -150,11 +153,11 @@ class Host:
             client.feed(b"")
 
         async def send(message: dict[str, Any]) -> None:
-            if client.gate is not None:
-                await client.gate.wait()
             if message["type"] == "http.response.start":
                 answer.status, answer.headers = message["status"], message["headers"]
                 return
+            if client.gate is not None:
+                await client.gate.wait()
             if message["body"]:
                 answer.chunks.append(message["body"])
             answer.ended = not message["more_body"]

@@ -7,6 +7,7 @@ import re
 
 from engine.wasm.codec import Err
 from engine.wasm.run import Run
+from engine.wasm.wasi.family import Child, Parent
 from engine.wasm.wasi.registry import host, method, resource
 
 TYPES = "wasi:http/types"
@@ -30,14 +31,19 @@ FORBIDDEN = frozenset(
 
 
 @resource("fields")
-class Fields:
-    """A multimap of names to values; `immutable` where it is a view of a message."""
+class Fields(Child):
+    """A multimap of names to values; `immutable` where it is a view of a message, its parent."""
 
     __slots__ = ("immutable", "items")
 
-    def __init__(self, items: Items | None = None, *, immutable: bool = False) -> None:
+    def __init__(self, items: Items | None = None, parent: Parent | None = None) -> None:
+        super().__init__(parent)
         self.items = items if items is not None else []
-        self.immutable = immutable
+        self.immutable = parent is not None
+
+    def drop(self, run: Run) -> None:
+        """Let the message go."""
+        self.leave()
 
 
 def is_token(text: str) -> bool:

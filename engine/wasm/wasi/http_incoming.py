@@ -5,6 +5,7 @@ from typing import Any
 from engine.wasm.codec import Err
 from engine.wasm.run import ResponseHead, Run, Trap
 from engine.wasm.streams import Inflow, Outflow
+from engine.wasm.wasi.family import Parent
 from engine.wasm.wasi.http_fields import TYPES, Fields
 from engine.wasm.wasi.io import InputStream, IoError, OutputStream, Pollable
 from engine.wasm.wasi.registry import host, method, resource
@@ -18,32 +19,36 @@ _SCHEMES = {"http": ("HTTP", None), "https": ("HTTPS", None)}
 
 
 @resource("incoming-body")
-class IncomingBody:
+class IncomingBody(Parent):
     """A body on its way to the guest; its stream can be taken once."""
 
     __slots__ = ("flow", "taken")
 
     def __init__(self, flow: Inflow) -> None:
+        super().__init__()
         self.flow = flow
         self.taken = False
 
     def drop(self, run: Run) -> None:
         """Let go of what was not read."""
+        self.check_childless("an incoming-body was dropped before its input-stream")
         self.flow.discard()
 
 
 @resource("incoming-request")
-class IncomingRequest:
+class IncomingRequest(Parent):
     """The request of a run."""
 
     __slots__ = ("body", "headers")
 
     def __init__(self, run: Run) -> None:
+        super().__init__()
         self.headers = [(name.decode("latin-1"), value) for name, value in run.exchange.headers]
         self.body: IncomingBody | None = IncomingBody(run.body)
 
     def drop(self, run: Run) -> None:
         """Let go of a body that was never asked for."""
+        self.check_childless("an incoming-request was dropped before its headers")
         if self.body is not None:
             self.body.drop(run)
 
@@ -71,32 +76,40 @@ class ResponseOutparam:
 
 
 @resource("outgoing-body")
-class OutgoingBody:
+class OutgoingBody(Parent):
     """A body on its way from the guest; it must be finished, or the message counts as broken."""
 
     __slots__ = ("flow", "taken")
 
     def __init__(self, flow: Outflow) -> None:
+        super().__init__()
         self.flow = flow
         self.taken = False
 
     def drop(self, run: Run) -> None:
         """Break a message that was not finished."""
+        self.check_childless("an outgoing-body was dropped before its output-stream")
         if not self.flow.finished and self.flow.broken is None:
             self.flow.broken = "unfinished"
             self.flow.changed()
 
 
 @resource("outgoing-response")
-class OutgoingResponse:
+class OutgoingResponse(Parent):
     """A response that the guest is making."""
 
     __slots__ = ("body", "headers", "status")
 
     def __init__(self, headers: Fields) -> None:
+        super().__init__()
+        headers.leave()
         self.headers = headers
         self.status = 200
         self.body: Outflow | None = None
+
+    def drop(self, run: Run) -> None:
+        """Forget a response that was not given."""
+        self.check_childless("an outgoing-response was dropped before its headers")
 
 
 def announced_length(fields: Fields) -> int | None:
@@ -114,7 +127,7 @@ def _body_of(run: Run, response: OutgoingResponse) -> Outflow:
 def _end(flow: Outflow) -> None:
     """End a body: whole, or broken when it is not as long as announced."""
     if flow.expected is not None and flow.total != flow.expected:
-        flow.broken = ("HTTP-response-body-size", flow.total)
+        flow.broken = (flow.mismatch, flow.total)
     else:
         flow.finished = True
     flow.changed()
@@ -149,7 +162,7 @@ def request_authority(run: Run, request: IncomingRequest) -> str:
 @method(TYPES, "incoming-request", "headers")
 def request_headers(run: Run, request: IncomingRequest) -> Fields:
     """Return a read-only view of the header fields."""
-    return Fields(request.headers, immutable=True)
+    return Fields(request.headers, request)
 
 
 @method(TYPES, "incoming-request", "consume")
@@ -167,12 +180,13 @@ def body_stream(run: Run, body: IncomingBody) -> InputStream:
     if body.taken:
         raise Err
     body.taken = True
-    return InputStream(body.flow)
+    return InputStream(body.flow, body)
 
 
 @host(TYPES, "[static]incoming-body.finish")
 def body_finish(run: Run, body: IncomingBody) -> FutureTrailers:
     """End the reading of a body; what was not read is thrown away."""
+    body.check_childless("an incoming-body was finished before its input-stream was dropped")
     body.flow.discard()
     return FutureTrailers(body.flow)
 
@@ -202,6 +216,7 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
     if side == "err":
         run.refused = value
         return
+    value.check_childless("an outgoing-response was given before its headers were dropped")
     body = value.body
     if body is None:
         body = _body_of(run, value)
@@ -212,6 +227,9 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
 @method(TYPES, "response-outparam", "send-informational")
 def outparam_send_informational(run: Run, outparam: ResponseOutparam, status: int, headers: Fields) -> None:
     """Refuse: informational responses are not sent."""
+    headers.leave()
+    if not 100 <= status <= 199:
+        raise Err(("HTTP-protocol-error", None))
     raise Err(("internal-error", "informational responses are not supported"))
 
 
@@ -238,7 +256,7 @@ def response_set_status(run: Run, response: OutgoingResponse, status: int) -> No
 @method(TYPES, "outgoing-response", "headers")
 def response_headers(run: Run, response: OutgoingResponse) -> Fields:
     """Return a read-only view of the header fields."""
-    return Fields(response.headers.items, immutable=True)
+    return Fields(response.headers.items, response)
 
 
 @method(TYPES, "outgoing-response", "body")
@@ -256,12 +274,16 @@ def outgoing_write(run: Run, body: OutgoingBody) -> OutputStream:
     if body.taken:
         raise Err
     body.taken = True
-    return OutputStream(body.flow)
+    return OutputStream(body.flow, body)
 
 
 @host(TYPES, "[static]outgoing-body.finish")
 def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> None:
     """End a body properly; an announced length that was not met is an error. Trailers are not sent."""
+    body.check_childless("an outgoing-body was finished before its output-stream was dropped")
+    if trailers is not None:
+        trailers.leave()
+        run.notice("WARN", "the guest set trailers; they are not sent")
     _end(body.flow)
     if body.flow.broken is not None:
         raise Err(body.flow.broken)

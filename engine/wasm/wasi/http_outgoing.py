@@ -9,6 +9,7 @@ from typing import Any
 from engine.wasm.codec import Err
 from engine.wasm.run import Run
 from engine.wasm.streams import Inflow, Outflow
+from engine.wasm.wasi.family import Parent
 from engine.wasm.wasi.http_fields import TYPES, Fields, Items, is_token
 from engine.wasm.wasi.http_incoming import IncomingBody, OutgoingBody, announced_length
 from engine.wasm.wasi.io import Pollable
@@ -18,18 +19,24 @@ _PATH = re.compile(r"[/?][!-~]*")
 
 
 @resource("outgoing-request")
-class OutgoingRequest:
+class OutgoingRequest(Parent):
     """A request that the guest is making."""
 
     __slots__ = ("authority", "body", "headers", "method", "path", "scheme")
 
     def __init__(self, headers: Fields) -> None:
+        super().__init__()
+        headers.leave()
         self.headers = headers
         self.method: tuple[str, str | None] = ("get", None)
         self.path: str | None = None
         self.scheme: tuple[str, str | None] | None = None
         self.authority: str | None = None
         self.body: Outflow | None = None
+
+    def drop(self, run: Run) -> None:
+        """Forget a request that was not sent."""
+        self.check_childless("an outgoing-request was dropped before its headers")
 
 
 @resource("request-options")
@@ -45,18 +52,20 @@ class RequestOptions:
 
 
 @resource("incoming-response")
-class IncomingResponse:
+class IncomingResponse(Parent):
     """The head of an answer, with its body behind it."""
 
     __slots__ = ("body", "headers", "status")
 
     def __init__(self, status: int, headers: Items, flow: Inflow) -> None:
+        super().__init__()
         self.status = status
         self.headers = headers
         self.body: IncomingBody | None = IncomingBody(flow)
 
     def drop(self, run: Run) -> None:
         """Let go of a body that was never asked for."""
+        self.check_childless("an incoming-response was dropped before its headers")
         if self.body is not None:
             self.body.drop(run)
 
@@ -93,7 +102,7 @@ def request_body(run: Run, request: OutgoingRequest) -> OutgoingBody:
     """Return the body, once."""
     if request.body is not None:
         raise Err
-    request.body = Outflow(announced_length(request.headers))
+    request.body = Outflow(announced_length(request.headers), "HTTP-request-body-size")
     return OutgoingBody(request.body)
 
 
@@ -156,7 +165,7 @@ def set_authority(run: Run, request: OutgoingRequest, value: str | None) -> None
 @method(TYPES, "outgoing-request", "headers")
 def request_headers(run: Run, request: OutgoingRequest) -> Fields:
     """Return a read-only view of the header fields."""
-    return Fields(request.headers.items, immutable=True)
+    return Fields(request.headers.items, request)
 
 
 @host(TYPES, "[constructor]request-options")
@@ -191,7 +200,7 @@ def response_status(run: Run, response: IncomingResponse) -> int:
 @method(TYPES, "incoming-response", "headers")
 def response_headers(run: Run, response: IncomingResponse) -> Fields:
     """Return a read-only view of the header fields."""
-    return Fields(response.headers, immutable=True)
+    return Fields(response.headers, response)
 
 
 @method(TYPES, "incoming-response", "consume")
@@ -223,6 +232,7 @@ def future_get(run: Run, future: FutureIncomingResponse) -> Any:
 @host("wasi:http/outgoing-handler", "handle")
 def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -> FutureIncomingResponse:
     """Send a request; what the manifest's `egress` does not allow is refused at once."""
+    request.check_childless("an outgoing-request was sent before its headers were dropped")
     future = FutureIncomingResponse()
     run.fetch(run, request, options or RequestOptions(), future)
     return future

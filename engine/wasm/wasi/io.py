@@ -6,6 +6,7 @@ from engine.wasm.callbacks import Wait
 from engine.wasm.codec import Err
 from engine.wasm.run import Run, Trap
 from engine.wasm.streams import CHUNK, Inflow
+from engine.wasm.wasi.family import Child, Parent
 from engine.wasm.wasi.registry import host, method, resource
 
 STREAMS = "wasi:io/streams"
@@ -51,28 +52,40 @@ class Ready:
 
 
 @resource("input-stream")
-class InputStream:
-    """A guest's view of an `Inflow`."""
+class InputStream(Child):
+    """A guest's view of an `Inflow`; `failed` says that the guest has heard why it broke."""
 
-    __slots__ = ("flow",)
+    __slots__ = ("failed", "flow")
 
-    def __init__(self, flow: Inflow) -> None:
+    def __init__(self, flow: Inflow, parent: Parent | None = None) -> None:
+        super().__init__(parent)
         self.flow = flow
+        self.failed = False
 
     def drop(self, run: Run) -> None:
         """Take no more: what still comes is thrown away."""
+        self.leave()
         self.flow.discard()
 
 
 @resource("output-stream")
-class OutputStream:
-    """A guest's view of an `Outflow` or of `Lines`; `permit` is what the last check-write allowed."""
+class OutputStream(Child):
+    """A guest's view of an `Outflow` or of `Lines`.
 
-    __slots__ = ("flow", "permit")
+    `permit` is what the last check-write allowed; `failed` says that the guest has heard why it broke.
+    """
 
-    def __init__(self, flow: Any) -> None:
+    __slots__ = ("failed", "flow", "permit")
+
+    def __init__(self, flow: Any, parent: Parent | None = None) -> None:
+        super().__init__(parent)
         self.flow = flow
         self.permit = 0
+        self.failed = False
+
+    def drop(self, run: Run) -> None:
+        """Write no more; the body around it says whether it is whole."""
+        self.leave()
 
 
 @method("wasi:io/error", "error", "to-debug-string")
@@ -107,25 +120,21 @@ def poll(run: Run, pollables: list[Pollable]) -> Wait | list[int]:
     return positions() or Wait(sources, positions)
 
 
-def _failed(code: Any) -> Err:
+def _over(stream: InputStream | OutputStream, code: Any) -> Err:
+    """Return the error of a stream that is over: why, when `code` says so, and from then on that it is."""
+    if stream.failed or code in (None, "closed"):
+        return Err(("closed", None))
+    stream.failed = True
     return Err(("last-operation-failed", IoError(f"HTTP error: {code[0]}", code)))
-
-
-def take(stream: InputStream, most: int) -> bytes:
-    """Take up to `most` bytes that are there now; raise at the end of the stream."""
-    flow = stream.flow
-    if flow.exhausted:
-        if flow.error is not None:
-            error, flow.error = flow.error, None
-            raise _failed(error)
-        raise Err(("closed", None))
-    return flow.take(most)
 
 
 @method(STREAMS, "input-stream", "read")
 def read(run: Run, stream: InputStream, most: int) -> bytes:
     """Read what is there now, possibly nothing."""
-    return take(stream, min(most, CHUNK))
+    flow = stream.flow
+    if flow.exhausted:
+        raise _over(stream, flow.error)
+    return flow.take(min(most, CHUNK))
 
 
 @method(STREAMS, "input-stream", "blocking-read", blocking=True)
@@ -139,7 +148,7 @@ def blocking_read(run: Run, stream: InputStream, most: int) -> Wait | bytes:
 @method(STREAMS, "input-stream", "skip")
 def skip(run: Run, stream: InputStream, most: int) -> int:
     """Throw away what is there now, up to `most` bytes; return how many."""
-    return len(take(stream, most))
+    return len(read(run, stream, most))
 
 
 @method(STREAMS, "input-stream", "blocking-skip", blocking=True)
@@ -171,32 +180,27 @@ class _RoomFor:
 
 
 def _room(stream: OutputStream) -> int:
-    """Return how much room there is now; raise when the stream is over."""
+    """Return what may be written now; raise when the stream is over."""
     flow = stream.flow
     broken = getattr(flow, "broken", None)
     if broken is not None:
-        raise _failed(broken) if broken != "closed" else Err(("closed", None))
-    return int(flow.room())
-
-
-def permit(stream: OutputStream, most: int) -> int:
-    """Permit the next write as many bytes as there is room for, up to `most`."""
-    stream.permit = min(_room(stream), most)
-    return stream.permit
+        raise _over(stream, broken)
+    return min(int(flow.room()), CHUNK)
 
 
 @method(STREAMS, "output-stream", "check-write")
 def check_write(run: Run, stream: OutputStream) -> int:
     """Return how many bytes the next write may carry; 0 means: subscribe and wait."""
-    return permit(stream, CHUNK)
+    stream.permit = _room(stream)
+    return stream.permit
 
 
 def _put(stream: OutputStream, data: bytes) -> None:
     flow = stream.flow
     expected = getattr(flow, "expected", None)
     if expected is not None and flow.total + len(data) > expected:
-        flow.broken = ("HTTP-response-body-size", flow.total + len(data))
-        raise _failed(flow.broken)
+        flow.broken = (flow.mismatch, flow.total + len(data))
+        raise _over(stream, flow.broken)
     flow.put(data)
 
 
@@ -259,10 +263,7 @@ def subscribe_output(run: Run, stream: OutputStream) -> Pollable:
 @method(STREAMS, "output-stream", "splice")
 def splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> int:
     """Move what both sides can take now, up to `most` bytes; return how many."""
-    room = min(most, _room(stream))
-    if not room:
-        return 0
-    data = take(source, room)
+    data = read(run, source, min(most, _room(stream)))
     _put(stream, data)
     return len(data)
 

@@ -1,0 +1,297 @@
+"""`output-stream` of wasi:io/streams, as the body of a response."""
+
+import asyncio
+
+import pytest
+
+from tests.conformance.canonical import HANDLE
+from tests.conformance.guest import Guest, Step
+from tests.conformance.host import Client, Host
+
+CHUNK = 4096
+BUDGET = 65536
+OVER = 1 << 20
+
+
+def slow() -> Client:
+    """A client that takes nothing before its gate opens."""
+    return Client(gate=asyncio.Event())
+
+
+def open_gate(client: Client) -> None:
+    assert client.gate is not None
+    client.gate.set()
+
+
+def fill(guest: Guest, stream: Step) -> None:
+    """Write until there is no room."""
+    for _ in range(BUDGET // CHUNK):
+        guest.call("output-stream.blocking-write-zeroes-and-flush", stream, CHUNK, report=False)
+
+
+def test_a_write_needs_a_permit_and_may_use_it_up(host: Host) -> None:
+    guest = Guest()
+    body, stream = guest.body()
+    permit = guest.call("output-stream.check-write", stream)
+    steps = [
+        guest.call("output-stream.write", stream, b"one,"),
+        guest.call("output-stream.write", stream, b""),
+        guest.call("output-stream.write", stream, b"two,"),
+        guest.call("output-stream.write-zeroes", stream, 2),
+    ]
+    finished = guest.finish(body, stream)
+    answer = host.run(guest)
+    assert answer[permit][0] == "ok" and answer[permit][1] >= CHUNK
+    assert [answer[step] for step in [*steps, finished]] == [("ok", None)] * 5
+    assert answer.body == b"one,two,\0\0" and answer.report.outcome == "ok"
+
+
+def test_nothing_may_be_written_without_a_permit(host: Host) -> None:
+    guest = Guest()
+    body, stream = guest.body()
+    steps = [
+        guest.call("output-stream.write", stream, b""),
+        guest.call("output-stream.write-zeroes", stream, 0),
+    ]
+    guest.finish(body, stream)
+    answer = host.run(guest)
+    assert [answer[step] for step in steps] == [("ok", None)] * 2 and answer.body == b""
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("name", ["write", "write-zeroes"])
+def test_writing_more_than_permitted_is_a_trap(host: Host, name: str, checked: bool) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    if checked:
+        guest.call("output-stream.check-write", stream)
+    much = OVER if checked else 1
+    step = guest.call(f"output-stream.{name}", stream, bytes(much) if name == "write" else much)
+    answer = host.run(guest)
+    assert not answer.reached(step) and "check-write permitted" in answer.detail
+    assert answer.report.outcome == "guest-failed" and not answer.ended
+
+
+def test_a_permit_is_for_the_bytes_that_it_names_not_for_each_write(host: Host) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    guest.call("output-stream.check-write", stream)
+    first = guest.call("output-stream.write-zeroes", stream, CHUNK)
+    for _ in range(BUDGET // CHUNK):
+        last = guest.call("output-stream.write-zeroes", stream, CHUNK)
+    answer = host.run(guest)
+    assert answer[first] == ("ok", None) and not answer.reached(last)
+
+
+@pytest.mark.parametrize("name", ["blocking-write-and-flush", "blocking-write-zeroes-and-flush"])
+def test_a_blocking_write_carries_at_most_4096_bytes(host: Host, name: str) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    zeroes = name == "blocking-write-zeroes-and-flush"
+    steps = [
+        guest.call(f"output-stream.{name}", stream, size if zeroes else bytes(size)) for size in (0, 1, CHUNK)
+    ]
+    over = guest.call(f"output-stream.{name}", stream, CHUNK + 1 if zeroes else bytes(CHUNK + 1))
+    answer = host.run(guest)
+    assert [answer[step] for step in steps] == [("ok", None)] * 3
+    assert not answer.reached(over) and "at most 4096" in answer.detail
+    assert answer.body == bytes(CHUNK + 1)
+
+
+def test_where_there_is_no_room_nothing_is_permitted_until_there_is(host: Host) -> None:
+    guest = Guest()
+    body, stream = guest.body()
+    fill(guest, stream)
+    full = guest.call("output-stream.check-write", stream)
+    pollable = guest.call("output-stream.subscribe", stream)
+    before = guest.call("pollable.ready", pollable)
+    guest.call("pollable.block", pollable)
+    after, room = guest.call("pollable.ready", pollable), guest.call("output-stream.check-write", stream)
+    guest.drop(pollable)
+    guest.finish(body, stream)
+    client = slow()
+    client.after(before, open_gate)
+    answer = host.run(guest, client)
+    assert (answer[full], answer[before], answer[after]) == (("ok", 0), False, True)
+    assert answer[room][1] > 0 and len(answer.body) == BUDGET
+
+
+@pytest.mark.parametrize("last", ["blocking-write-and-flush", "blocking-flush"])
+def test_a_blocking_call_waits_for_room(host: Host, last: str) -> None:
+    guest = Guest()
+    body, stream = guest.body()
+    fill(guest, stream)
+    full = guest.call("output-stream.check-write", stream)
+    arguments = [b"more"] if last == "blocking-write-and-flush" else []
+    done = guest.call(f"output-stream.{last}", stream, *arguments)
+    room = guest.call("output-stream.check-write", stream)
+    guest.finish(body, stream)
+    client = slow()
+    client.after(full, open_gate)
+    answer = host.run(guest, client)
+    assert answer[full] == ("ok", 0) and answer[done] == ("ok", None) and answer[room][1] > 0
+    assert answer.body == bytes(BUDGET) + b"".join(arguments)
+
+
+def test_a_flush_lets_what_was_written_leave(host: Host) -> None:
+    guest = Guest()
+    body, stream = guest.body()
+    guest.call("output-stream.check-write", stream)
+    guest.call("output-stream.write", stream, b"first")
+    flushed = guest.call("output-stream.flush", stream)
+    blocked = guest.call("output-stream.blocking-flush", stream)
+    guest.call("pollable.block", guest.call("subscribe-duration", 1_000_000))
+    guest.call("output-stream.blocking-write-and-flush", stream, b"second")
+    guest.finish(body, stream)
+    answer = host.run(guest)
+    assert answer[flushed] == answer[blocked] == ("ok", None)
+    assert answer.chunks == [b"first", b"second"]
+
+
+OPERATIONS = [
+    ("check-write",),
+    ("write", b"x"),
+    ("write-zeroes", 1),
+    ("blocking-write-and-flush", b"x"),
+    ("blocking-write-zeroes-and-flush", 1),
+    ("flush",),
+    ("blocking-flush",),
+]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation[0]))
+def test_a_stream_fails_once_and_is_closed_from_then_on(host: Host, operation: tuple[object, ...]) -> None:
+    guest = Guest()
+    _, stream = guest.body(200, ("content-length", b"3"))
+    guest.call("output-stream.check-write", stream)
+    failed = guest.call("output-stream.write", stream, b"four")
+    text = guest.call("error.to-debug-string", failed["err"]["last-operation-failed"])
+    code = guest.call("http-error-code", failed["err"]["last-operation-failed"])
+    files = guest.call("filesystem-error-code", failed["err"]["last-operation-failed"])
+    sockets = guest.call("network-error-code", failed["err"]["last-operation-failed"])
+    guest.drop(failed["err"]["last-operation-failed"])
+    name, *arguments = operation
+    closed = [guest.call(f"output-stream.{name}", stream, *arguments) for _ in range(2)]
+    ready = guest.call("pollable.ready", guest.call("output-stream.subscribe", stream))
+    answer = host.run(guest)
+    assert answer[failed] == ("err", ("last-operation-failed", HANDLE))
+    assert answer[code] == ("HTTP-response-body-size", 4) and "HTTP-response-body-size" in answer[text]
+    assert (answer[files], answer[sockets]) == (None, None)
+    assert [answer[step] for step in closed] == [("err", "closed")] * 2 and answer[ready] is True
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation[0]))
+def test_the_stream_is_closed_when_the_client_has_left(host: Host, operation: tuple[object, ...]) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    guest.call("output-stream.check-write", stream)
+    here = guest.call("output-stream.blocking-write-and-flush", stream, b"first")
+    guest.call("pollable.block", guest.call("subscribe-duration", 20_000_000))
+    name, *arguments = operation
+    closed = guest.call(f"output-stream.{name}", stream, *arguments)
+    ready = guest.call("pollable.ready", guest.call("output-stream.subscribe", stream))
+    client = Client()
+    client.after(here, Client.leave)
+    answer = host.run(guest, client)
+    assert answer[closed] == ("err", "closed") and answer[ready] is True
+    assert answer.report.outcome == "client-gone"
+
+
+def test_a_guest_that_waits_for_room_hears_that_the_client_has_left(host: Host) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    fill(guest, stream)
+    full = guest.call("output-stream.check-write", stream)
+    written = guest.call("output-stream.blocking-write-and-flush", stream, b"more")
+    client = Client()
+    client.after(full, Client.leave)
+    client.pieces = [b""]
+    answer = host.run(guest, client)
+    assert answer[written] in (("ok", None), ("err", "closed"))
+    assert answer.report.outcome in ("client-gone", "guest-failed")
+
+
+def splicing(source_end: bool = False) -> tuple[Guest, Step, Step, Step]:
+    guest = Guest()
+    incoming = guest.call("incoming-request.consume", guest.request)
+    source = guest.call("incoming-body.stream", incoming)
+    body, stream = guest.body()
+    return guest, source, body, stream
+
+
+def upload(*pieces: bytes, more: bool = False) -> Client:
+    return Client(
+        "POST", headers=[(b"transfer-encoding", b"chunked")], pieces=list(pieces), open=more or not pieces
+    )
+
+
+def test_a_splice_moves_what_is_there_and_no_more_than_asked(host: Host) -> None:
+    guest, source, body, stream = splicing()
+    nothing = guest.call("output-stream.splice", stream, source, 100)
+    waited = guest.call("output-stream.blocking-splice", stream, source, 3)
+    some = guest.call("output-stream.splice", stream, source, 2)
+    none = guest.call("output-stream.splice", stream, source, 0)
+    rest = guest.call("output-stream.blocking-splice", stream, source, (1 << 64) - 1)
+    end = [
+        guest.call(f"output-stream.{name}", stream, source, count)
+        for name in ("splice", "blocking-splice")
+        for count in (0, 1)
+    ]
+    guest.finish(body, stream)
+    answer = host.run(guest, upload(b"abcdefgh"))
+    assert answer[nothing] == ("ok", 0)
+    assert [answer[step] for step in (waited, some, none, rest)] == [("ok", n) for n in (3, 2, 0, 3)]
+    assert [answer[step] for step in end] == [("err", "closed")] * 4
+    assert answer.body == b"abcdefgh"
+
+
+def test_a_blocking_splice_waits_for_the_source(host: Host) -> None:
+    guest, source, body, stream = splicing()
+    pollable = guest.call("input-stream.subscribe", source)
+    before = guest.call("pollable.ready", pollable)
+    moved = guest.call("output-stream.blocking-splice", stream, source, 100)
+    ended = guest.call("output-stream.blocking-splice", stream, source, 100)
+    guest.finish(body, stream)
+    client = upload(more=True)
+    client.after(before, lambda client: client.feed(b"late", more=True))
+    client.after(moved, lambda client: client.feed(b""))
+    answer = host.run(guest, client)
+    assert answer[before] is False
+    assert (answer[moved], answer[ended]) == (("ok", 4), ("err", "closed"))
+
+
+def test_a_splice_waits_for_room(host: Host) -> None:
+    guest, source, body, stream = splicing()
+    guest.call("pollable.block", guest.call("input-stream.subscribe", source))
+    fill(guest, stream)
+    full = guest.call("output-stream.splice", stream, source, 3)
+    moved = guest.call("output-stream.blocking-splice", stream, source, 3)
+    guest.finish(body, stream)
+    client = upload(b"abc")
+    client.gate = asyncio.Event()
+    client.after(full, open_gate)
+    answer = host.run(guest, client)
+    assert [answer[step] for step in (full, moved)] == [("ok", 0), ("ok", 3)]
+    assert answer.body == bytes(BUDGET) + b"abc"
+
+
+def test_a_splice_tells_of_either_end(host: Host) -> None:
+    guest = Guest()
+    stdin = guest.call("get-stdin")
+    _, stream = guest.body(200, ("content-length", b"0"))
+    closed_source = guest.call("output-stream.splice", stream, stdin, 1)
+    guest.call("output-stream.check-write", stream)
+    guest.call("output-stream.write", stream, b"x")
+    closed_target = guest.call("output-stream.splice", stream, stdin, 1)
+    blocked = guest.call("output-stream.blocking-splice", stream, stdin, 1)
+    answer = host.run(guest)
+    assert {answer[step] for step in (closed_source, closed_target, blocked)} == {("err", "closed")}
+
+
+def test_a_stream_can_not_be_used_when_it_was_dropped(host: Host) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    guest.drop(stream)
+    step = guest.call("output-stream.check-write", stream)
+    answer = host.run(guest)
+    assert not answer.reached(step) and "unknown handle" in answer.detail
