@@ -128,13 +128,18 @@ def _over(stream: InputStream | OutputStream, code: Any) -> Err:
     return Err(("last-operation-failed", IoError(f"HTTP error: {code[0]}", code)))
 
 
-@method(STREAMS, "input-stream", "read")
-def read(run: Run, stream: InputStream, most: int) -> bytes:
-    """Read what is there now, possibly nothing."""
+def take(stream: InputStream, most: int) -> bytes:
+    """Take up to `most` bytes that are there now; raise at the end of the stream."""
     flow = stream.flow
     if flow.exhausted:
         raise _over(stream, flow.error)
-    return flow.take(min(most, CHUNK))
+    return flow.take(most)
+
+
+@method(STREAMS, "input-stream", "read")
+def read(run: Run, stream: InputStream, most: int) -> bytes:
+    """Read what is there now, possibly nothing."""
+    return take(stream, min(most, CHUNK))
 
 
 @method(STREAMS, "input-stream", "blocking-read", blocking=True)
@@ -148,7 +153,7 @@ def blocking_read(run: Run, stream: InputStream, most: int) -> Wait | bytes:
 @method(STREAMS, "input-stream", "skip")
 def skip(run: Run, stream: InputStream, most: int) -> int:
     """Throw away what is there now, up to `most` bytes; return how many."""
-    return len(read(run, stream, most))
+    return len(take(stream, most))
 
 
 @method(STREAMS, "input-stream", "blocking-skip", blocking=True)
@@ -180,19 +185,24 @@ class _RoomFor:
 
 
 def _room(stream: OutputStream) -> int:
-    """Return what may be written now; raise when the stream is over."""
+    """Return how much room there is now; raise when the stream is over."""
     flow = stream.flow
     broken = getattr(flow, "broken", None)
     if broken is not None:
         raise _over(stream, broken)
-    return min(int(flow.room()), CHUNK)
+    return int(flow.room())
+
+
+def permit(stream: OutputStream, most: int) -> int:
+    """Permit the next write as many bytes as there is room for, up to `most`."""
+    stream.permit = min(_room(stream), most)
+    return stream.permit
 
 
 @method(STREAMS, "output-stream", "check-write")
 def check_write(run: Run, stream: OutputStream) -> int:
     """Return how many bytes the next write may carry; 0 means: subscribe and wait."""
-    stream.permit = _room(stream)
-    return stream.permit
+    return permit(stream, CHUNK)
 
 
 def _put(stream: OutputStream, data: bytes) -> None:
@@ -263,7 +273,7 @@ def subscribe_output(run: Run, stream: OutputStream) -> Pollable:
 @method(STREAMS, "output-stream", "splice")
 def splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> int:
     """Move what both sides can take now, up to `most` bytes; return how many."""
-    data = read(run, source, min(most, _room(stream)))
+    data = take(source, min(most, _room(stream)))
     _put(stream, data)
     return len(data)
 
