@@ -4,8 +4,9 @@ Components are compiled in this process, without the cache and the process of th
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from engine.wasm.config import Compiler, PoolSettings
 from engine.wasm.exchange import Exchange, RunReport
 from engine.wasm.linker import Program
 from engine.wasm.memory_probe import add_probe
+from engine.wasm.wasi.registry import FUNCTIONS, HostFunction
 from tests.conformance.canonical import load
 from tests.conformance.guest import Guest, Step
 
@@ -111,10 +113,30 @@ class Answer:
         return None
 
 
+@contextmanager
+def _recording(called: set[str]) -> Iterator[None]:
+    """Have what is linked in here note which host functions are called."""
+
+    def recorded(name: str, function: HostFunction) -> HostFunction:
+        def body(run: Any, *values: Any) -> Any:
+            called.add(name)
+            return function.body(run, *values)
+
+        return replace(function, body=body)
+
+    original = dict(FUNCTIONS)
+    FUNCTIONS.update({name: recorded(name, function) for name, function in original.items()})
+    try:
+        yield
+    finally:
+        FUNCTIONS.update(original)
+
+
 class Host:
-    """An engine on an event loop of its own, for as long as the tests last."""
+    """An engine on an event loop of its own; `called` are the host functions that its guests have called."""
 
     def __init__(self, cache: Path) -> None:
+        self.called: set[str] = set()
         self.loop = asyncio.new_event_loop()
         self.runner: engine.wasm.runner.Runner = self.wait(self._start(cache))
 
@@ -132,7 +154,8 @@ class Host:
     def programs(self, binary: bytes) -> tuple[Program, ...]:
         """Compile and link a component for every kind of slot."""
         engines = [slots.engine(Compiler.OPTIMISING) for slots in self.runner.pool.slots]
-        return tuple(Program(Component(each, binary), each, self.runner.runs) for each in engines)
+        with _recording(self.called):
+            return tuple(Program(Component(each, binary), each, self.runner.runs) for each in engines)
 
     async def ask(self, guest: Guest, client: Client | None = None, **fields: Any) -> Answer:
         """Run a guest; `fields` are the Resource's."""
