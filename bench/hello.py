@@ -74,9 +74,9 @@ def write_project(folder: Path, lane: str) -> Path:
     return project
 
 
-def rate(port: int) -> float:
+def rate(port: int, connections: int = CONNECTIONS) -> float:
     """Load a server for one round; return its requests a second."""
-    with load(port, "/", SECONDS, CONNECTIONS) as process:
+    with load(port, "/", SECONDS, connections) as process:
         result = loaded(process)
     if result["failed"]:
         sys.exit(f"{result['failed']} requests failed")

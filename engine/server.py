@@ -131,12 +131,15 @@ class _Connection(TCPServer):
         if not isinstance(event, RawData):
             await super().protocol_send(event)
             return
+        if not event.data:
+            return
         if not self._gathered:
             self.loop.call_soon(self._flush)
         self._gathered.append(event.data)
         self._size += len(event.data)
-        if self._size >= GATHERED_BYTES:
-            self._flush()
+        if self._size < GATHERED_BYTES and not self.writer.transport.get_write_buffer_size():
+            return
+        self._flush()
         try:
             await self.writer.drain()
         except (ConnectionError, RuntimeError):
