@@ -1,11 +1,14 @@
 """Listening sockets: which addresses, which port, and what to say when they can not be had."""
 
+import contextlib
 import errno
+import resource
 import socket
 
 from engine.errors import SvcError
 
 BACKLOG = 1024
+OPEN_FILES = 65_536
 _PORTS_TRIED = 50
 
 
@@ -13,6 +16,19 @@ class PortInUse(SvcError):
     """Another program listens on the port."""
 
     code = "port-in-use"
+
+
+def allow_connections() -> None:
+    """Let this process, and those that it starts, have as many open files as the system allows: one a client.
+
+    Many systems let a program have 1024 unless it asks for more.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def bind(host: str, port: int) -> list[socket.socket]:

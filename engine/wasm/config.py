@@ -14,6 +14,8 @@ from wasmtime import Config, Engine, _ffi
 MIB = 1 << 20
 RESIDENT_MIB = 16
 WASM_STACK_MIB = 2
+MEMORIES = 3
+"""Memories that an instance has on average, at most."""
 _BASELINE = 2  # wasmtime_strategy_t
 _HAS_BASELINE = platform.machine().lower() in {"x86_64", "amd64", "aarch64", "arm64"}
 
@@ -35,13 +37,16 @@ def compilers(*, fast: bool) -> tuple[Compiler, ...]:
 class PoolSettings:
     """Room for instances: `instances` at once, each memory at most `memory_mib`.
 
+    A slot that was never used costs address space and a kilobyte; so there are enough for a thousand streams
+    and the short runs beside them.
+
     `warm` of them keep the memory that they touched for the next instance, reset to its first state, in
     place of giving it back to the system. A third of a short run's time is saved so (page faults), for up
     to `RESIDENT_MIB` of RSS a slot and some 30 ms when a slot is used for the first time; so only as many
     slots as short runs occupy at once are worth it, and the rest, where long streams end up, stay cold.
     """
 
-    instances: int = 512
+    instances: int = 2048
     warm: int = 8
     memory_mib: int = 1024
 
@@ -73,7 +78,7 @@ def engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: bool) -
     per_instance = {
         "total_component_instances": 1,
         "total_core_instances": 16,
-        "total_memories": 3,
+        "total_memories": MEMORIES,
         "total_tables": 8,
         "total_stacks": 1,
     }

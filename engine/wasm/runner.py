@@ -26,6 +26,7 @@ from engine.wasm.linker import Program
 from engine.wasm.outgoing import Outgoing
 from engine.wasm.pool import Pool
 from engine.wasm.reclaimer import Reclaimer
+from engine.wasm.room import fitting
 from engine.wasm.run import Run
 
 EPOCH_SECONDS = 0.01
@@ -42,7 +43,7 @@ class Runner:
         self.runs: dict[int, Run] = {}
         self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
         self.outgoing = Outgoing()
-        self.pool = Pool(pool or PoolSettings(), queue)
+        self.pool = Pool(fitting(pool or PoolSettings()), queue)
         self.reclaimer = Reclaimer()
         self._programs: OrderedDict[tuple[str, bool], tuple[Program, ...]] = OrderedDict()
         self._active: set[Drive] = set()

@@ -14,7 +14,7 @@ from rich.text import Text
 from engine.deploy.live import Built, LiveProject, Setting
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.lane import BuildMode
-from engine.listen import bind, bind_each
+from engine.listen import allow_connections, bind, bind_each
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Project
 from engine.server import serve
@@ -51,6 +51,7 @@ def dev(
     """Serve the Project in this folder at http://localhost:PORT and rebuild what you save."""
     root = find(Path.cwd())
     project = load(root)
+    allow_connections()
     sockets = bind_each("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
     cache = Home.from_environment(os.environ).cache()
     asyncio.run(_serve(project, sockets, cache, release=release))
