@@ -26,6 +26,13 @@ def environ() -> dict[str, str]:
 @contextlib.contextmanager
 def svc_dev(project: Path, *options: str) -> Iterator[int]:
     """Run `svc dev` on a Project and yield its port once it serves; its progress goes to our stderr."""
+    with svc_dev_process(project, *options) as (port, _):
+        yield port
+
+
+@contextlib.contextmanager
+def svc_dev_process(project: Path, *options: str) -> Iterator[tuple[int, int]]:
+    """Run `svc dev` likewise, and yield its port and its process id."""
     command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0", *options]
     with subprocess.Popen(command, cwd=project, env=environ(), stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -37,7 +44,7 @@ def svc_dev(project: Path, *options: str) -> Iterator[int]:
             )
             drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
             try:
-                yield port
+                yield port, process.pid
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(20)
@@ -48,9 +55,9 @@ def svc_dev(project: Path, *options: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def bare_hypercorn() -> Iterator[int]:
-    """Run a bare Hypercorn with a constant application and yield its port."""
-    with subprocess.Popen([sys.executable, "-m", "bench.bare"], cwd=ROOT, stdout=subprocess.PIPE) as process:
+def bare_hypercorn(application: str = "bench.bare") -> Iterator[int]:
+    """Run a bare Hypercorn with the application of a module, and yield its port."""
+    with subprocess.Popen([sys.executable, "-m", application], cwd=ROOT, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             yield int(process.stdout.readline())

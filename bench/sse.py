@@ -1,0 +1,162 @@
+"""A thousand event streams of one event a second on one process: how soon, how punctual, how much memory.
+
+All streams are opened at once and read for half a minute. An event carries the time at which its guest meant
+to send it; what the client's clock, the same, says more is its lateness.
+"""
+
+import asyncio
+import contextlib
+import re
+import resource
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.memory import Held, held
+from bench.processes import svc_dev_process, write_results
+
+STREAMS = 1000
+SECONDS = 30
+FIRST_SECONDS = 60
+MANIFEST = (
+    '[project]\nname = "ticks"\n\n[resource.web]\nlane = "{lane}"\npublic = true\nrun_limit_secs = 300\n'
+)
+SOURCE = """\
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export default {
+  fetch(request) {
+    const encoder = new TextEncoder();
+    const body = new ReadableStream({
+      async start(controller) {
+        for (let at = Date.now(); ; at += 1000) {
+          await sleep(Math.max(0, at - Date.now()));
+          controller.enqueue(encoder.encode(`data: ${at}\\n\\n`));
+        }
+      },
+    });
+    return new Response(body, { headers: { 'content-type': 'text/event-stream' } });
+  },
+};
+"""
+_EVENT = re.compile(rb"data: (\d+)\n\n")
+
+
+@dataclass
+class Heard:
+    """What all clients heard: seconds to the first event, and how late each later one was.
+
+    `begun` is set when every one of `streams` has had its first event or is lost.
+    """
+
+    streams: int
+    firsts: list[float] = field(default_factory=list)
+    lateness: list[float] = field(default_factory=list)
+    lost: int = 0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def check(self) -> None:
+        """Look whether all have begun."""
+        if len(self.firsts) + self.lost >= self.streams:
+            self.begun.set()
+
+
+class Client(asyncio.Protocol):
+    """One stream."""
+
+    def __init__(self, heard: Heard, port: int) -> None:
+        self._heard = heard
+        self._began = time.time()
+        self._request = f"GET / HTTP/1.1\r\nhost: localhost:{port}\r\n\r\n".encode()
+        self._rest = b""
+        self._events = 0
+        self.transport: Any = None
+        self.stopped = False
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        now = time.time()
+        self._rest += data
+        for found in _EVENT.finditer(self._rest):
+            self._events += 1
+            if self._events == 1:
+                self._heard.firsts.append(now - self._began)
+                self._heard.check()
+            else:
+                self._heard.lateness.append(now - int(found[1]) / 1000)
+        end = self._rest.rfind(b"\n\n")
+        self._rest = self._rest[end + 2 :] if end >= 0 else self._rest
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.stopped:
+            self._heard.lost += 1
+            self._heard.check()
+
+
+async def crowd(port: int, streams: int, seconds: float, pid: int) -> tuple[Heard, Held, Held]:
+    """Open the streams and read them; return what was heard, and what the process held at both ends."""
+    heard = Heard(streams)
+    loop = asyncio.get_running_loop()
+    clients = await asyncio.gather(
+        *(loop.create_connection(lambda: Client(heard, port), "127.0.0.1", port) for _ in range(streams))
+    )
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(heard.begun.wait(), FIRST_SECONDS)
+    begin = held(pid)
+    heard.lateness.clear()
+    await asyncio.sleep(seconds)
+    last = held(pid)
+    for _, client in clients:
+        client.stopped = True
+        client.transport.close()
+    return heard, begin, last
+
+
+def percentile(values: list[float], share: int) -> float:
+    """Return a percentile (nearest rank)."""
+    return sorted(values)[max(0, -(-share * len(values) // 100) - 1)] if values else float("nan")
+
+
+def main() -> None:
+    streams = int(sys.argv[1]) if len(sys.argv) > 1 else STREAMS
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with tempfile.TemporaryDirectory(prefix="svc-bench-") as folder:
+        project = Path(folder)
+        (project / "svc.toml").write_text(MANIFEST.format(lane="js"))
+        (project / "index.js").write_text(SOURCE)
+        with svc_dev_process(project, "--release") as (port, pid):
+            asyncio.run(crowd(port, 20, 2, pid))
+            before = held(pid)
+            heard, begin, last = asyncio.run(crowd(port, streams, SECONDS, pid))
+    figures = {
+        "streams": streams,
+        "lost": heard.lost + streams - len(heard.firsts),
+        "events": len(heard.lateness),
+        "first_event_p50_ms": percentile(heard.firsts, 50) * 1000,
+        "first_event_p99_ms": percentile(heard.firsts, 99) * 1000,
+        "late_p50_ms": percentile(heard.lateness, 50) * 1000,
+        "late_p99_ms": percentile(heard.lateness, 99) * 1000,
+        "rss_kib_a_stream": (last.rss - before.rss) / streams / 1024,
+        "own_kib_a_stream": (last.own - before.own) / streams / 1024,
+        "cpu_share": (last.cpu_seconds - begin.cpu_seconds) / SECONDS,
+        "threads": last.threads,
+    }
+    write_results("sse", figures)
+    print(f"events {figures['events']}, median first event {figures['first_event_p50_ms']:.0f} ms")
+    print(
+        f"sse streams={streams} lost={figures['lost']}",
+        f"first_p99_ms={figures['first_event_p99_ms']:.0f} late_p99_ms={figures['late_p99_ms']:.1f}",
+        f"rss_kib_a_stream={figures['rss_kib_a_stream']:.0f}",
+        f"own_kib_a_stream={figures['own_kib_a_stream']:.0f} cpu={figures['cpu_share']:.2f}",
+    )
+
+
+if __name__ == "__main__":
+    main()

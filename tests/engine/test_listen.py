@@ -1,0 +1,15 @@
+import subprocess
+import sys
+
+PROGRAM = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4000))
+from engine.listen import allow_connections
+allow_connections()
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+def test_a_server_may_have_as_many_connections_as_the_system_allows() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout == "(4000, 4000)\n"

@@ -1,0 +1,35 @@
+import subprocess
+import sys
+
+PROGRAM = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) << 30,) * 2)
+from engine.errors import SvcError
+from engine.wasm.config import Compiler, PoolSettings, engine
+from engine.wasm.room import fitting
+try:
+    settings = fitting(PoolSettings(instances=2048))
+except SvcError as error:
+    sys.exit(error.message)
+engines = [engine(compiler, settings.instances, 1024, warm=False) for compiler in Compiler]
+print(settings.instances)
+"""
+
+
+def instances(gigabytes: int) -> tuple[str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(gigabytes)], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip(), done.stderr.strip()
+
+
+def test_where_addresses_are_many_there_are_all_instances() -> None:
+    assert instances(100_000) == ("2048", "")
+
+
+def test_where_addresses_are_few_there_are_fewer_instances_and_no_crash() -> None:
+    assert instances(4_000) == ("128", "")
+
+
+def test_where_addresses_do_not_suffice_it_is_an_error_for_people() -> None:
+    assert instances(100) == ("", "the address space of this process is too small to run guests")
