@@ -1,4 +1,4 @@
-"""Requests a second of a Rust hello served by two processes, against one: 64 connections, rounds interleaved."""
+"""Requests a second of a Rust hello by two processes against one: 64 connections, rounds interleaved."""
 
 import tempfile
 from contextlib import ExitStack
