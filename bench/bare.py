@@ -15,16 +15,23 @@ HEADERS = [(b"content-type", b"text/plain"), (b"content-length", b"6")]
 async def app(scope: Any, receive: Any, send: Any) -> None:
     """Answer every request alike."""
     if scope["type"] == "lifespan":
-        while True:
-            message = await receive()
-            await send({"type": message["type"] + ".complete"})
-            if message["type"] == "lifespan.shutdown":
-                return
+        await lifespan(receive, send)
+        return
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     await send({"type": "http.response.body", "body": BODY})
 
 
-def main() -> None:
+async def lifespan(receive: Any, send: Any) -> None:
+    """Say that all is well, until the server ends."""
+    while True:
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+def serve(app: Any) -> None:
+    """Serve an application on a free port, and print which."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen(1024)
@@ -44,4 +51,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(app)

@@ -1,0 +1,238 @@
+"""MB a second of bodies in each dynamic lane, against a bare Hypercorn: one process each, one connection.
+
+Responses and uploads of 64 KiB, 1 MiB and 64 MiB (uploads: 16 MiB, since 32 are the most that a request may
+carry), of bytes that are no text. Rounds are interleaved; the median of their ratios counts. Before them
+each server sends and echoes a body that is compared to the byte.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+
+from bench.processes import ROOT, bare_hypercorn, svc_dev, write_results
+
+ROUNDS = 5
+KIB, MIB = 1 << 10, 1 << 20
+CHECKED = 4 * MIB
+# what -> how it is asked for: action, size in bytes, transfers a round
+MEASURED = {
+    "get_64k": ("get", 64 * KIB, 400),
+    "get_1m": ("get", MIB, 100),
+    "get_64m": ("get", 64 * MIB, 2),
+    "put_64k": ("put", 64 * KIB, 400),
+    "put_1m": ("put", MIB, 100),
+    "put_16m": ("put", 16 * MIB, 6),
+}
+LANES = ("rust", "js", "go")
+SOURCES = {
+    "index.js": """\
+const block = new Uint8Array(65536);
+for (let i = 0, state = 1; i < block.length; i++) {
+  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+  block[i] = state >>> 24;
+}
+
+async function upload(request) {
+  let count = 0;
+  const reader = request.body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return new Response(`${count}\\n`);
+    count += value.length;
+  }
+}
+
+function download(size) {
+  let left = size / block.length;
+  const body = new ReadableStream({
+    pull(controller) {
+      if (left-- > 0) controller.enqueue(block.slice());
+      else controller.close();
+    },
+  });
+  return new Response(body, { headers: { "content-length": String(size) } });
+}
+
+export default {
+  async fetch(request) {
+    const path = new URL(request.url).pathname;
+    if (path === "/echo") {
+      const length = request.headers.get("content-length");
+      return new Response(request.body, { headers: { "content-length": length } });
+    }
+    return request.method === "POST" ? upload(request) : download(Number(path.slice(1)));
+  },
+};
+""",
+    "go.mod": "module body\n\ngo 1.24\n",
+    "main.go": """\
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"svc/guest"
+)
+
+var block [65536]byte
+
+func init() {
+	state := uint32(1)
+	for i := range block {
+		state = state*1664525 + 1013904223
+		block[i] = byte(state >> 24)
+	}
+}
+
+func body(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/echo":
+		w.Header().Set("Content-Length", r.Header.Get("Content-Length"))
+		io.Copy(w, r.Body)
+	case r.Method == http.MethodPost:
+		count, _ := io.CopyBuffer(struct{ io.Writer }{io.Discard}, r.Body, make([]byte, 65536))
+		fmt.Fprintln(w, count)
+	default:
+		size, _ := strconv.Atoi(r.URL.Path[1:])
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		for range size / len(block) {
+			w.Write(block[:])
+		}
+	}
+}
+
+func main() { guest.Serve(http.HandlerFunc(body)) }
+""",
+    "Cargo.toml": """\
+[package]
+name = "body"
+version = "0.1.0"
+edition = "2021"
+
+[lib]
+crate-type = ["cdylib"]
+
+[dependencies]
+svc-guest = { path = "svc-guest" }
+
+[profile.release]
+codegen-units = 1
+lto = true
+""",
+    "src/lib.rs": """\
+use std::io::Write;
+
+use svc_guest::{Request, Response, Result};
+
+const BLOCK: [u8; 65536] = {
+    let (mut block, mut state, mut i) = ([0; 65536], 1_u32, 0);
+    while i < block.len() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        block[i] = (state >> 24) as u8;
+        i += 1;
+    }
+    block
+};
+
+fn handle(mut request: Request) -> Result<Response> {
+    let length = request.header("content-length").unwrap_or("0").to_owned();
+    if request.path() == "/echo" {
+        return Ok(Response::stream(move |writer| {
+            while let Some(chunk) = request.body().chunk()? {
+                writer.write_all(&chunk)?;
+            }
+            Ok(())
+        })
+        .with_header("content-length", length));
+    }
+    if request.method() == "POST" {
+        let mut count = 0;
+        while let Some(chunk) = request.body().chunk()? {
+            count += chunk.len();
+        }
+        return Ok(Response::text(format!("{count}\\n")));
+    }
+    let size: usize = request.path()[1..].parse().unwrap_or(0);
+    Ok(Response::stream(move |writer| {
+        for _ in 0..size / BLOCK.len() {
+            writer.write_all(&BLOCK)?;
+        }
+        Ok(())
+    })
+    .with_header("content-length", size.to_string()))
+}
+
+svc_guest::handler!(handle);
+""",
+}
+FILES = {"js": ("index.js",), "go": ("go.mod", "main.go"), "rust": ("Cargo.toml", "src/lib.rs")}
+
+
+def write_project(folder: Path, lane: str) -> Path:
+    """Write the Project of one lane, and return its folder."""
+    project = folder / lane
+    manifest = f'[project]\nname = "body"\n\n[resource.web]\nlane = "{lane}"\npublic = true\n'
+    for name, text in {"svc.toml": manifest, **{name: SOURCES[name] for name in FILES[lane]}}.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    if lane == "rust":
+        shutil.copytree(ROOT / "lanes" / "rust" / "guest", project / "svc-guest")
+    return project
+
+
+class Transfers:
+    """A client of one server."""
+
+    def __init__(self, stack: ExitStack, port: int) -> None:
+        command = [sys.executable, "-m", "bench.transfer", str(port)]
+        self._process = stack.enter_context(
+            subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(self._process.kill)
+
+    def ask(self, line: str) -> str:
+        """Have the client do something; return what it says of it."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(line, file=self._process.stdin, flush=True)
+        return self._process.stdout.readline().strip() or sys.exit(f"{line}: the client failed")
+
+
+def main() -> None:
+    found: dict[str, dict[str, list[float]]] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
+        clients = {"bare": Transfers(stack, stack.enter_context(bare_hypercorn("bench.bare_body")))}
+        for lane in LANES:
+            port = stack.enter_context(svc_dev(write_project(folder, lane), "--release"))
+            clients[lane] = Transfers(stack, port)
+            if clients[lane].ask(f"check {CHECKED}") != "exact":
+                sys.exit(f"{lane}: other bytes came than were sent")
+        for what, (action, size, count) in MEASURED.items():
+            rates = found[what] = {name: [] for name in clients}
+            for _ in range(ROUNDS):
+                for name, client in clients.items():
+                    rates[name].append(float(client.ask(f"{action} {size} {count}")))
+            told = (f"{name} {median(each):.0f}" for name, each in rates.items())
+            print(f"{what} MB/s:", "  ".join(told), flush=True)
+    ratios = {
+        what: {
+            lane: median(ours / theirs for ours, theirs in zip(rates[lane], rates["bare"], strict=True))
+            for lane in LANES
+        }
+        for what, rates in found.items()
+    }
+    per_second = {what: {name: median(each) for name, each in rates.items()} for what, rates in found.items()}
+    write_results("body", {"ratios": ratios, "mb_per_second": per_second})
+    parts = (f"{what}:{lane}={ratio:.2f}" for what, lanes in ratios.items() for lane, ratio in lanes.items())
+    print("body", *parts, "of bare hypercorn")
+
+
+if __name__ == "__main__":
+    main()
