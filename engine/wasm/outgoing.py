@@ -5,6 +5,7 @@ a guest sees is in `wasi/http_outgoing.py`, addresses and connections are `diale
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from engine.wasm.wasi.http_outgoing import (
 
 CONNECT_NS = 10_000_000_000
 READ_NS = 600_000_000_000
+_INCOMPLETE = re.compile("disconnected|peer closed")
 _ERRORS: list[tuple[type[Exception], tuple[str, Any]]] = [
     (Prohibited, ("destination-IP-prohibited", None)),
     (Unresolved, ("DNS-error", (None, None))),
@@ -48,8 +50,20 @@ _FAILURES = (
 )
 
 
+class BodyBroken(httpcore.LocalProtocolError):
+    """The guest did not write the body that it announced; `code` says so."""
+
+    def __init__(self, code: tuple[str, Any]) -> None:
+        super().__init__(code[0])
+        self.code = code
+
+
 def error_code(error: Exception) -> tuple[str, Any]:
     """Return the wasi:http error-code for a failure of the network."""
+    if isinstance(error, BodyBroken):
+        return error.code
+    if isinstance(error, httpcore.RemoteProtocolError) and _INCOMPLETE.search(str(error)):
+        return ("HTTP-response-incomplete", None)
     return next((code for kind, code in _ERRORS if isinstance(error, kind)), ("internal-error", None))
 
 
@@ -92,9 +106,10 @@ class Outgoing:
             run.notice("WARN", _denial(egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
         message = _http_request(run, origin, request, options)
+        between = _seconds(options.between_bytes, READ_NS)
 
         def start() -> None:
-            exchange = self._exchange(run, egress, origin, message, future)
+            exchange = self._exchange(run, egress, origin, message, between, future)
             task = asyncio.get_running_loop().create_task(exchange)
             run.tasks.add(task)
             future.cancel = task.cancel
@@ -107,6 +122,7 @@ class Outgoing:
         egress: Egress,
         origin: Origin,
         message: httpcore.Request,
+        between: float,
         future: FutureIncomingResponse,
     ) -> None:
         flow = Inflow()
@@ -118,6 +134,8 @@ class Outgoing:
             future.result = ("err", error_code(error))
             run.wake()
             return
+        # From here on the time-out is the one between bytes: httpcore asks for it again with the body.
+        message.extensions["timeout"]["read"] = between
         try:
             headers = [(name.decode("latin-1").lower(), value) for name, value in response.headers]
             visible = [item for item in headers if item[0] not in FORBIDDEN]
@@ -187,9 +205,9 @@ def _http_request(
         if b"content-length" not in names:
             headers.append((b"transfer-encoding", b"chunked"))
     seconds = {
-        "connect": (options.connect or CONNECT_NS) / 1e9,
-        "read": (options.first_byte or options.between_bytes or READ_NS) / 1e9,
-        "write": (options.between_bytes or READ_NS) / 1e9,
+        "connect": _seconds(options.connect, CONNECT_NS),
+        "read": _seconds(options.first_byte, READ_NS),
+        "write": _seconds(options.between_bytes, READ_NS),
         "pool": CONNECT_NS / 1e9,
     }
     return httpcore.Request(
@@ -206,6 +224,11 @@ def _http_request(
     )
 
 
+def _seconds(nanoseconds: int | None, default: int) -> float:
+    """Return a time-out in seconds; one of 0 is over at once."""
+    return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
+
+
 async def _upload(run: Run, body: Outflow) -> AsyncIterator[bytes]:
     """Yield what the guest writes, as it writes it."""
     changed = asyncio.Event()
@@ -219,6 +242,7 @@ async def _upload(run: Run, body: Outflow) -> AsyncIterator[bytes]:
         elif body.finished:
             return
         elif body.broken is not None:
-            raise httpcore.LocalProtocolError("the guest left its request body unfinished")
+            unfinished = ("HTTP-protocol-error", None)
+            raise BodyBroken(body.broken if isinstance(body.broken, tuple) else unfinished)
         else:
             await changed.wait()

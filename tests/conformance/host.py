@@ -29,10 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class Client:
-    """Sends a request: its body in `pieces`, and more when `then` says so once a step was reported.
-
-    Where there is a `gate`, it takes the body of the response only once that is open.
-    """
+    """Sends a request: its body in `pieces`, and more when `then` says so once a step was reported."""
 
     method: str = "GET"
     target: str = "/"
@@ -43,7 +40,6 @@ class Client:
     max_body: int = 32 << 20
     then: dict[int, Callable[["Client"], None]] = field(default_factory=dict)
     inbox: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
-    gate: asyncio.Event | None = None
 
     def after(self, step: Step, action: Callable[["Client"], None]) -> None:
         """Do something when the guest has reported a step."""
@@ -179,8 +175,6 @@ class Host:
             if message["type"] == "http.response.start":
                 answer.status, answer.headers = message["status"], message["headers"]
                 return
-            if client.gate is not None:
-                await client.gate.wait()
             if message["body"]:
                 answer.chunks.append(message["body"])
             answer.ended = not message["more_body"]

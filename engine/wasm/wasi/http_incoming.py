@@ -125,7 +125,9 @@ def _body_of(run: Run, response: OutgoingResponse) -> Outflow:
 
 
 def _end(flow: Outflow) -> None:
-    """End a body: whole, or broken when it is not as long as announced."""
+    """End a body: whole, or broken when it is not as long as announced or broken already."""
+    if flow.broken is not None:
+        return
     if flow.expected is not None and flow.total != flow.expected:
         flow.broken = (flow.mismatch, flow.total)
     else:
@@ -285,8 +287,9 @@ def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> No
         trailers.leave()
         run.notice("WARN", "the guest set trailers; they are not sent")
     _end(body.flow)
-    if body.flow.broken is not None:
-        raise Err(body.flow.broken)
+    broken = body.flow.broken
+    if broken is not None:
+        raise Err(("connection-terminated", None) if broken == "closed" else broken)
 
 
 @host(TYPES, "http-error-code")

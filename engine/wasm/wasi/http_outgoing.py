@@ -15,7 +15,9 @@ from engine.wasm.wasi.http_incoming import IncomingBody, OutgoingBody, announced
 from engine.wasm.wasi.io import Pollable
 from engine.wasm.wasi.registry import host, method, resource
 
-_PATH = re.compile(r"[/?][!-~]*")
+_PATH = re.compile(r"[/?][!\"$-~]*")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_AUTHORITY = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:[0-9]*)?")
 
 
 @resource("outgoing-request")
@@ -142,8 +144,8 @@ def get_scheme(run: Run, request: OutgoingRequest) -> tuple[str, str | None] | N
 
 @method(TYPES, "outgoing-request", "set-scheme")
 def set_scheme(run: Run, request: OutgoingRequest, value: tuple[str, str | None] | None) -> None:
-    """Set the scheme."""
-    if value is not None and value[0] == "other" and not (value[1] or "").isalnum():
+    """Set the scheme; another than the known ones must look like one (RFC 3986 3.1)."""
+    if value is not None and value[0] == "other" and not _SCHEME.fullmatch(value[1] or ""):
         raise Err
     request.scheme = value
 
@@ -156,8 +158,8 @@ def get_authority(run: Run, request: OutgoingRequest) -> str | None:
 
 @method(TYPES, "outgoing-request", "set-authority")
 def set_authority(run: Run, request: OutgoingRequest, value: str | None) -> None:
-    """Set host and port: visible ASCII without user information or path."""
-    if value is not None and not (value and all("!" <= c <= "~" and c not in "@/?#\\" for c in value)):
+    """Set host and port (RFC 3986 3.2); user information is refused (RFC 9110 4.2.4)."""
+    if value is not None and not _AUTHORITY.fullmatch(value):
         raise Err
     request.authority = value
 

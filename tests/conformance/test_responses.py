@@ -1,0 +1,287 @@
+"""`response-outparam`, `outgoing-response` and `outgoing-body` of wasi:http/types, as the answer of a run."""
+
+import pytest
+
+from tests.conformance.canonical import HANDLE
+from tests.conformance.guest import Guest, Step
+from tests.conformance.host import Client, Host
+from tests.conformance.wit import Record, Variant, interfaces, resolve
+
+
+def response(guest: Guest, *fields: tuple[str, bytes]) -> Step:
+    return guest.call("outgoing-response.constructor", guest.call("fields.from-list", list(fields)))
+
+
+def error_codes() -> list[object]:
+    """Every error-code, with its payload full and empty."""
+    variant = resolve(interfaces()["wasi:http/types"].types["error-code"])
+    assert isinstance(variant, Variant)
+    found: list[object] = []
+    for name, payload in variant.cases:
+        if payload is None:
+            found.append(name)
+            continue
+        record = resolve(payload.payload) if hasattr(payload, "payload") else resolve(payload)
+        full: object = 7
+        if isinstance(record, Record):
+            full = tuple("text" if "string" in str(kind) else 7 for _, kind in record.fields)
+        elif "string" in str(record):
+            full = "text"
+        found.append((name, full))
+        empty = (None,) * len(record.fields) if isinstance(record, Record) else None
+        found.append((name, empty))
+    return found
+
+
+def test_a_new_response_has_status_200_and_its_headers(host: Host) -> None:
+    guest = Guest()
+    made = response(guest, ("x", b"1"), ("x", b"2"))
+    status = guest.call("outgoing-response.status-code", made)
+    headers = guest.call("outgoing-response.headers", made)
+    entries = guest.call("fields.entries", headers)
+    guest.drop(headers)
+    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    answer = host.run(guest)
+    assert answer[status] == 200 and answer[entries] == [("x", b"1"), ("x", b"2")]
+    assert answer.headers == [(b"x", b"1"), (b"x", b"2"), (b"content-length", b"0")]
+    assert (answer.status, answer.body, answer.ended, answer.report.outcome) == (200, b"", True, "ok")
+
+
+@pytest.mark.parametrize("status", [200, 204, 304, 404, 418, 500, 599])
+def test_a_status_is_sent_as_it_was_set(host: Host, status: int) -> None:
+    guest = Guest()
+    made = response(guest)
+    done = guest.call("outgoing-response.set-status-code", made, status)
+    now = guest.call("outgoing-response.status-code", made)
+    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    answer = host.run(guest)
+    assert (answer[done], answer[now], answer.status) == (("ok", None), status, status)
+
+
+@pytest.mark.parametrize("status", [0, 1, 99, 100, 101, 199, 600, 999, 65535])
+def test_what_is_no_status_of_an_answer_is_refused(host: Host, status: int) -> None:
+    guest = Guest()
+    made = response(guest)
+    refused = guest.call("outgoing-response.set-status-code", made, status)
+    now = guest.call("outgoing-response.status-code", made)
+    answer = host.run(guest)
+    assert (answer[refused], answer[now]) == (("err", None), 200)
+
+
+def test_a_body_is_had_once_and_its_stream_once(host: Host) -> None:
+    guest = Guest()
+    made = response(guest)
+    body = guest.call("outgoing-response.body", made)
+    stream = guest.call("outgoing-body.write", body)
+    again = guest.call("outgoing-response.body", made), guest.call("outgoing-body.write", body)
+    guest.drop(stream)
+    after = guest.call("outgoing-body.write", body)
+    answer = host.run(guest)
+    assert answer[body] == answer[stream] == ("ok", HANDLE)
+    assert [answer[step] for step in (*again, after)] == [("err", None)] * 3
+
+
+def test_a_body_may_be_filled_before_the_response_is_given(host: Host) -> None:
+    guest = Guest()
+    made = response(guest)
+    body = guest.call("outgoing-response.body", made)
+    stream = guest.call("outgoing-body.write", body)
+    guest.call("output-stream.blocking-write-and-flush", stream, b"early")
+    finished = guest.finish(body, stream)
+    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    answer = host.run(guest)
+    assert answer[finished] == ("ok", None)
+    assert answer.body == b"early" and (b"content-length", b"5") in answer.headers
+
+
+def test_a_body_may_be_finished_without_a_stream(host: Host) -> None:
+    guest = Guest()
+    made = response(guest)
+    body = guest.call("outgoing-response.body", made)
+    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    finished = guest.call("outgoing-body.finish", body, None)
+    answer = host.run(guest)
+    assert answer[finished] == ("ok", None) and answer.ended and answer.report.outcome == "ok"
+
+
+def test_the_body_outlives_its_response(host: Host) -> None:
+    guest = Guest()
+    body, stream = guest.body()
+    guest.drop(guest.request)
+    guest.call("output-stream.blocking-write-and-flush", stream, b"on and on")
+    guest.finish(body, stream)
+    assert host.run(guest).body == b"on and on"
+
+
+@pytest.mark.parametrize(("announced", "written"), [(5, 3), (5, 0), (0, 0), (3, 3)])
+def test_a_body_is_as_long_as_announced_or_broken(host: Host, announced: int, written: int) -> None:
+    guest = Guest()
+    body, stream = guest.body(200, ("content-length", str(announced).encode()))
+    if written:
+        guest.call("output-stream.blocking-write-and-flush", stream, bytes(written))
+    finished = guest.finish(body, stream)
+    answer = host.run(guest)
+    if written == announced:
+        assert answer[finished] == ("ok", None) and answer.ended and answer.report.outcome == "ok"
+    else:
+        assert answer[finished] == ("err", ("HTTP-response-body-size", written))
+        assert not answer.ended and answer.report.outcome == "guest-failed"
+        assert f"{written} bytes" in answer.detail
+
+
+def test_a_response_without_a_body_that_announced_one_is_broken(host: Host) -> None:
+    guest = Guest()
+    guest.call("response-outparam.set", guest.outparam, ("ok", response(guest, ("content-length", b"5"))))
+    answer = host.run(guest)
+    assert not answer.ended and answer.report.outcome == "guest-failed"
+
+
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 304)])
+def test_a_length_may_tell_of_another_answer(host: Host, method: str, status: int) -> None:
+    guest = Guest()
+    made = response(guest, ("content-length", b"5"))
+    guest.call("outgoing-response.set-status-code", made, status)
+    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    answer = host.run(guest, Client(method))
+    assert answer.report.outcome == "ok" and (b"content-length", b"5") in answer.headers
+
+
+def test_a_body_that_is_dropped_without_an_end_is_broken(host: Host) -> None:
+    guest = Guest()
+    body, stream = guest.body()
+    guest.call("output-stream.blocking-write-and-flush", stream, b"half")
+    guest.drop(stream, body)
+    answer = host.run(guest)
+    assert (answer.status, answer.body, answer.ended) == (200, b"half", False)
+    assert answer.report.outcome == "guest-failed" and "unfinished" in answer.detail
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_handler_that_returns_while_its_body_is_open_has_failed(host: Host, dropped: bool) -> None:
+    guest = Guest()
+    _, stream = guest.body()
+    guest.call("output-stream.blocking-write-and-flush", stream, b"half")
+    if dropped:
+        guest.drop(stream)
+    answer = host.run(guest)
+    assert (answer.body, answer.ended, answer.report.outcome) == (b"half", False, "guest-failed")
+
+
+@pytest.mark.parametrize("end", ["finish", "drop"])
+def test_a_body_can_not_be_ended_before_its_stream_is_dropped(host: Host, end: str) -> None:
+    guest = Guest()
+    body, _ = guest.body()
+    if end == "finish":
+        guest.call("outgoing-body.finish", body, None)
+    else:
+        guest.drop(body)
+    after = guest.call("get-arguments")
+    answer = host.run(guest)
+    assert not answer.reached(after) and not answer.ended
+    assert "outgoing-body" in answer.detail and "output-stream" in answer.detail
+
+
+@pytest.mark.parametrize("end", ["give", "drop"])
+def test_a_response_can_not_be_given_or_dropped_before_its_headers(host: Host, end: str) -> None:
+    guest = Guest()
+    made = response(guest)
+    guest.call("outgoing-response.headers", made)
+    if end == "give":
+        guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    else:
+        guest.drop(made)
+    after = guest.call("get-arguments")
+    answer = host.run(guest)
+    assert not answer.reached(after) and answer.status is None
+    assert "outgoing-response" in answer.detail and "headers" in answer.detail
+
+
+def test_what_was_not_given_may_be_dropped(host: Host) -> None:
+    guest = Guest()
+    made = response(guest)
+    body = guest.call("outgoing-response.body", made)
+    stream = guest.call("outgoing-body.write", body)
+    guest.drop(stream, body, made)
+    guest.answer(b"another")
+    answer = host.run(guest)
+    assert answer.body == b"another" and answer.report.outcome == "ok"
+
+
+def test_trailers_are_taken_and_not_sent(host: Host) -> None:
+    guest = Guest()
+    body, stream = guest.body()
+    guest.call("output-stream.blocking-write-and-flush", stream, b"body")
+    guest.drop(stream)
+    trailers = guest.call("fields.from-list", [("x-checksum", b"1")])
+    finished = guest.call("outgoing-body.finish", body, trailers)
+    answer = host.run(guest)
+    assert answer[finished] == ("ok", None) and answer.body == b"body" and answer.ended
+    assert answer.lines == [("WARN", "the guest set trailers; they are not sent")]
+
+
+@pytest.mark.parametrize("code", error_codes(), ids=str)
+def test_a_guest_may_answer_with_any_error(host: Host, code: object) -> None:
+    guest = Guest()
+    done = guest.call("response-outparam.set", guest.outparam, ("err", code))
+    answer = host.run(guest)
+    name = code[0] if isinstance(code, tuple) else code
+    assert answer.reached(done) and answer.status is None and not answer.ended
+    assert answer.report.outcome == "guest-failed" and answer.detail.endswith(f"the error {name}")
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_guest_that_gives_no_response_has_failed(host: Host, dropped: bool) -> None:
+    guest = Guest()
+    if dropped:
+        guest.drop(guest.outparam)
+    answer = host.run(guest)
+    assert (answer.status, answer.report.outcome) == (None, "guest-failed")
+    assert answer.detail == "the guest returned no response"
+
+
+@pytest.mark.parametrize("first", ["ok", "err"])
+def test_a_response_is_given_once(host: Host, first: str) -> None:
+    guest = Guest()
+    made, other = response(guest), response(guest)
+    given = ("ok", made) if first == "ok" else ("err", "configuration-error")
+    guest.call("response-outparam.set", guest.outparam, given)
+    again = guest.call("response-outparam.set", guest.outparam, ("ok", other))
+    answer = host.run(guest)
+    assert not answer.reached(again) and answer.report.outcome == "guest-failed"
+
+
+def test_a_response_that_was_given_can_not_be_used(host: Host) -> None:
+    guest = Guest()
+    made = response(guest)
+    guest.call("response-outparam.set", guest.outparam, ("ok", made))
+    step = guest.call("outgoing-response.set-status-code", made, 404)
+    answer = host.run(guest)
+    assert not answer.reached(step) and "unknown handle" in answer.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (103, ("internal-error", "informational responses are not supported")),
+        (100, ("internal-error", "informational responses are not supported")),
+        (99, "HTTP-protocol-error"),
+        (200, "HTTP-protocol-error"),
+    ],
+)
+def test_informational_responses_are_not_supported(host: Host, status: int, code: object) -> None:
+    guest = Guest()
+    fields = guest.call("fields.constructor")
+    sent = guest.call("response-outparam.send-informational", guest.outparam, status, fields)
+    guest.answer(b"final")
+    answer = host.run(guest)
+    assert answer[sent] == ("err", code)
+    assert answer.body == b"final" and answer.report.outcome == "ok"
+
+
+def test_a_guest_may_go_on_after_its_answer(host: Host) -> None:
+    guest = Guest()
+    guest.answer(b"done")
+    guest.call("pollable.block", guest.call("subscribe-duration", 5_000_000))
+    after = guest.call("monotonic-clock/now")
+    answer = host.run(guest)
+    assert answer.reached(after) and answer.body == b"done" and answer.report.outcome == "ok"

@@ -1,0 +1,80 @@
+"""A server that guests call: what it does is in the path of the request.
+
+Speaks HTTP/1.1 over a socket by hand, so that it can also break the protocol.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+ANSWERS = {
+    "/headers": b"HTTP/1.1 404 Not Found\r\nX: 1\r\nY: a\r\nx: 2\r\nConnection: keep-alive\r\n"
+    b"Content-Length: 0\r\n\r\n",
+    "/half": b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+    "/garbage": b"nonsense\r\n\r\n",
+    "/trailers": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x\r\n\r\n"
+    b"4\r\nbody\r\n0\r\nx: 1\r\n\r\n",
+    "/redirect": b"HTTP/1.1 302 Found\r\nLocation: /headers\r\nContent-Length: 0\r\n\r\n",
+    "/nothing": b"",
+}
+
+
+@dataclass
+class Upstream:
+    """`requests` are heads and bodies as they arrived; `closed` is set when a client has hung up."""
+
+    authority: str = ""
+    requests: list[tuple[str, bytes]] = field(default_factory=list)
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                target = head.split(" ")[1]
+                path = target.partition("?")[0]
+                if path == "/early":
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
+                body = await _body(head.lower(), reader)
+                self.requests.append((head, body))
+                if path == "/echo":
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                elif path != "/early":
+                    writer.write(ANSWERS.get(path, b""))
+                await writer.drain()
+                if path in ("/hang", "/stall"):
+                    await reader.read()
+                    return
+                if "cut" in target or path == "/nothing" or path == "/garbage":
+                    return
+                if path == "/half":
+                    await reader.read()
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.closed.set()
+            writer.close()
+
+
+async def _body(head: str, reader: asyncio.StreamReader) -> bytes:
+    if "transfer-encoding: chunked" in head:
+        found = b""
+        while size := int(await reader.readuntil(b"\r\n"), 16):
+            found += (await reader.readexactly(size + 2))[:-2]
+        await reader.readexactly(2)
+        return found
+    _, given, rest = head.partition("content-length: ")
+    return await reader.readexactly(int(rest.partition("\r\n")[0])) if given else b""
+
+
+@asynccontextmanager
+async def upstream() -> AsyncIterator[Upstream]:
+    """Serve on a port of the loopback interface."""
+    state = Upstream()
+    server = await asyncio.start_server(state.serve, "127.0.0.1", 0)
+    state.authority = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield state
