@@ -155,8 +155,8 @@ class Guest:
             self.call("output-stream.blocking-write-and-flush", stream, content, report=False)
         self.finish(body, stream)
 
-    def text(self) -> str:
-        """Return the component."""
+    def text(self, *, shim: bool = False) -> str:
+        """Return the component; with a `shim` it calls the host through a table, as built components do."""
         stdout, write = functions()["get-stdout"], functions()["output-stream.blocking-write-and-flush"]
         used = self.used | {stdout.key: stdout, write.key: write}
         interfaces = [TYPES, *(interface for interface, _ in self.dropped)]
@@ -175,7 +175,12 @@ class Guest:
             f'(import "host" "{f.key}" (func {f.identifier} {_signature(f)}))' for f in used.values()
         ] + [f'(import "host" "{drop}" (func ${drop} (param i32)))' for drop in drops]
         given = " ".join(
-            [f'(export "{f.key}" (func {f.identifier}))' for f in used.values()]
+            [
+                f'(export "{f.key}" (func $shim "{f.key}"))'
+                if shim
+                else f'(export "{f.key}" (func {f.identifier}))'
+                for f in used.values()
+            ]
             + [f'(export "{drop}" (func ${drop}))' for drop in drops]
         )
         nl = "\n"
@@ -212,6 +217,7 @@ class Guest:
     (i32.store (i32.const {self.request.at}) (local.get $request))
     (i32.store (i32.const {self.outparam.at}) (local.get $outparam))
 {nl.join("    " + line for line in self.lines)}))
+{_shim([(f.key, f.identifier, _signature(f)) for f in used.values()]) if shim else ""}
 (core instance $guest (instantiate $guest
   (with "storage" (instance $storage)) (with "host" (instance {given}))))
 (func $handle
@@ -228,6 +234,35 @@ def _signature(function: Function) -> str:
     if len(results) > 1:
         parameters, results = [*parameters, "i32"], []
     return f"(param {' '.join(parameters)}) (result {' '.join(results)})"
+
+
+def _shim(functions: list[tuple[str, str, str]]) -> str:
+    """Return a module of functions that call through a table, and one that fills the table.
+
+    `functions` are keys, identifiers of core functions, and signatures.
+    """
+    count = len(functions)
+    calls, imported, given = [], [], []
+    for slot, (key, identifier, signature) in enumerate(functions):
+        parameters = signature.partition(")")[0].split()[1:]
+        gets = " ".join(f"(local.get {n})" for n in range(len(parameters)))
+        calls.append(
+            f'(func (export "{key}") {signature} (call_indirect {signature} {gets} (i32.const {slot})))'
+        )
+        imported.append(f'(import "" "{slot}" (func $f{slot} {signature}))')
+        given.append(f'(export "{slot}" (func {identifier}))')
+    nl = "\n  "
+    return f"""(core module $shim
+  (table (export "table") {count} {count} funcref)
+  {nl.join(calls)})
+(core instance $shim (instantiate $shim))
+(core module $fixup
+  (import "" "table" (table {count} funcref))
+  {nl.join(imported)}
+  (elem (i32.const 0) func {" ".join(f"$f{slot}" for slot in range(count))}))
+(core instance (instantiate $fixup (with "" (instance
+  (export "table" (table $shim "table"))
+  {nl.join(given)}))))"""
 
 
 def _escaped(content: bytes) -> str:

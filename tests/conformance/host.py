@@ -20,6 +20,7 @@ from engine.wasm.config import Compiler, PoolSettings
 from engine.wasm.exchange import Exchange, RunReport
 from engine.wasm.linker import Program
 from engine.wasm.memory_probe import add_probe
+from engine.wasm.overlay import add_overlay
 from engine.wasm.wasi.registry import FUNCTIONS, HostFunction
 from tests.conformance.canonical import load
 from tests.conformance.guest import Guest, Step
@@ -129,9 +130,13 @@ def _recording(called: set[str]) -> Iterator[None]:
 
 
 class Host:
-    """An engine on an event loop of its own; `called` are the host functions that its guests have called."""
+    """An engine on an event loop of its own; `called` are the host functions that its guests have called.
+
+    While it is `overlaid`, components get an overlay and have the shape that one fits.
+    """
 
     def __init__(self, cache: Path) -> None:
+        self.overlaid = False
         self.called: set[str] = set()
         self.loop = asyncio.new_event_loop()
         self.runner: engine.wasm.runner.Runner = self.wait(self._start(cache))
@@ -157,7 +162,10 @@ class Host:
         """Run a guest; `fields` are the Resource's."""
         client = client or Client()
         script = fields.pop("script", None)
-        binary = add_probe(bytes(wat2wasm(guest.text())))
+        binary = add_probe(bytes(wat2wasm(guest.text(shim=self.overlaid))))
+        if self.overlaid:
+            plain, binary = binary, add_overlay(binary)
+            assert binary != plain
         live = engine.wasm.runner.Guest(
             self.runner,
             Resource("api", "rust", Path("/"), **fields),

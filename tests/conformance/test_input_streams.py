@@ -21,29 +21,29 @@ def upload(*pieces: bytes) -> Client:
     return Client("POST", headers=[(b"transfer-encoding", b"chunked")], pieces=list(pieces), open=not pieces)
 
 
-def test_a_read_never_waits_and_returns_no_more_than_asked(host: Host) -> None:
+def test_a_read_never_waits_and_returns_no_more_than_asked(either_host: Host) -> None:
     guest, _, stream = reading()
     nothing, none = guest.call("input-stream.read", stream, MOST), guest.call("input-stream.read", stream, 0)
     guest.call("pollable.block", guest.call("input-stream.subscribe", stream))
     some = guest.call("input-stream.read", stream, 3)
     zero = guest.call("input-stream.read", stream, 0)
     rest = guest.call("input-stream.read", stream, MOST)
-    answer = host.run(guest, upload(b"abcdefgh"))
+    answer = either_host.run(guest, upload(b"abcdefgh"))
     assert (answer[nothing], answer[none], answer[zero]) == (("ok", b""),) * 3
     assert (answer[some], answer[rest]) == (("ok", b"abc"), ("ok", b"defgh"))
 
 
-def test_a_blocking_read_waits_for_a_byte(host: Host) -> None:
+def test_a_blocking_read_waits_for_a_byte(either_host: Host) -> None:
     guest, _, stream = reading()
     before = guest.call("input-stream.blocking-read", stream, 0)
     read = guest.call("input-stream.blocking-read", stream, MOST)
     client = upload()
     client.after(before, lambda client: client.feed(b"late", more=True))
-    answer = host.run(guest, client)
+    answer = either_host.run(guest, client)
     assert (answer[before], answer[read]) == (("ok", b""), ("ok", b"late"))
 
 
-def test_a_skip_is_a_read_that_returns_the_count(host: Host) -> None:
+def test_a_skip_is_a_read_that_returns_the_count(either_host: Host) -> None:
     guest, _, stream = reading()
     nothing = guest.call("input-stream.skip", stream, MOST)
     zero = guest.call("input-stream.blocking-skip", stream, 0)
@@ -51,7 +51,7 @@ def test_a_skip_is_a_read_that_returns_the_count(host: Host) -> None:
     none = guest.call("input-stream.skip", stream, 0)
     some, read = guest.call("input-stream.skip", stream, 3), guest.call("input-stream.read", stream, 1)
     rest = guest.call("input-stream.blocking-skip", stream, MOST)
-    answer = host.run(guest, upload(b"abcdefgh"))
+    answer = either_host.run(guest, upload(b"abcdefgh"))
     assert [answer[step] for step in (nothing, zero, waited, none, some, rest)] == [
         ("ok", count) for count in (0, 0, 2, 0, 3, 2)
     ]
@@ -59,28 +59,28 @@ def test_a_skip_is_a_read_that_returns_the_count(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", READS + SKIPS)
-def test_the_end_of_the_body_is_the_end_of_the_stream(host: Host, name: str) -> None:
+def test_the_end_of_the_body_is_the_end_of_the_stream(either_host: Host, name: str) -> None:
     guest, _, stream = reading()
     first = guest.call("input-stream.blocking-read", stream, MOST)
     pollable = guest.call("input-stream.subscribe", stream)
     guest.call("pollable.block", pollable)
     ended = [guest.call(f"input-stream.{name}", stream, count) for count in (MOST, 0, 1)]
     ready = guest.call("pollable.ready", pollable)
-    answer = host.run(guest, upload(b"all"))
+    answer = either_host.run(guest, upload(b"all"))
     assert answer[first] == ("ok", b"all") and answer[ready] is True
     assert [answer[step] for step in ended] == [("err", "closed")] * 3
 
 
-def test_a_request_without_a_body_has_a_stream_that_is_closed(host: Host) -> None:
+def test_a_request_without_a_body_has_a_stream_that_is_closed(either_host: Host) -> None:
     guest, _, stream = reading()
     ready = guest.call("pollable.ready", guest.call("input-stream.subscribe", stream))
     read = guest.call("input-stream.read", stream, MOST)
-    answer = host.run(guest)
+    answer = either_host.run(guest)
     assert (answer[ready], answer[read]) == (True, ("err", "closed"))
 
 
 @pytest.mark.parametrize("name", READS + SKIPS)
-def test_a_body_that_breaks_off_fails_once_and_is_closed_from_then_on(host: Host, name: str) -> None:
+def test_a_body_that_breaks_off_fails_once_and_is_closed_from_then_on(either_host: Host, name: str) -> None:
     guest, body, stream = reading()
     first = guest.call("input-stream.blocking-read", stream, MOST)
     pollable = guest.call("input-stream.subscribe", stream)
@@ -93,7 +93,7 @@ def test_a_body_that_breaks_off_fails_once_and_is_closed_from_then_on(host: Host
     client = upload()
     client.feed(b"half", more=True)
     client.after(first, Client.leave)
-    answer = host.run(guest, client)
+    answer = either_host.run(guest, client)
     assert answer[first] == ("ok", b"half")
     assert answer[failed] == ("err", ("last-operation-failed", HANDLE))
     assert answer[code] == "connection-terminated"
@@ -101,26 +101,28 @@ def test_a_body_that_breaks_off_fails_once_and_is_closed_from_then_on(host: Host
     assert answer[trailers] == ("ok", ("err", "connection-terminated"))
 
 
-def test_a_long_body_arrives_in_pieces_in_order(host: Host) -> None:
+def test_a_long_body_arrives_in_pieces_in_order(either_host: Host) -> None:
     content = bytes(range(256)) * 1024
     guest, _, stream = reading()
     body, out = guest.body()
     for _ in range(64 * 3):
         guest.call("output-stream.blocking-splice", out, stream, 4096, report=False)
     guest.finish(body, out)
-    answer = host.run(guest, upload(*(content[i : i + 50_000] for i in range(0, len(content), 50_000))))
+    answer = either_host.run(
+        guest, upload(*(content[i : i + 50_000] for i in range(0, len(content), 50_000)))
+    )
     assert answer.body == content and answer.report.bytes_in == len(content)
 
 
-def test_a_body_is_consumed_once_and_its_stream_taken_once(host: Host) -> None:
+def test_a_body_is_consumed_once_and_its_stream_taken_once(either_host: Host) -> None:
     guest, body, _ = reading()
     steps = [guest.call("incoming-request.consume", guest.request) for _ in range(2)]
     steps += [guest.call("incoming-body.stream", body) for _ in range(2)]
-    answer = host.run(guest)
+    answer = either_host.run(guest)
     assert {answer[step] for step in steps} == {("err", None)}
 
 
-def test_trailers_come_when_the_body_is_over_and_once(host: Host) -> None:
+def test_trailers_come_when_the_body_is_over_and_once(either_host: Host) -> None:
     guest, body, stream = reading()
     guest.call("input-stream.blocking-read", stream, MOST)
     guest.drop(stream)
@@ -134,24 +136,24 @@ def test_trailers_come_when_the_body_is_over_and_once(host: Host) -> None:
     client = upload()
     client.feed(b"first", more=True)
     client.after(before, lambda client: client.feed(b"unread"))
-    answer = host.run(guest, client)
+    answer = either_host.run(guest, client)
     assert (answer[early], answer[before]) == (None, False)
     assert [answer[step] for step in trailers] == [("ok", ("ok", None)), ("err", None), ("err", None)]
 
 
 @pytest.mark.parametrize("pieces", [(), (b"x",), (bytes(60_000),) * 8])
-def test_a_body_may_be_finished_without_reading_it(host: Host, pieces: tuple[bytes, ...]) -> None:
+def test_a_body_may_be_finished_without_reading_it(either_host: Host, pieces: tuple[bytes, ...]) -> None:
     guest = Guest()
     body = guest.call("incoming-request.consume", guest.request)
     future = guest.call("incoming-body.finish", body)
     guest.call("pollable.block", guest.call("future-trailers.subscribe", future))
     trailers = guest.call("future-trailers.get", future)
     guest.answer(b"done")
-    answer = host.run(guest, upload(*pieces) if pieces else None)
+    answer = either_host.run(guest, upload(*pieces) if pieces else None)
     assert answer[trailers] == ("ok", ("ok", None)) and answer.body == b"done"
 
 
-def test_a_body_can_not_be_finished_or_dropped_while_its_stream_is_there(host: Host) -> None:
+def test_a_body_can_not_be_finished_or_dropped_while_its_stream_is_there(either_host: Host) -> None:
     for end in ("finish", "drop"):
         guest, body, _ = reading()
         if end == "finish":
@@ -159,28 +161,28 @@ def test_a_body_can_not_be_finished_or_dropped_while_its_stream_is_there(host: H
         else:
             guest.drop(body)
         guest.answer()
-        answer = host.run(guest)
+        answer = either_host.run(guest)
         assert answer.status is None and answer.report.outcome == "guest-failed"
         assert "incoming-body" in answer.detail and "input-stream" in answer.detail
 
 
-def test_what_was_not_read_may_be_dropped_from_the_inside_out(host: Host) -> None:
+def test_what_was_not_read_may_be_dropped_from_the_inside_out(either_host: Host) -> None:
     guest, body, stream = reading()
     pollable = guest.call("input-stream.subscribe", stream)
     guest.drop(pollable, stream, body, guest.request)
     guest.answer(b"fine")
-    answer = host.run(guest, upload(bytes(100_000), b"x"))
+    answer = either_host.run(guest, upload(bytes(100_000), b"x"))
     assert answer.body == b"fine" and answer.report.outcome == "ok"
 
 
-def test_the_body_outlives_its_request(host: Host) -> None:
+def test_the_body_outlives_its_request(either_host: Host) -> None:
     guest, _, stream = reading()
     guest.drop(guest.request)
     read = guest.call("input-stream.blocking-read", stream, MOST)
-    assert host.run(guest, upload(b"still here"))[read] == ("ok", b"still here")
+    assert either_host.run(guest, upload(b"still here"))[read] == ("ok", b"still here")
 
 
-def test_a_response_may_begin_before_the_request_is_read(host: Host) -> None:
+def test_a_response_may_begin_before_the_request_is_read(either_host: Host) -> None:
     guest, _, stream = reading()
     body, out = guest.body()
     first = guest.call("output-stream.blocking-write-and-flush", out, b"you said: ")
@@ -188,5 +190,5 @@ def test_a_response_may_begin_before_the_request_is_read(host: Host) -> None:
     guest.finish(body, out)
     client = upload()
     client.after(first, lambda client: client.feed(b"hello"))
-    answer = host.run(guest, client)
+    answer = either_host.run(guest, client)
     assert answer.chunks == [b"you said: ", b"hello"] and answer.ended

@@ -22,10 +22,14 @@ ANSWERS = {
 
 @dataclass
 class Upstream:
-    """`requests` are heads and bodies as they arrived; `closed` is set when a client has hung up."""
+    """`requests` are heads and bodies as they arrived.
+
+    `arrived` is set when there is one, `closed` when a client has hung up.
+    """
 
     authority: str = ""
     requests: list[tuple[str, bytes]] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,6 +43,7 @@ class Upstream:
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
                 body = await _body(head.lower(), reader)
                 self.requests.append((head, body))
+                self.arrived.set()
                 if path == "/echo":
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
                 elif path != "/early":
