@@ -1,6 +1,7 @@
 """Room for instances, and who gets it.
 
-Owns admission: a request waits for a slot while there is none, and is refused when too many wait already.
+Owns admission: a request waits for a slot while there is none, first come first served, and is refused when
+too many wait already.
 Slots that keep their memory (see `PoolSettings.warm`) are handed out first.
 """
 
@@ -46,9 +47,14 @@ class Pool:
         self._queue = queue
         self._waiting = 0
 
+    @property
+    def full(self) -> bool:
+        """Whether `take` would wait, or refuse."""
+        return self._free.locked()
+
     async def take(self) -> int | None:
         """Wait for a slot; return the position of its kind in `slots`, or `None` when too many wait."""
-        if self._free.locked():
+        if self.full:
             if self._waiting >= self._queue:
                 return None
             self._waiting += 1

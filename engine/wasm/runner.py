@@ -28,6 +28,7 @@ from engine.wasm.pool import Pool
 from engine.wasm.reclaimer import Reclaimer
 from engine.wasm.room import fitting
 from engine.wasm.run import Run
+from engine.wasm.waiting import Ahead, ClientGone, slot
 
 EPOCH_SECONDS = 0.01
 REAP_SECONDS = 0.02
@@ -166,8 +167,17 @@ class Guest:
 
     async def run(self, exchange: Exchange) -> RunReport:
         """Answer one request with a fresh instance."""
-        pool = self.runner.pool
-        kind = await pool.take()
+        pool, began = self.runner.pool, time.monotonic_ns()
+        if pool.full:
+            ahead = Ahead(exchange.receive)
+            exchange.receive = ahead.receive
+            try:
+                kind = await slot(pool, ahead)
+            except ClientGone:
+                waited = time.monotonic_ns() - began
+                return RunReport("client-gone", "the client went away", None, waited, 0, None, 0, 0)
+        else:
+            kind = await pool.take()
         if kind is None:
             return RunReport("overloaded", "every instance is busy", None, 0, 0, None, 0, 0)
         try:

@@ -33,10 +33,14 @@ class Answer:
 
 @dataclass
 class Client:
-    """A client at the ASGI level: sends a body in pieces, may leave, may read slowly."""
+    """A client at the ASGI level: sends a body in pieces, may leave, may read slowly.
+
+    It leaves after so many chunks, or when the event `leave` is set.
+    """
 
     body: list[bytes] = field(default_factory=list)
     leave_after: int | None = None
+    leave: asyncio.Event | None = None
     pause: Callable[[], Awaitable[None]] | None = None
     max_body: int = 32 << 20
 
@@ -75,8 +79,15 @@ class Client:
             self.max_body,
             lambda level, text: answer.lines.append((level, text)),
         )
+        leaving = asyncio.create_task(self._leave(inbox))
         answer.report = await guest.run(exchange)
+        leaving.cancel()
         return answer
+
+    async def _leave(self, inbox: asyncio.Queue[dict[str, Any]]) -> None:
+        if self.leave is not None:
+            await self.leave.wait()
+            inbox.put_nowait({"type": "http.disconnect"})
 
 
 @pytest.fixture(scope="session")

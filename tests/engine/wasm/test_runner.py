@@ -164,7 +164,7 @@ def test_a_heavy_guest_does_not_stop_the_others(serve: Serve) -> None:
 
     heavy, light = serve(both)
     assert heavy.body == b"burnt"
-    assert heavy.report.compute_ns > 100e6
+    assert heavy.report.compute_ns > 10e6
     assert sorted(light)[5] < 60e6
 
 

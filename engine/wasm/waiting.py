@@ -1,0 +1,60 @@
+"""A request that waits for a free instance, and its client, who may leave meanwhile.
+
+Owns what is read of the request in the meantime: enough to hear of a client that leaves, and no more than a
+buffer's worth of an upload. Who is next is `pool.py`'s to say.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from engine.wasm.exchange import Receive
+from engine.wasm.pool import Pool
+from engine.wasm.streams import BUDGET
+
+
+class ClientGone(Exception):
+    """The client left before its request had a slot."""
+
+
+class Ahead:
+    """The messages of a request, some of them read before anybody asked."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._read: deque[dict[str, Any]] = deque()
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the next message, as ASGI's `receive` does."""
+        return self._read.popleft() if self._read else await self._receive()
+
+    async def gone(self) -> bool:
+        """Read until the client leaves (`True`), or until a buffer's worth of its body waits."""
+        size = 0
+        while size < BUDGET:
+            message = await self._receive()
+            self._read.append(message)
+            if message["type"] == "http.disconnect":
+                return True
+            size += len(message.get("body", b""))
+        return False
+
+
+async def slot(pool: Pool, ahead: Ahead) -> int | None:
+    """Wait for a slot: what `Pool.take` returns. Raises `ClientGone`; then the place in the queue is free."""
+    loop = asyncio.get_running_loop()
+    taking, leaving = loop.create_task(pool.take()), loop.create_task(ahead.gone())
+    try:
+        await asyncio.wait({taking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done() and not taking.done() and leaving.result():
+            raise ClientGone
+        return await taking
+    except BaseException:
+        taking.cancel()
+        [taken] = await asyncio.gather(taking, return_exceptions=True)
+        if isinstance(taken, int):
+            pool.give_back(taken)
+        raise
+    finally:
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)

@@ -1,0 +1,123 @@
+"""Who gets an instance when there are fewer than requests."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.wasm.config import PoolSettings
+from engine.wasm.waiting import Ahead
+from tests.engine.wasm.conftest import Answer, Client
+
+pytestmark = pytest.mark.slow
+Serve = Callable[..., Any]
+
+
+@pytest.fixture
+def one(serve: Serve) -> Serve:
+    """Return `one(body)`: run `await body(guest)` on a runner with one slot, and places to wait for it."""
+
+    def start(body: Callable[..., Any], *, queue: int = 1) -> Any:
+        pool = PoolSettings(instances=1, warm=0)
+        return serve(lambda guest, runner: body(guest), pool=pool, queue=queue)
+
+    return start
+
+
+class Streaming:
+    """A run that holds the one slot until its client leaves."""
+
+    def __init__(self, guest: Any) -> None:
+        self.begun = asyncio.Event()
+        self.leave = asyncio.Event()
+
+        async def begin() -> None:
+            self.begun.set()
+
+        self.call = asyncio.create_task(Client(leave=self.leave, pause=begin).call(guest, "/forever"))
+
+
+async def queued(guest: Any, client: Client | None = None, target: str = "/hello") -> asyncio.Task[Answer]:
+    """Start a call, and let it come as far as it can without anything else happening."""
+    call = asyncio.create_task((client or Client()).call(guest, target, "POST" if client else "GET"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return call
+
+
+def test_those_who_wait_are_served_in_their_order(one: Serve) -> None:
+    async def body(guest: Any) -> list[int]:
+        holder, order = Streaming(guest), []
+        await holder.begun.wait()
+        calls = [await queued(guest) for _ in range(6)]
+        for number, call in enumerate(calls):
+            call.add_done_callback(lambda _, number=number: order.append(number))  # type: ignore[misc]
+        holder.leave.set()
+        await asyncio.gather(*calls)
+        await asyncio.sleep(0)
+        return order
+
+    assert one(body, queue=6) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_client_that_leaves_the_queue_is_heard_at_once_and_makes_room(one: Serve) -> None:
+    async def body(guest: Any) -> list[str]:
+        holder = Streaming(guest)
+        await holder.begun.wait()
+        leave = asyncio.Event()
+        waiting = await queued(guest, Client(leave=leave))
+        refused = (await (await queued(guest))).report.outcome
+        leave.set()
+        gone = (await asyncio.wait_for(waiting, 30)).report
+        assert not holder.call.done() and gone.status is None
+        after = await queued(guest)
+        holder.leave.set()
+        return [refused, gone.outcome, (await after).report.outcome]
+
+    assert one(body) == ["overloaded", "client-gone", "ok"]
+
+
+def test_a_request_that_is_cancelled_in_the_queue_keeps_no_place_and_no_slot(one: Serve) -> None:
+    async def body(guest: Any) -> list[str]:
+        holder = Streaming(guest)
+        await holder.begun.wait()
+        for _ in range(3):
+            waiting = await queued(guest)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        waiting = await queued(guest)
+        holder.leave.set()
+        await holder.call
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return [(await Client().call(guest, "/hello")).report.outcome for _ in range(3)]
+
+    assert one(body) == ["ok"] * 3
+
+
+@pytest.mark.parametrize("size", [1, 1000, 50_000])
+def test_what_came_of_an_upload_in_the_queue_arrives_whole(one: Serve, size: int) -> None:
+    pieces = [bytes([number]) * size for number in range(20)]
+
+    async def body(guest: Any) -> Answer:
+        holder = Streaming(guest)
+        await holder.begun.wait()
+        waiting = await queued(guest, Client(pieces), "/echo")
+        holder.leave.set()
+        return await waiting
+
+    answer = one(body)
+    assert answer.body == b"".join(pieces)
+    assert answer.report.bytes_in == 20 * size
+
+
+def test_an_upload_in_the_queue_is_held_back() -> None:
+    async def read() -> int:
+        inbox: asyncio.Queue[Any] = asyncio.Queue()
+        for _ in range(20):
+            inbox.put_nowait({"type": "http.request", "body": bytes(50_000), "more_body": True})
+        assert not await Ahead(inbox.get).gone()
+        return inbox.qsize()
+
+    assert asyncio.run(read()) == 18
