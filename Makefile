@@ -4,10 +4,11 @@ PYTHON ?= python3
 PORT ?= 3000
 VENV := .venv
 BIN := $(VENV)/bin
+SECONDS ?= 600
 # Toolchains and compiled code of the tests are kept here between runs; any folder will do.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 
-.PHONY: demo install test test-tools rust-target check format bench bench-hello bench-body bench-reload bench-sse clean
+.PHONY: demo install test test-tools rust-target check format bench bench-hello bench-body bench-reload bench-sse soak clean
 
 # Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
 ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
@@ -80,6 +81,9 @@ bench: bench-hello bench-body bench-reload bench-sse
 
 bench-hello bench-body bench-reload bench-sse: bench-%: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m bench.$*
+
+soak: $(VENV)/.installed-dev
+	@"$(BIN)/python" -m bench.soak $(SECONDS)
 
 clean:
 	@rm -rf "$(VENV)" .svc .mypy_cache .ruff_cache .pytest_cache .hypothesis dist bench-results.json
