@@ -9,21 +9,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-BUDGET = 65536
-"""Bytes that may wait in one buffer before its producer is held back."""
+BUDGET = 262_144
+"""Bytes that may wait in one buffer before its producer is held back: four calls of 64 KiB."""
 
 CHUNK = 4096
-"""Most bytes that cross the boundary in one call: larger `list<u8>`s cost more a byte."""
+"""Most bytes that cross the boundary in one call as a `list<u8>`: larger ones cost more a byte."""
 
 
 class Inflow:
     """Bytes that the loop feeds and the guest takes."""
 
-    __slots__ = ("_chunks", "_size", "discarding", "ended", "error", "on_room")
+    __slots__ = ("_chunks", "_size", "_taken", "discarding", "ended", "error", "on_room")
 
     def __init__(self, *, ended: bool = False) -> None:
         self._chunks: deque[bytes] = deque()
         self._size = 0
+        self._taken = 0  # how much of the first chunk
         self.ended = ended
         self.error: Any = None
         self.discarding = False
@@ -49,21 +50,25 @@ class Inflow:
         """Let go of what is buffered and of all that is still to come."""
         self.discarding = True
         self._chunks.clear()
-        self._size = 0
+        self._size = self._taken = 0
         self._report_room()
 
     def take(self, most: int) -> bytes:
         """Return up to `most` bytes, or `b""` when there are none now."""
         if not self._chunks:
             return b""
-        head = self._chunks.popleft()
-        if len(head) > most:
-            self._chunks.appendleft(head[most:])
-            head = head[:most]
-        self._size -= len(head)
+        begin, head = self._taken, self._chunks[0]
+        if len(head) - begin > most:
+            self._taken = begin + most
+            data = head[begin : self._taken]
+        else:
+            self._chunks.popleft()
+            self._taken = 0
+            data = head[begin:]
+        self._size -= len(data)
         if not self.full:
             self._report_room()
-        return head
+        return data
 
     def _report_room(self) -> None:
         if self.on_room is not None:

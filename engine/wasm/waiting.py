@@ -1,7 +1,7 @@
 """A request that waits for a free instance, and its client, who may leave meanwhile.
 
-Owns what is read of the request in the meantime: enough to hear of a client that leaves, and no more than a
-buffer's worth of an upload. Who is next is `pool.py`'s to say.
+Owns what is read of the request in the meantime: enough to hear of a client that leaves, and no more than
+`READ_AHEAD` of an upload. Who is next is `pool.py`'s to say.
 """
 
 import asyncio
@@ -10,7 +10,9 @@ from typing import Any
 
 from engine.wasm.exchange import Receive
 from engine.wasm.pool import Pool
-from engine.wasm.streams import BUDGET
+
+READ_AHEAD = 65_536
+"""Bytes of a body that are read while its request waits."""
 
 
 class ClientGone(Exception):
@@ -29,9 +31,9 @@ class Ahead:
         return self._read.popleft() if self._read else await self._receive()
 
     async def gone(self) -> bool:
-        """Read until the client leaves (`True`), or until a buffer's worth of its body waits."""
+        """Read until the client leaves (`True`), or until `READ_AHEAD` of its body waits."""
         size = 0
-        while size < BUDGET:
+        while size < READ_AHEAD:
             message = await self._receive()
             self._read.append(message)
             if message["type"] == "http.disconnect":

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.wasm.config import MIB, PoolSettings
+from engine.wasm.streams import BUDGET
 from tests.engine.wasm.conftest import Answer, Client
 
 pytestmark = pytest.mark.slow
@@ -151,7 +152,7 @@ def test_a_slow_reader_holds_the_guest_back(serve: Serve) -> None:
 
     answer = serve(slow)
     assert len(answer.body) == 3_000_000 and answer.ended
-    assert max(map(len, answer.chunks)) <= 80_000
+    assert max(map(len, answer.chunks)) <= BUDGET
 
 
 def test_a_heavy_guest_does_not_stop_the_others(serve: Serve) -> None:
