@@ -50,11 +50,50 @@ def test_every_error_code_is_documented_with_its_status() -> None:
     assert rows == {code: str(kind.status) for code, kind in KINDS.items()}
 
 
+def interface_states() -> dict[str, str]:
+    rows = r"^\| `([a-z-]+:[a-z/-]+)` \| ([a-z ]+) \|"
+    return dict(re.findall(rows, (DOCS / "wasi.md").read_text(), re.MULTILINE))
+
+
+def function_states() -> dict[str, str]:
+    """State by `<interface>#<resource>.<function>`, of the tables function by function."""
+    found = {}
+    for section in (DOCS / "wasi.md").read_text().split("\n### `")[1:]:
+        interface, _, text = section.partition("`")
+        for names, state in re.findall(r"^\| (`[^|]+) \| (\w+) \|", text, re.MULTILINE):
+            found |= {f"{interface}#{name}": state for name in re.findall(r"`([^`]+)`", names)}
+    return found
+
+
+def documented_name(key: str) -> str:
+    """`<interface>#[method]<resource>.<function>` as the documentation writes it."""
+    interface, _, name = key.partition("#")
+    kind, _, rest = name.rpartition("]")
+    return f"{interface}#{rest}.constructor" if kind == "[constructor" else f"{interface}#{rest}"
+
+
 def test_the_table_of_interfaces_is_the_table_of_the_linker() -> None:
-    rows = set(re.findall(r"^\| `([a-z-]+:[a-z/-]+)` \|", (DOCS / "wasi.md").read_text(), re.MULTILINE))
+    assert interface_states().keys() == engine.wasm.check.HOSTED
     hosted = {name.partition("#")[0] for name in FUNCTIONS}
-    assert rows == hosted
-    assert engine.wasm.check.HANDLER == "wasi:http/incoming-handler"
+    assert {n for n, state in interface_states().items() if state == "types only"} == (
+        engine.wasm.check.HOSTED - hosted
+    )
+
+
+def test_every_function_is_documented_and_no_other() -> None:
+    hosted = {documented_name(name) for name in FUNCTIONS if not name.startswith("svc:bytes/")}
+    assert function_states().keys() == hosted
+
+
+def test_what_is_documented_as_denied_is_what_opens_nothing() -> None:
+    closed = {"engine.wasm.wasi.filesystem", "engine.wasm.wasi.sockets"}
+    denied = {documented_name(name) for name, f in FUNCTIONS.items() if f.body.__module__ in closed}
+    assert {name for name, state in function_states().items() if state == "denied"} == denied
+    states = {"denied", "hosted", "stubbed"}
+    assert set(function_states().values()) <= states
+    for interface, state in interface_states().items():
+        own = {s for name, s in function_states().items() if name.startswith(f"{interface}#")}
+        assert state in own or ((state == "types only" or interface == "svc:bytes/streams") and not own)
 
 
 def test_every_module_says_what_it_owns() -> None:

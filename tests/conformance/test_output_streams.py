@@ -2,12 +2,12 @@
 
 import pytest
 
+from engine.wasm.streams import BUDGET
 from tests.conformance.canonical import HANDLE
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Client, Host
 
 CHUNK = 4096
-BUDGET = 65536
 OVER = 1 << 20
 
 

@@ -5,7 +5,7 @@ Speaks HTTP/1.1 over a socket by hand, so that it can also break the protocol.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 ANSWERS = {
@@ -32,8 +32,13 @@ class Upstream:
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    connections: set["asyncio.Task[None]"] = field(default_factory=set)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.connections.add(task)
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -57,11 +62,13 @@ class Upstream:
                 if path == "/half":
                     await reader.read()
                     return
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:
             self.closed.set()
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 async def _body(head: str, reader: asyncio.StreamReader) -> bytes:
@@ -83,3 +90,6 @@ async def upstream() -> AsyncIterator[Upstream]:
     state.authority = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
         yield state
+    for connection in state.connections:
+        connection.cancel()
+    await asyncio.gather(*state.connections, return_exceptions=True)

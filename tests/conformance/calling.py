@@ -1,0 +1,51 @@
+"""Guests that call a server: making requests, taking answers, and running both."""
+
+from typing import Any
+
+from tests.conformance.guest import Guest, Step
+from tests.conformance.host import Answer, Host
+from tests.conformance.upstream import Upstream, upstream
+
+MOST = (1 << 64) - 1
+MILLISECOND = 1_000_000
+
+
+def making(guest: Guest, authority: str, path: str, *fields: tuple[str, bytes], method: Any = "get") -> Step:
+    """Make a request to a server."""
+    request = guest.call("outgoing-request.constructor", guest.call("fields.from-list", list(fields)))
+    guest.call("outgoing-request.set-method", request, method)
+    guest.call("outgoing-request.set-scheme", request, "HTTP")
+    guest.call("outgoing-request.set-authority", request, authority)
+    guest.call("outgoing-request.set-path-with-query", request, path)
+    return request
+
+
+def taking(guest: Guest, future: Step) -> Step:
+    """Wait for the answer and take it."""
+    pollable = guest.call("future-incoming-response.subscribe", future)
+    guest.call("pollable.block", pollable)
+    guest.drop(pollable)
+    return guest.call("future-incoming-response.get", future)
+
+
+def call(host: Host, guest: Guest, **fields: Any) -> tuple[Answer, Upstream]:
+    """Run a guest that calls `{server}`, which it may."""
+
+    async def run() -> tuple[Answer, Upstream]:
+        async with upstream() as server:
+            fields.setdefault("egress", (f"http://{server.authority}",))
+            name_server(guest, server.authority)
+            return await host.ask(guest, **fields), server
+
+    return host.wait(run())
+
+
+SERVER = "127.0.0.1:00000"
+"""Stands for the server's authority until its port is known: as long as it."""
+
+
+def name_server(guest: Guest, authority: str) -> None:
+    """Put the server's authority where `SERVER` stands."""
+    encoded = authority.encode().ljust(len(SERVER), b" ")
+    assert len(authority) == len(SERVER), "a port of five digits"
+    guest.static.data = [(at, c.replace(SERVER.encode(), encoded)) for at, c in guest.static.data]

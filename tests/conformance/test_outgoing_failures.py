@@ -1,0 +1,148 @@
+"""What wasi:http/outgoing-handler says of calls that fail."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from tests.conformance.calling import MILLISECOND, MOST, SERVER, call, making, taking
+from tests.conformance.canonical import HANDLE
+from tests.conformance.guest import Guest, Step
+from tests.conformance.host import Host
+
+
+def test_what_egress_does_not_name_is_denied(host: Host) -> None:
+    guest = Guest()
+    denied = guest.call("outgoing-handler/handle", making(guest, SERVER, "/headers"), None)
+    answer, server = call(host, guest, egress=())
+    assert answer[denied] == ("err", "HTTP-request-denied") and server.requests == []
+    assert any("egress" in text for _, text in answer.lines)
+
+
+@pytest.mark.parametrize("missing", ["authority", "scheme"])
+def test_a_request_that_leads_nowhere_is_refused(host: Host, missing: str) -> None:
+    guest = Guest()
+    request = making(guest, "example.com", "/")
+    value = None if missing == "authority" else ("other", "gopher")
+    guest.call(f"outgoing-request.set-{missing}", request, value)
+    refused = guest.call("outgoing-handler/handle", request, None)
+    assert host.run(guest)[refused] == ("err", "HTTP-request-URI-invalid")
+
+
+def test_connect_is_refused(host: Host) -> None:
+    guest = Guest()
+    request = making(guest, "localhost", "/", method="connect")
+    refused = guest.call("outgoing-handler/handle", request, None)
+    answer = host.run(guest, egress=("http://localhost",))
+    assert answer[refused] == ("err", "HTTP-request-method-invalid")
+
+
+def failing(host: Host, authority: str) -> Any:
+    guest = Guest()
+    future = guest.call("outgoing-handler/handle", making(guest, authority, "/"), None)
+    response = taking(guest, future)
+    return host.run(guest, egress=(f"http://{authority}",))[response]
+
+
+def test_a_port_that_nobody_listens_on_refuses_the_connection(host: Host) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        authority = f"127.0.0.1:{free.getsockname()[1]}"
+        assert failing(host, authority) == ("ok", ("err", "connection-refused"))
+
+
+def test_a_name_without_an_address_is_a_dns_error(host: Host) -> None:
+    assert failing(host, "nowhere.invalid") == ("ok", ("err", ("DNS-error", (None, None))))
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("/garbage", "HTTP-protocol-error"), ("/nothing", "HTTP-response-incomplete")],
+)
+def test_a_server_that_does_not_answer_properly(host: Host, path: str, code: str) -> None:
+    guest = Guest()
+    response = taking(guest, guest.call("outgoing-handler/handle", making(guest, SERVER, path), None))
+    answer, _ = call(host, guest)
+    assert answer[response] == ("ok", ("err", code))
+
+
+def test_a_time_out_for_the_first_byte(host: Host) -> None:
+    guest = Guest()
+    options = guest.call("request-options.constructor")
+    guest.call("request-options.set-first-byte-timeout", options, 50 * MILLISECOND)
+    response = taking(guest, guest.call("outgoing-handler/handle", making(guest, SERVER, "/hang"), options))
+    answer, _ = call(host, guest)
+    assert answer[response] == ("ok", ("err", "connection-read-timeout"))
+
+
+def reading_half(path: str, **timeouts: int) -> tuple[Guest, list[Step]]:
+    guest = Guest()
+    options = guest.call("request-options.constructor")
+    for name, value in timeouts.items():
+        guest.call(f"request-options.set-{name.replace('_', '-')}-timeout", options, value)
+    future = guest.call("outgoing-handler/handle", making(guest, SERVER, path), options)
+    body = guest.call("incoming-response.consume", taking(guest, future))
+    stream = guest.call("incoming-body.stream", body)
+    steps = [guest.call("input-stream.blocking-read", stream, MOST) for _ in range(2)]
+    code = guest.call("http-error-code", steps[1]["err"]["last-operation-failed"])
+    steps.append(guest.call("input-stream.blocking-read", stream, MOST))
+    guest.drop(stream)
+    trailers = guest.call("incoming-body.finish", body)
+    return guest, [*steps, code, guest.call("future-trailers.get", trailers)]
+
+
+@pytest.mark.parametrize(
+    ("path", "timeouts", "code"),
+    [
+        ("/half", {"between_bytes": 50 * MILLISECOND}, "connection-read-timeout"),
+        (
+            "/half",
+            {"first_byte": 60_000 * MILLISECOND, "between_bytes": 50 * MILLISECOND},
+            "connection-read-timeout",
+        ),
+        ("/half?cut", {}, "HTTP-response-incomplete"),
+    ],
+)
+def test_an_answer_that_breaks_off_fails_once(
+    host: Host, path: str, timeouts: dict[str, int], code: str
+) -> None:
+    guest, (first, failed, closed, told, trailers) = reading_half(path, **timeouts)
+    answer, _ = call(host, guest)
+    assert answer[first] == ("ok", b"half")
+    assert answer[failed] == ("err", ("last-operation-failed", HANDLE)) and answer[closed] == (
+        "err",
+        "closed",
+    )
+    assert answer[told] == code and answer[trailers] == ("ok", ("err", code))
+
+
+def test_the_first_bytes_time_out_does_not_end_a_body(host: Host) -> None:
+    guest = Guest()
+    options = guest.call("request-options.constructor")
+    guest.call("request-options.set-first-byte-timeout", options, 1500 * MILLISECOND)
+    future = guest.call("outgoing-handler/handle", making(guest, SERVER, "/half"), options)
+    stream = guest.call(
+        "incoming-body.stream", guest.call("incoming-response.consume", taking(guest, future))
+    )
+    guest.call("input-stream.blocking-read", stream, MOST)
+    pollable = guest.call("input-stream.subscribe", stream)
+    positions = guest.call("poll", [pollable, guest.call("subscribe-duration", 1800 * MILLISECOND)])
+    answer, _ = call(host, guest)
+    assert answer[positions] == [1]
+
+
+def test_a_time_out_for_the_connection(host: Host) -> None:
+    guest = Guest()
+    options = guest.call("request-options.constructor")
+    guest.call("request-options.set-connect-timeout", options, 50 * MILLISECOND)
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for waiting in (first, second):
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        authority = f"127.0.0.1:{full.getsockname()[1]}"
+        future = guest.call("outgoing-handler/handle", making(guest, authority, "/"), options)
+        response = taking(guest, future)
+        answer = host.run(guest, egress=(f"http://{authority}",))
+    assert answer[response] == ("ok", ("err", "connection-timeout"))

@@ -1,0 +1,100 @@
+"""`outgoing-request` and `request-options` of wasi:http/types."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.calling import MOST
+from tests.conformance.guest import Guest
+from tests.conformance.host import Host
+
+
+def test_a_request_is_a_get_of_nothing_until_it_is_told(host: Host) -> None:
+    guest = Guest()
+    request = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
+    steps = [
+        guest.call(f"outgoing-request.{name}", request)
+        for name in ("method", "path-with-query", "scheme", "authority")
+    ]
+    headers = guest.call("outgoing-request.headers", request)
+    entries = guest.call("fields.entries", headers)
+    answer = host.run(guest)
+    assert [answer[step] for step in steps] == ["get", None, None, None] and answer[entries] == []
+
+
+GOOD: dict[str, list[Any]] = {
+    "method": [
+        *("get", "head", "post", "put", "delete", "connect", "options", "trace", "patch"),
+        ("other", "PURGE"),
+        ("other", "M-SEARCH"),
+    ],
+    "scheme": [None, "HTTP", "HTTPS", ("other", "gopher"), ("other", "a+b-c.1")],
+    "authority": [None, "a", "example.com:8080", "127.0.0.1", "[::1]:80", "a_b%20c", "a:"],
+    "path-with-query": [None, "", "/", "/a?b=c&d[]=/?", "?q", "/%20", "*"],
+}
+BAD: dict[str, list[Any]] = {
+    "method": [("other", name) for name in ("", " ", "A B", "A\r\nB", "Ä", "A:")],
+    "scheme": [("other", name) for name in ("", "1a", "a b", "ä", "a:", "http://", "-a")],
+    "authority": [
+        "",
+        "a b",
+        "a/b",
+        "a?b",
+        "a#b",
+        "u@a",
+        "a:b",
+        "[::1",
+        "a\r\nb",
+        "ä",
+        "a\\b",
+        "<a>",
+        "a:80:80",
+    ],
+    "path-with-query": ["a b", "/a b", "/a\r\nb", "/ä", "/#a", "http://other/", "a", "/\0"],
+}
+
+
+@pytest.mark.parametrize("part", GOOD)
+def test_what_is_set_can_be_read(host: Host, part: str) -> None:
+    guest = Guest()
+    request = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
+    steps = [
+        (
+            guest.call(f"outgoing-request.set-{part}", request, value),
+            guest.call(f"outgoing-request.{part}", request),
+        )
+        for value in GOOD[part]
+    ]
+    answer = host.run(guest)
+    assert [answer[done] for done, _ in steps] == [("ok", None)] * len(steps)
+    assert [answer[read] for _, read in steps] == GOOD[part]
+
+
+@pytest.mark.parametrize("part", BAD)
+def test_what_is_malformed_is_refused_and_changes_nothing(host: Host, part: str) -> None:
+    guest = Guest()
+    request = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
+    before = GOOD[part][-1]
+    guest.call(f"outgoing-request.set-{part}", request, before)
+    refused = {str(v): guest.call(f"outgoing-request.set-{part}", request, v) for v in BAD[part]}
+    after = guest.call(f"outgoing-request.{part}", request)
+    answer = host.run(guest)
+    assert [name for name, step in refused.items() if answer[step] != ("err", None)] == []
+    assert answer[after] == before
+
+
+@pytest.mark.parametrize("name", ["connect", "first-byte", "between-bytes"])
+def test_time_outs_can_be_set_and_read(host: Host, name: str) -> None:
+    guest = Guest()
+    options = guest.call("request-options.constructor")
+    before = guest.call(f"request-options.{name}-timeout", options)
+    steps = []
+    for value in (5, 0, MOST, None):
+        done = guest.call(f"request-options.set-{name}-timeout", options, value)
+        steps.append((done, guest.call(f"request-options.{name}-timeout", options), value))
+    guest.drop(options)
+    answer = host.run(guest)
+    assert answer[before] is None
+    assert [(answer[done], answer[read]) for done, read, _ in steps] == [
+        (("ok", None), value) for _, _, value in steps
+    ]
