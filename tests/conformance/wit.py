@@ -129,7 +129,13 @@ def resolve(kind: Type) -> Type:
 @cache
 def interfaces() -> dict[str, Interface]:
     """Return every interface of the file by its name, in an order in which each needs only earlier ones."""
-    return _Reader(Path(__file__).with_name("wasi.wit").read_text()).read()
+    return read(Path(__file__).with_name("wasi.wit").read_text())
+
+
+def read(text: str) -> dict[str, Interface]:
+    """Return the interfaces of WIT packages; versions, feature gates and worlds are passed over."""
+    text = re.sub(r"//[^\n]*|@\w+\([^)]*\)|@\d+\.\d+\.\d+|%|^world [^}]*\}", "", text, flags=re.MULTILINE)
+    return _Reader(text).read()
 
 
 @cache
@@ -144,10 +150,10 @@ def functions() -> dict[str, Function]:
 
 class _Reader:
     def __init__(self, text: str) -> None:
-        text = re.sub(r"//[^\n]*", "", text)
         self._tokens = re.findall(r"->|[A-Za-z][\w-]*(?::[a-z][\w-]*(?:/[a-z][\w-]*)?)?|[{}()<>,;:=_.]", text)
         self._at = 0
         self._scope = ""
+        self._package = ""
 
     def _next(self) -> str:
         self._at += 1
@@ -165,14 +171,13 @@ class _Reader:
 
     def read(self) -> dict[str, Interface]:
         found: dict[str, Interface] = {}
-        package = ""
         while self._at < len(self._tokens):
             if self._take("package"):
-                package = self._next()
+                self._package = self._next()
                 self._need(";")
                 continue
             self._need("interface")
-            interface = Interface(f"{package}/{self._next()}")
+            interface = Interface(f"{self._package}/{self._next()}")
             found[interface.name] = interface
             self._scope = interface.name
             self._need("{")
@@ -184,6 +189,7 @@ class _Reader:
         word = self._next()
         if word == "use":
             source = self._next()
+            source = source if "/" in source else f"{self._package}/{source}"
             self._need(".", "{")
             while not self._take("}"):
                 name = self._next()

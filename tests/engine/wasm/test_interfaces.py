@@ -1,7 +1,6 @@
 """Every function of the interfaces that we say are hosted is there, by the WIT that the toolchain carries."""
 
 import asyncio
-import re
 from pathlib import Path
 
 import pytest
@@ -9,39 +8,36 @@ import pytest
 import engine.wasm.check
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES
 from lanes.js.toolchain import ensure
+from tests.conformance.wit import Interface, interfaces, read
 
 pytestmark = pytest.mark.slow
 WHOLE = ("io", "clocks", "random", "cli", "http")
 EXPORTED = {"wasi:http/incoming-handler", "wasi:cli/run"}
 
 
-def functions(text: str) -> set[str]:
-    """Return `<package>/<interface>#<name>` for each function of a WIT package."""
-    text = re.sub(r"//[^\n]*", "", text)
-    package = re.search(r"package ([a-z:]+)", text)
-    assert package
-    found = set()
-    for interface, body in re.findall(r"interface ([a-z0-9-]+) \{(.*?)\n\}", text, re.DOTALL):
-        base = f"{package.group(1)}/{interface}"
-        outside = body
-        for resource, methods in re.findall(r"resource ([a-z-]+) \{(.*?)\n\s+\}", body, re.DOTALL):
-            outside = outside.replace(methods, "")
-            if "constructor(" in methods:
-                found.add(f"{base}#[constructor]{resource}")
-            for name, static in re.findall(r"%?([a-z-]+): (static )?func\(", methods):
-                found.add(f"{base}#[{'static' if static else 'method'}]{resource}.{name}")
-        found |= {f"{base}#{name}" for name in re.findall(r"%?([a-z-]+): func\(", outside)}
-    return found
-
-
-def test_every_function_of_a_hosted_interface_is_hosted(cache: Path) -> None:
+@pytest.fixture(scope="module")
+def carried(cache: Path) -> dict[str, Interface]:
+    """The interfaces of the toolchain's WIT."""
     toolchain = asyncio.run(ensure(cache, lambda line: None))
-    wanted: set[str] = set()
+    found: dict[str, Interface] = {}
     for package in WHOLE:
-        text = (toolchain.wit / "service" / "deps" / package / "package.wit").read_text()
-        wanted |= {name for name in functions(text) if name.partition("#")[0] not in EXPORTED}
+        found |= read((toolchain.wit / "service" / "deps" / package / "package.wit").read_text())
+    return {name: interface for name, interface in found.items() if name not in EXPORTED}
+
+
+def test_every_function_of_a_hosted_interface_is_hosted(carried: dict[str, Interface]) -> None:
+    wanted = {function.key for interface in carried.values() for function in interface.functions}
     assert len(wanted) > 90
     assert wanted - FUNCTIONS.keys() == set()
+    packages = {f"wasi:{package}" for package in WHOLE}
+    assert {n for n in FUNCTIONS if n.partition("/")[0] in packages} - wanted == set()
+
+
+def test_the_conformance_suite_calls_interfaces_as_they_are(carried: dict[str, Interface]) -> None:
+    for name, interface in carried.items():
+        ours = interfaces()[name]
+        assert {f.key: f for f in ours.functions} == {f.key: f for f in interface.functions}
+        assert ours.types == interface.types
 
 
 def test_every_resource_has_its_own_type() -> None:
