@@ -1,0 +1,65 @@
+import ctypes
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.wasm.packing import MOST, pack, packed_size, unpack
+
+
+def packed(data: bytes) -> bytes:
+    return ctypes.string_at(*pack(data))
+
+
+def unpacked(text: bytes, count: int) -> bytes:
+    place = ctypes.create_string_buffer(text, len(text) or 1)
+    return unpack(ctypes.addressof(place), len(text), count)
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.binary(min_size=1, max_size=500), st.integers(1, 140))
+def test_bytes_are_ascii_when_packed_and_themselves_again_when_unpacked(data: bytes, times: int) -> None:
+    data = (data * times)[:MOST]
+    text = packed(data)
+    assert text.isascii() and len(text) == packed_size(len(data)) <= MOST * 8 // 7 + 64
+    assert unpacked(text, len(data)) == data
+
+
+def test_the_format_is_what_the_module_says() -> None:
+    text = packed(b"\x80\x01" + bytes(53) + b"\xff")
+    assert text == b"\x00\x01" + bytes(53) + b"\x7f" + b"\x01" + bytes(6) + b"\x40"
+
+
+def test_nothing_of_what_was_packed_before_is_left_behind_the_bytes() -> None:
+    packed(b"secret " * 9000)
+    assert packed(b"a") == b"a" + bytes(63)
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [(64, 0), (0, 1), (64, 57), (128, 56), (63, 56), (74_944, MOST + 1)]
+)
+def test_a_count_that_the_text_does_not_hold_is_refused(size: int, count: int) -> None:
+    with pytest.raises(ValueError, match="do not hold"):
+        unpacked(bytes(size), count)
+
+
+@pytest.mark.parametrize("size", [0, MOST + 1])
+def test_only_so_many_bytes_are_packed_at_once(size: int) -> None:
+    with pytest.raises(ValueError, match="at once"):
+        pack(bytes(size))
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        data = bytes([number, 255]) * 20_000
+        wrong.extend(number for _ in range(200) if unpacked(packed(data), len(data)) != data)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
