@@ -57,7 +57,11 @@ def test_a_name_without_an_address_is_a_dns_error(host: Host) -> None:
 
 @pytest.mark.parametrize(
     ("path", "code"),
-    [("/garbage", "HTTP-protocol-error"), ("/nothing", "HTTP-response-incomplete")],
+    [
+        ("/garbage", "HTTP-protocol-error"),
+        ("/nothing", "HTTP-response-incomplete"),
+        ("/reset", "connection-terminated"),
+    ],
 )
 def test_a_server_that_does_not_answer_properly(host: Host, path: str, code: str) -> None:
     guest = Guest()
@@ -66,10 +70,11 @@ def test_a_server_that_does_not_answer_properly(host: Host, path: str, code: str
     assert answer[response] == ("ok", ("err", code))
 
 
-def test_a_time_out_for_the_first_byte(host: Host) -> None:
+@pytest.mark.parametrize("nanoseconds", [0, 50 * MILLISECOND])
+def test_a_time_out_for_the_first_byte(host: Host, nanoseconds: int) -> None:
     guest = Guest()
     options = guest.call("request-options.constructor")
-    guest.call("request-options.set-first-byte-timeout", options, 50 * MILLISECOND)
+    guest.call("request-options.set-first-byte-timeout", options, nanoseconds)
     response = taking(guest, guest.call("outgoing-handler/handle", making(guest, SERVER, "/hang"), options))
     answer, _ = call(host, guest)
     assert answer[response] == ("ok", ("err", "connection-read-timeout"))
@@ -131,10 +136,11 @@ def test_the_first_bytes_time_out_does_not_end_a_body(host: Host) -> None:
     assert answer[positions] == [1]
 
 
-def test_a_time_out_for_the_connection(host: Host) -> None:
+@pytest.mark.parametrize("nanoseconds", [0, 50 * MILLISECOND])
+def test_a_time_out_for_the_connection(host: Host, nanoseconds: int) -> None:
     guest = Guest()
     options = guest.call("request-options.constructor")
-    guest.call("request-options.set-connect-timeout", options, 50 * MILLISECOND)
+    guest.call("request-options.set-connect-timeout", options, nanoseconds)
     with socket.socket() as full, socket.socket() as first, socket.socket() as second:
         full.bind(("127.0.0.1", 0))
         full.listen(0)

@@ -4,6 +4,8 @@ Speaks HTTP/1.1 over a socket by hand, so that it can also break the protocol.
 """
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -56,6 +58,10 @@ class Upstream:
                 await writer.drain()
                 if path in ("/hang", "/stall"):
                     await reader.read()
+                    return
+                if path == "/reset":
+                    lingering = struct.pack("ii", 1, 0)
+                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, lingering)
                     return
                 if "cut" in target or path == "/nothing" or path == "/garbage":
                     return
