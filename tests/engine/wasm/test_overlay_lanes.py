@@ -1,0 +1,125 @@
+"""The overlay on what each lane builds: bodies of megabytes, exact to the byte, text and anything else."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bench.body import write_project
+from bench.payload import BLOCK_SIZE, block
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildRequest
+from engine.manifest.load import load
+from engine.manifest.model import Resource
+from engine.wasm.exchange import Exchange, RunReport
+from engine.wasm.overlay import add_overlay
+from engine.wasm.overlay_module import INTERFACE
+from engine.wasm.runner import Guest, Runner
+from engine.wasm.scan import scan
+from lanes.go.lane import GoLane
+from lanes.js.lane import JsLane
+from lanes.rust.lane import RustLane
+from tests.engine.wasm.conftest import Answer, Client
+
+pytestmark = pytest.mark.slow
+LANES = {"rust": RustLane, "go": GoLane, "js": JsLane}
+TEXT = b"Text crosses as it is. " * 9000
+MIXED = [
+    TEXT[:70_001],
+    bytes(range(256)) * 700,
+    b"",
+    b"\xff",
+    TEXT[:3],
+    block(),
+    TEXT[:9] + "é".encode() + TEXT,
+]
+
+
+class Announced:
+    """A guest whose requests say how long their body is."""
+
+    def __init__(self, guest: Guest, size: int) -> None:
+        self._guest = guest
+        self._size = size
+
+    async def run(self, exchange: Exchange) -> RunReport:
+        kept = [item for item in exchange.headers if item[0] != b"transfer-encoding"]
+        exchange.headers = [*kept, (b"content-length", str(self._size).encode())]
+        return await self._guest.run(exchange)
+
+
+class Built:
+    """What a lane made of the sources of `bench-body`."""
+
+    def __init__(self, resource: Resource, artifact: ComponentArtifact, cache: Path) -> None:
+        self.resource = resource
+        self.artifact = artifact
+        self._cache = cache
+
+    def ask(self, target: str, method: str = "GET", body: list[bytes] | None = None, *, fast: bool) -> Answer:
+        async def main() -> Answer:
+            runner = Runner(self._cache)
+            try:
+                guest = await runner.guest(
+                    self.resource, self.artifact, {}, fast=fast, report=lambda line: None
+                )
+                announced = Announced(guest, sum(map(len, body or [])))
+                return await Client(body or []).call(announced, target, method)  # type: ignore[arg-type]
+            finally:
+                await runner.aclose()
+
+        return asyncio.run(main())
+
+
+@contextmanager
+def toolchain(cache: Path) -> Iterator[None]:
+    """The Rust of `make test-tools`, and a Go that keeps its things in the tests' cache."""
+    made = cache / "rust-toolchain"
+    with pytest.MonkeyPatch.context() as patch:
+        if (made / "complete").exists():
+            patch.setenv("PATH", f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        patch.setenv("GOCACHE", str(cache / "go-build"))
+        patch.setenv("GOPATH", str(cache / "go-path"))
+        patch.setenv("GOPROXY", "off")
+        yield
+
+
+@pytest.fixture(scope="module", params=LANES)
+def built(request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    project = write_project(tmp_path_factory.mktemp("body"), request.param)
+    resource = load(project).resources["web"]
+
+    async def build() -> ComponentArtifact:
+        lane = LANES[request.param]()
+        try:
+            artifact = await lane.build(BuildRequest(resource, project, cache, "deploy"))
+        finally:
+            if isinstance(lane, JsLane):
+                await lane.aclose()
+        assert isinstance(artifact, ComponentArtifact)
+        return artifact
+
+    with toolchain(cache):
+        return Built(resource, asyncio.run(build()), cache)
+
+
+def test_its_component_takes_an_overlay(built: Built) -> None:
+    overlaid = add_overlay(built.artifact.component.read_bytes())
+    assert INTERFACE in {name.partition("@")[0] for name in scan(overlaid).imports}
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["optimised", "baseline"])
+def test_a_download_is_exact(built: Built, fast: bool) -> None:
+    answer = built.ask(f"/{48 * BLOCK_SIZE}", fast=fast)
+    assert (answer.report.detail, answer.ended) == ("", True)
+    assert answer.body == block() * 48
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["optimised", "baseline"])
+def test_what_is_echoed_is_exact(built: Built, fast: bool) -> None:
+    pieces = MIXED * 4
+    answer = built.ask("/echo", "POST", pieces, fast=fast)
+    assert answer.body == b"".join(pieces)
