@@ -6,15 +6,24 @@
   hands every part of a response to the system by itself: a quarter of the time of a short answer.
 - An application that raises after its response began leaves an HTTP/2 stream open for ever: it is reset
   here. An HTTP/1.1 connection is closed without the last chunk, which is what is wanted.
+- What a client sends after its request was answered: on HTTP/2 it ends the whole connection, and on HTTP/1.1
+  it waits in a queue that nobody reads, or has the answer thrown away by the client's system. Here it is
+  read and forgotten.
+- An error in a connection, which a malformed request can cause, is that connection's end and nothing more.
+- A response on HTTP/2 goes into memory as fast as it is made: its buffer takes an attempt to send that the
+  client has no room for as a sign that there is room. The buffer is another one here.
+- While a request's body is not taken, nobody reads, so nobody sees the client go. The system is asked.
 - Each request leaves objects behind that refer to each other. Looking for them as often as Python does by
   itself, every few requests, takes a twentieth of a short answer's time.
 """
 
 import asyncio
+import contextlib
 import gc
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import h2.connection
@@ -24,9 +33,10 @@ from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
+from hypercorn.protocol.h2 import BUFFER_LOW_WATER, StreamBuffer
 from hypercorn.utils import wrap_app
 
-from engine.gateway.app import Cut
+from engine.gateway.app import GONE, Cut
 from engine.listen import BACKLOG
 
 HEADER_BYTES = 32 << 10
@@ -34,6 +44,12 @@ IDLE_SECONDS = 75
 RESET_SECONDS = 1.0
 GATHERED_BYTES = 32 << 10
 """What parts of responses wait for each other at most, within one turn of the event loop."""
+LINGER_SECONDS = 2.0
+"""How long a client may go on to send what nobody wants, so that it comes to read the answer."""
+LOOK_SECONDS = 0.25
+"""How often the system is asked whether clients are there that nobody reads from."""
+READ_BYTES = 65536
+_ESTABLISHED = 1  # tcp_info.tcpi_state
 COLLECT_AFTER = 10_000
 """How many more objects there are when Python looks for those that nothing refers to."""
 _log = logging.getLogger("svc.server")
@@ -78,6 +94,7 @@ class _Service:
         self._requests: set[asyncio.Task[Any]] = set()
         self._app = wrap_app(_Edge(app, self._requests), 0, "asgi")
         self._config = config
+        self._looking: asyncio.TimerHandle | None = None
         self._context = WorkerContext(None)
         self._connections: dict[_Connection, asyncio.Task[Any]] = {}
 
@@ -88,13 +105,31 @@ class _Service:
         loop = asyncio.get_running_loop()
         connection = _Connection(self._app, loop, self._config, self._context, {}, reader, writer)
         self._connections[connection] = task
+        if self._looking is None:
+            self._looking = loop.call_later(LOOK_SECONDS, self._look)
         try:
             await connection
+        except asyncio.CancelledError:
+            if not self._context.terminated.is_set():
+                raise
+        except Exception:
+            _log.debug("a connection failed", exc_info=True)
+            writer.transport.abort()
         finally:
             del self._connections[connection]
 
+    def _look(self) -> None:
+        """Tell the requests of clients that left, where nobody reads what these sent before."""
+        for connection in self._connections:
+            connection.look()
+        self._looking = (
+            asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if self._connections else None
+        )
+
     async def end(self, grace: float) -> None:
         """Close connections that idle, give the others `grace` seconds, and end what is left."""
+        if self._looking is not None:
+            self._looking.cancel()
         await self._context.terminated.set()
         for connection in self._connections:
             connection.idle_task.expire()
@@ -118,13 +153,42 @@ class _Connection(TCPServer):
         self._gathered: list[bytes] = []
         self._size = 0
         self._reading = False
+        self._held = 0
+        self._ending = False
+        self._linger: asyncio.TimerHandle | None = None
+        self.gone: asyncio.Future[None] = self.loop.create_future()
 
     async def _read_data(self) -> None:
         self._reading = True
         try:
-            await super()._read_data()
+            while data := await self.reader.read(READ_BYTES):
+                if self._ending:
+                    continue
+                self._held = 1
+                await self.protocol.handle(RawData(data))
+                self._held = 0
+            self._leave()
+            await self.protocol.handle(Closed())
+        except OSError:
+            self._leave()
+            await self.protocol.handle(Closed())
         finally:
             self._reading = False
+            if self._linger is not None:
+                self._linger.cancel()
+
+    def _leave(self) -> None:
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def look(self) -> None:
+        """Find out whether the client is there, when what it sent has been waiting for a while."""
+        if not self._held:
+            return
+        self._held += 1
+        transport = self.writer.transport
+        if self._held > 2 and (transport.is_closing() or not _is_open(transport.get_extra_info("socket"))):
+            self._leave()
 
     async def protocol_send(self, event: Event) -> None:
         """Take what the protocol sends."""
@@ -154,7 +218,15 @@ class _Connection(TCPServer):
 
     async def _close(self) -> None:
         self._flush()
-        await super()._close()
+        if self._reading and not self._ending and not self.gone.done():
+            # A socket that is closed with something unread takes the answer away from the client.
+            self._ending = True
+            with contextlib.suppress(OSError, RuntimeError):
+                self.writer.write_eof()
+            self._linger = self.loop.call_later(LINGER_SECONDS, self.writer.transport.abort)
+            await self.idle_task.stop()
+        elif not self._reading:
+            await super()._close()
 
     def _expire(self) -> None:
         if not self._reading:
@@ -203,7 +275,14 @@ class _Edge:
         if scope["type"] != "http" or task is None:
             await self._app(scope, receive, send)
             return
+        protocol = send.__self__.send.__self__
+        if scope["http_version"] == "2":
+            if type(protocol.streams) is dict:
+                protocol.streams = _Streams(protocol)
+            protocol.stream_buffers[send.__self__.stream_id] = _Buffer(protocol.context.event_class)
+        scope["extensions"][GONE] = protocol.send.__self__.gone
         self._requests.add(task)
+        send.__self__.app_put = partial(_put, receive.__self__)
         try:
             await self._app(scope, receive, send)
         except Cut:
@@ -211,6 +290,75 @@ class _Edge:
                 await _reset(send)
         finally:
             self._requests.discard(task)
+            _forget(receive.__self__)
+
+
+class _Streams(dict[int, Any]):
+    """The streams of an HTTP/2 connection; what comes for one that was answered is asked to stop."""
+
+    def __init__(self, protocol: Any) -> None:
+        super().__init__(protocol.streams)
+        self._protocol = protocol
+
+    def __missing__(self, stream: int) -> "_Answered":
+        return _Answered(self._protocol, stream)
+
+
+class _Answered:
+    """A stream whose answer was sent while its request goes on."""
+
+    def __init__(self, protocol: Any, stream: int) -> None:
+        self._protocol = protocol
+        self._stream = stream
+
+    async def handle(self, _event: object) -> None:
+        """Let the client know that no more is wanted (RFC 9113 8.1), once it has the whole answer."""
+        if self._stream not in self._protocol.stream_buffers:
+            with contextlib.suppress(h2.exceptions.ProtocolError):
+                self._protocol.connection.reset_stream(self._stream, h2.errors.ErrorCodes.NO_ERROR)
+
+
+class _Buffer(StreamBuffer):
+    """What waits to be sent on an HTTP/2 stream: it holds its writer back until it has been sent."""
+
+    async def push(self, data: bytes) -> None:
+        """Add bytes; return when there is room for more."""
+        await self._paused.clear()
+        await super().push(data)
+
+    async def pop(self, max_length: int) -> bytes:
+        """Take bytes that may be sent now."""
+        data = bytes(self.buffer[:max_length])
+        del self.buffer[:max_length]
+        if len(self.buffer) < BUFFER_LOW_WATER:
+            await self._paused.set()
+        if not self.buffer:
+            await self._is_empty.set()
+        return data
+
+
+async def _put(queue: asyncio.Queue[Any], message: dict[str, Any]) -> None:
+    """Put what a client sent into its request's queue; that it has left never waits for room."""
+    if message["type"] == "http.disconnect":
+        queue._maxsize = 0  # type: ignore[attr-defined]
+    await queue.put(message)
+
+
+def _forget(queue: asyncio.Queue[Any]) -> None:
+    """Let nobody wait to put into a queue that nobody takes from any more."""
+    queue._maxsize = 0  # type: ignore[attr-defined]
+    while not queue.empty():
+        queue.get_nowait()
+
+
+def _is_open(opened: Any) -> bool:
+    """Whether the other side of a connection is there, as far as this system knows and tells."""
+    if not hasattr(socket, "TCP_INFO"):
+        return True
+    try:
+        return bool(opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED)
+    except OSError:
+        return False
 
 
 async def _reset(send: Any) -> None:

@@ -20,6 +20,8 @@ from engine.timeline.feed import Timeline
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.wasm.exchange import Exchange, Headers, Receive, RunReport, Send
 
+GONE = "svc.gone"
+"""The ASGI extension that has a future which is done when the client has left."""
 MAX_DEPTH = 8
 MAX_BODY = 32 << 20
 LINES_SHOWN = 60
@@ -57,7 +59,19 @@ class _Request:
     """One client request on its way through the spans that it makes."""
 
     __slots__ = (
-        *("_send", "authority", "headers", "id", "method", "path", "query", "receive", "scheme"),
+        *(
+            "_send",
+            "authority",
+            "gone",
+            "has_body",
+            "headers",
+            "id",
+            "method",
+            "path",
+            "query",
+            "receive",
+            "scheme",
+        ),
         *("started", "table"),
     )
 
@@ -69,7 +83,9 @@ class _Request:
         self.query: bytes = scope["query_string"]
         self.headers: Headers = scope["headers"]
         self.authority = next((v.decode("latin-1") for n, v in self.headers if n == b"host"), "")
+        self.has_body = _has_body(scope["http_version"], self.headers)
         self.receive = receive
+        self.gone = scope.get("extensions", {}).get(GONE)
         self.table = table
         self.started = False
         self._send = send
@@ -212,6 +228,8 @@ class Gateway:
             on_line,
             self._settings.max_body,
             on_notice,
+            request.has_body,
+            request.gone,
         )
         report = await endpoint.version.run(exchange)  # type: ignore[union-attr]
         return await self._conclude(request, report, tuple(lines))
@@ -282,9 +300,16 @@ def guest_headers(headers: Headers) -> Headers:
     }
     dropped = _HOP_BY_HOP | _REPLACED | named
     kept = [(name, value) for name, value in headers if name not in dropped]
-    # Whether a body follows is a fact about the message, which the runner needs to know.
     kept += [(name, value) for name, value in headers if name == b"transfer-encoding"]
     return kept
+
+
+def _has_body(version: str, headers: Headers) -> bool:
+    """Whether a body may follow a head: HTTP/2 tells by its frames only, where no length is given."""
+    lengths = [value for name, value in headers if name == b"content-length"]
+    if lengths:
+        return lengths[0] != b"0"
+    return version == "2" or any(name == b"transfer-encoding" for name, _ in headers)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

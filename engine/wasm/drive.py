@@ -40,10 +40,9 @@ class Drive:
         self._guest = guest
         self._program = program
         self._exchange = exchange
-        has_body = any(
-            name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-            for name, value in exchange.headers
-        )
+        has_body = exchange.has_body
+        if has_body is None:
+            has_body = any(name in (b"transfer-encoding", b"content-length") for name, _ in exchange.headers)
         environment = [*guest.environment.items(), *exchange.env.items()]
         self._run = Run(exchange, environment, guest.fetch, guest.script, has_body=has_body)
         self._run.wake = self._wake
@@ -52,7 +51,7 @@ class Drive:
         self._leaving: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sending: asyncio.Task[Any] | None = None
-        self._pumping = False
+        self._listening = False
         self._started = False
         self._complete = False
         self._compute_ns = 0
@@ -102,6 +101,8 @@ class Drive:
             guest.runner.unwatch(self)
             if self._leaving is not None:
                 self._leaving.cancel()
+            if self._exchange.gone is not None:
+                self._exchange.gone.remove_done_callback(self._lost)
             del guest.runner.runs[store.context]
             run.close()
             guest.runner.reclaimer.close(store, peak)
@@ -149,6 +150,7 @@ class Drive:
                 heavy = False
                 await self._until_ready(run.wait)
             else:
+                self._listen()
                 self._epochs += 1
                 heavy = self._epochs >= HEAVY_EPOCHS
 
@@ -175,9 +177,7 @@ class Drive:
 
     async def _until_ready(self, wait: Wait) -> None:
         loop = asyncio.get_running_loop()
-        if not self._pumping:
-            self._pumping = True
-            self._run.tasks.add(loop.create_task(self._pump()))
+        self._listen()
         while not any(source.ready() for source in wait.sources):
             if self.reason is not None:
                 raise _Stopped
@@ -197,6 +197,14 @@ class Drive:
 
     # -- bytes -------------------------------------------------------------------------------------------
 
+    def _listen(self) -> None:
+        """Begin to hear of the client: a guest that answers at once never needs to."""
+        if not self._listening:
+            self._listening = True
+            self._run.begin(asyncio.get_running_loop().create_task(self._pump()))
+            if self._exchange.gone is not None:
+                self._exchange.gone.add_done_callback(self._lost)
+
     async def _pump(self) -> None:
         """Take the request body from the client, and hear of the client going away."""
         run, body, room = self._run, self._run.body, asyncio.Event()
@@ -204,9 +212,7 @@ class Drive:
         while True:
             message = await self._exchange.receive()
             if message["type"] == "http.disconnect":
-                body.end(("connection-terminated", None) if not body.ended else None)
-                if not self._complete:
-                    self._leave()
+                self._lost()
                 return
             data = message.get("body", b"")
             self._bytes_in += len(data)
@@ -220,6 +226,13 @@ class Drive:
             while body.full:
                 room.clear()
                 await room.wait()
+
+    def _lost(self, _gone: object = None) -> None:
+        """Nobody is there to send more of the request, or to take the response."""
+        if not self._run.body.ended:
+            self._run.body.end(("connection-terminated", None))
+        if not self._complete and self._leaving is None:
+            self._leave()
 
     def _leave(self) -> None:
         """Let the guest hear that nobody takes its response; end it when it goes on regardless."""

@@ -1,5 +1,6 @@
 """What goes into a run and what comes out of it: plain values between gateway and runner."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +20,9 @@ class Exchange:
     hop-by-hop ones already removed. `receive` and `send` are ASGI's: the runner pulls the body from the
     one and pushes `http.response.*` messages to the other. `env` is added to the guest's environment for
     this run. `on_line` gets each line that the guest prints, as it is printed, and `on_notice` what the
-    platform has to say about the run (a denied call), both on the event loop's thread.
+    platform has to say about the run (a denied call), both on the event loop's thread. `gone` is done when
+    the client is known to have left, even while nobody takes what it sent before. `has_body` says whether a
+    body may follow; without it, the header fields do.
     """
 
     method: str
@@ -33,6 +36,8 @@ class Exchange:
     on_line: LineSink
     max_body: int
     on_notice: NoticeSink = lambda level, text: None
+    has_body: bool | None = None
+    gone: "asyncio.Future[None] | None" = None
 
 
 Outcome = Literal[

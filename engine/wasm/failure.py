@@ -14,6 +14,7 @@ _MEMORY = re.compile(
 _GO_HEAD = re.compile(r"(?:panic|fatal error): ")
 _GO_FRAME = re.compile(r"\t(?P<place>(?!runtime/)\S+\.go:\d+) ")
 _RUST_HEAD = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at (?P<place>.+):$")
+_NO_SLOT = re.compile(r"maximum concurrent [a-z ]*limit")
 _KEPT = 20
 _TRAP = re.compile(r"wasm trap: (.+)")
 _GAVE_UP = "wasm `unreachable` instruction executed"
@@ -72,13 +73,15 @@ class Complaint:
 
 def classify(
     text: str | None, failure: BaseException | None, complaint: Complaint
-) -> tuple[Literal["guest-failed", "memory-limit"], str]:
-    """Return outcome (`guest-failed` or `memory-limit`) and a sentence that says what happened.
+) -> tuple[Literal["guest-failed", "memory-limit", "overloaded"], str]:
+    """Return outcome and a sentence that says what happened.
 
     `text` is the library's error, `failure` what a host function raised, `complaint` what the guest printed.
     """
     if complaint.out_of_memory() or (text and _MEMORY.search(text)):
         return "memory-limit", "the guest needed more memory than memory_limit_mb allows"
+    if text and _NO_SLOT.search(text):
+        return "overloaded", "the instances under way have as many memories and tables as there is room for"
     if isinstance(failure, GuestExit):
         return "guest-failed", complaint.panic() or complaint.last() or str(failure)
     if isinstance(failure, Trap):

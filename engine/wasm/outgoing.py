@@ -67,6 +67,10 @@ def error_code(error: Exception) -> tuple[str, Any]:
     return next((code for kind, code in _ERRORS if isinstance(error, kind)), ("internal-error", None))
 
 
+AT_ONCE = 128
+"""Requests of a run that may be under way."""
+
+
 class Outgoing:
     """The connections of an engine: a pool for each `egress`, which says what may be connected to."""
 
@@ -105,13 +109,15 @@ class Outgoing:
         if not egress.allows(origin):
             run.notice("WARN", _denial(egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
+        if len(run.tasks) > AT_ONCE:
+            raise Err(("connection-limit-reached", None))
         message = _http_request(run, origin, request, options)
         between = _seconds(options.between_bytes, READ_NS)
 
         def start() -> None:
             exchange = self._exchange(run, egress, origin, message, between, future)
             task = asyncio.get_running_loop().create_task(exchange)
-            run.tasks.add(task)
+            run.begin(task)
             future.cancel = task.cancel
 
         run.on_loop(start)

@@ -15,6 +15,8 @@ from engine.wasm.exchange import Exchange
 from engine.wasm.streams import Inflow, Lines, Outflow
 
 NOTICES = 20
+HANDLES = 4096
+"""How many resources a guest may hold at once: each takes memory of the host's."""
 
 
 class GuestExit(Exception):
@@ -92,6 +94,17 @@ class Run(Handles):
         self.told: set[str] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.wake: Callable[[], None] = _asleep
+
+    def insert(self, item: Any) -> int:
+        """Give the object a number that the instance can hold."""
+        if len(self.table) >= HANDLES:
+            raise Trap(f"it holds more than {HANDLES} resources (streams, fields, pollables) at once")
+        return super().insert(item)
+
+    def begin(self, task: asyncio.Task[None]) -> None:
+        """Take a task along that ends with the run, at the latest."""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     def now(self) -> int:
         """Return nanoseconds since the run began."""

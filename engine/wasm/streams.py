@@ -145,20 +145,22 @@ class Outflow:
 class Lines:
     """What a guest prints, cut into lines.
 
-    A line is at most 8 KiB and a run prints at most 1 MiB; what goes beyond is dropped, with one line that
-    says so. Bytes that are not UTF-8 show as U+FFFD.
+    A line is at most 8 KiB, and each stream of a run has at most 1 MiB and 10,000 lines; what goes beyond is
+    dropped, with one line that says so. Bytes that are not UTF-8 show as U+FFFD.
     """
 
     LINE = 8192
     TOTAL = 1 << 20
+    COUNT = 10_000
 
-    __slots__ = ("_partial", "_stream", "queue", "total")
+    __slots__ = ("_partial", "_stream", "count", "queue", "total")
 
     def __init__(self, stream: str, queue: deque[tuple[str, str]]) -> None:
         self._stream = stream
         self._partial = bytearray()
         self.queue = queue
         self.total = 0
+        self.count = 0
 
     def room(self) -> int:
         """Return how many bytes may be put now; printing never waits."""
@@ -171,7 +173,7 @@ class Lines:
         self.total += len(data)
         if self.total > self.TOTAL:
             self.finish()
-            self.queue.append((self._stream, "… output truncated: more than 1 MiB in one run"))
+            self._truncate("more than 1 MiB in one run")
             return
         partial = self._partial
         partial += data
@@ -184,7 +186,18 @@ class Lines:
             self._emit(bytes(self._partial[: self.LINE]))
             del self._partial[: self.LINE]
 
+    def _truncate(self, why: str) -> None:
+        self.total = self.TOTAL + 1
+        self._partial.clear()
+        self.queue.append((self._stream, f"… output truncated: {why}"))
+
     def _emit(self, line: bytes) -> None:
+        if self.count == self.COUNT:
+            self.count += 1
+            self._truncate(f"more than {self.COUNT} lines in one run")
+        if self.count > self.COUNT:
+            return
+        self.count += 1
         text = line.removesuffix(b"\r").decode(errors="replace")
         if len(text) > self.LINE:
             text = text[: self.LINE] + "…"

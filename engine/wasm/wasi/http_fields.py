@@ -6,7 +6,7 @@ Names are lower-case, order and duplicates are kept.
 import re
 
 from engine.wasm.codec import Err
-from engine.wasm.run import Run
+from engine.wasm.run import Run, Trap
 from engine.wasm.wasi.family import Child, Parent
 from engine.wasm.wasi.registry import host, method, resource
 
@@ -14,6 +14,10 @@ TYPES = "wasi:http/types"
 Items = list[tuple[str, bytes]]
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+MOST = 65536
+"""The most that fields may take, in bytes: names, values, and `OVERHEAD` for each."""
+OVERHEAD = 32
+_LENGTH = re.compile(rb"[0-9]{1,18}")
 FORBIDDEN = frozenset(
     {
         "connection",
@@ -62,9 +66,15 @@ def _name(name: str) -> str:
 
 def _value(name: str, value: bytes) -> bytes:
     value = value.strip(b" \t")
-    if not _VALUE.fullmatch(value) or (name == "content-length" and not value.isdigit()):
+    if not _VALUE.fullmatch(value) or (name == "content-length" and not _LENGTH.fullmatch(value)):
         raise Err(("invalid-syntax", None))
     return value
+
+
+def _bounded(items: Items) -> Items:
+    if sum(len(name) + len(value) + OVERHEAD for name, value in items) > MOST:
+        raise Trap(f"header fields of more than {MOST} bytes")
+    return items
 
 
 def _changeable(fields: Fields) -> None:
@@ -85,7 +95,7 @@ def from_list(run: Run, entries: Items) -> Fields:
     for name, value in entries:
         lower = _name(name)
         checked.append((lower, _value(lower, value)))
-    return Fields(checked)
+    return Fields(_bounded(checked))
 
 
 @method(TYPES, "fields", "get")
@@ -108,7 +118,7 @@ def set_(run: Run, fields: Fields, name: str, values: list[bytes]) -> None:
     _changeable(fields)
     name = _name(name)
     checked = [(name, _value(name, value)) for value in values]
-    fields.items = [item for item in fields.items if item[0] != name] + checked
+    fields.items = _bounded([item for item in fields.items if item[0] != name] + checked)
 
 
 @method(TYPES, "fields", "delete")
@@ -125,6 +135,7 @@ def append(run: Run, fields: Fields, name: str, value: bytes) -> None:
     _changeable(fields)
     name = _name(name)
     fields.items.append((name, _value(name, value)))
+    _bounded(fields.items)
 
 
 @method(TYPES, "fields", "entries")

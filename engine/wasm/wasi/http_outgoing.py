@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from engine.wasm.codec import Err
-from engine.wasm.run import Run
+from engine.wasm.run import Run, Trap
 from engine.wasm.streams import Inflow, Outflow
 from engine.wasm.wasi.family import Parent
 from engine.wasm.wasi.http_fields import TYPES, Fields, Items, is_token
@@ -93,9 +93,15 @@ class FutureIncomingResponse:
             run.on_loop(self.cancel)
 
 
+KEPT = 128
+"""Requests that a guest may hold without sending them."""
+
+
 @host(TYPES, "[constructor]outgoing-request")
 def request_new(run: Run, headers: Fields) -> OutgoingRequest:
-    """Return a GET request with these headers."""
+    """Return a GET request with these headers; a guest that keeps too many without sending them is ended."""
+    if sum(type(item) is OutgoingRequest for item in run.table.values()) >= KEPT:
+        raise Trap(f"it holds more than {KEPT} requests that it did not send")
     return OutgoingRequest(headers)
 
 

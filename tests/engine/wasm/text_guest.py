@@ -100,7 +100,7 @@ ROUTES = {
     "a": (
         "append to one field for ever",
         """(global.set $at (call $fields)) (loop $l
-          (call $append (global.get $at) (i32.const 512) (i32.const 5) (i32.const 4096) (i32.const 4096)
+          (call $append (global.get $at) (i32.const 512) (i32.const 5) (i32.const 512) (i32.const 5)
             (i32.const 256))
           br $l)""",
     ),
@@ -148,7 +148,8 @@ everything dirty: all memory, grown to what is allowed, globals, the table, the 
 _CODE = """
 (global $n (mut i32) (i32.const 0)) (global $at (mut i32) (i32.const 0))
 (global $out (mut i32) (i32.const -1)) (global $in (mut i32) (i32.const 0))
-(global $kept (mut i32) (i32.const 0)) (global $param (mut i32) (i32.const 0)) (global $request (mut i32) (i32.const 0))
+(global $kept (mut i32) (i32.const 0)) (global $param (mut i32) (i32.const 0))
+(global $request (mut i32) (i32.const 0))
 (global $sum (mut i64) (i64.const 7))
 (table $table 100 20000 funcref) (elem (table $table) (i32.const 3) func $sleep)
 (memory $other (export "other") 1)

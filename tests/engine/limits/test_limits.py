@@ -1,0 +1,195 @@
+"""Each limit: its status and code, its record, and that it holds soon after it is reached."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.timeline.record import LineRecord, RequestRecord
+from engine.wasm.config import PoolSettings
+from tests.engine.limits.hosted import Answer, Hosted, ask, connected, hosted, until
+
+pytestmark = pytest.mark.slow
+both = pytest.mark.parametrize("version", ["1.1", "2"])
+LATE = 1_000_000_000
+"""How long after its limit a run may end, ns: ten times what is expected."""
+
+
+async def drops() -> AsyncIterator[bytes]:
+    """An upload without an end, a little at a time."""
+    while True:
+        yield b"drop"
+        await asyncio.sleep(0.02)
+
+
+async def flood() -> AsyncIterator[bytes]:
+    """An upload without an end, as fast as it is taken."""
+    while True:
+        yield bytes(16_000)
+
+
+def code(answer: Answer) -> Any:
+    return json.loads(answer.body)["code"]
+
+
+def within(record: RequestRecord, seconds: int) -> bool:
+    return seconds * 10**9 <= record.wall_ns < seconds * 10**9 + LATE
+
+
+def test_the_answer_says_what_happened(cache: Path) -> None:
+    async def test(site: Hosted) -> None:
+        for version in ("1.1", "2"):
+            answer = await ask(version, site.port, "/h")
+            assert (answer.status, bytes(answer.body), answer.whole) == (200, b"hello\n", True)
+
+    hosted(cache, test)
+
+
+@both
+@pytest.mark.parametrize("path", ["/l", "/c", "/s100000", "/u4096"], ids=["loop", "calls", "wait", "upload"])
+def test_the_run_limit_before_the_head(cache: Path, version: str, path: str) -> None:
+    """Computing, calling its host, waiting, and reading an upload that never ends."""
+
+    async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
+        answer = await ask(version, site.port, path, drops() if path.startswith("/u") else None)
+        return answer, await site.recorded()
+
+    answer, record = hosted(cache, test, run_limit_secs=1)
+    assert (answer.status, code(answer), answer.whole) == (504, "run-limit", True)
+    assert (record.status, record.code) == (504, "run-limit") and within(record, 1)
+
+
+@both
+@pytest.mark.parametrize("path", ["/L", "/k10", "/e"], ids=["loop", "stream", "echo"])
+def test_the_run_limit_after_the_head_cuts_the_connection(cache: Path, version: str, path: str) -> None:
+    async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
+        answer = await ask(version, site.port, path, drops() if path == "/e" else None)
+        return answer, await site.recorded()
+
+    answer, record = hosted(cache, test, run_limit_secs=1)
+    assert answer.status == 200 and answer.body and not answer.whole
+    assert (record.status, record.code) == (200, "run-limit") and within(record, 1)
+
+
+@both
+def test_the_run_limit_ends_a_run_that_waits_for_a_slow_client(cache: Path, version: str) -> None:
+    async def test(site: Hosted) -> RequestRecord:
+        async with connected(version, site.port) as client:
+            await client.send("/w1000000")
+            return await site.recorded()
+
+    record = hosted(cache, test, run_limit_secs=1)
+    assert record.code == "run-limit" and within(record, 1)
+    assert record.bytes_out < 16 << 20
+
+
+@both
+def test_a_body_over_the_limit_before_the_head(cache: Path, version: str) -> None:
+    async def test(site: Hosted) -> tuple[Answer, RequestRecord, Answer]:
+        answer = await ask(version, site.port, "/u4096", flood())
+        return answer, await site.recorded(), await ask(version, site.port, "/h")
+
+    answer, record, after = hosted(cache, test, max_body=100_000)
+    assert (answer.status, code(answer)) == (413, "body-too-large")
+    assert record.code == "body-too-large" and record.bytes_in > 100_000
+    assert bytes(after.body) == b"hello\n"
+
+
+@both
+def test_a_body_over_the_limit_after_the_head(cache: Path, version: str) -> None:
+    async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
+        return await ask(version, site.port, "/e", flood()), await site.recorded()
+
+    answer, record = hosted(cache, test, max_body=100_000)
+    assert (answer.status, answer.whole) == (200, False)
+    assert (record.status, record.code) == (200, "body-too-large")
+
+
+@both
+def test_no_free_instance(cache: Path, version: str) -> None:
+    async def test(site: Hosted) -> list[Answer]:
+        return await asyncio.gather(*[ask(version, site.port, "/s300") for _ in range(8)])
+
+    answers = hosted(cache, test, pool=PoolSettings(instances=2), queue=4)
+    refused = [answer for answer in answers if answer.status == 503]
+    assert len(refused) == 2 and {code(answer) for answer in refused} == {"overloaded"}
+    assert {answer.headers[b"retry-after"] for answer in refused} == {b"1"}
+    assert [bytes(answer.body) for answer in answers if answer.status == 200] == [b"hello\n"] * 6
+
+
+@both
+@pytest.mark.parametrize("path", ["/t", "/x"], ids=["trap", "exit"])
+def test_a_guest_that_fails(cache: Path, version: str, path: str) -> None:
+    async def test(site: Hosted) -> tuple[Answer, RequestRecord, Answer]:
+        answer = await ask(version, site.port, path)
+        return answer, await site.recorded(), await ask(version, site.port, "/h")
+
+    answer, record, after = hosted(cache, test)
+    assert (answer.status, code(answer), record.code) == (500, "guest-failed", "guest-failed")
+    assert bytes(after.body) == b"hello\n"
+
+
+def test_a_flood_of_lines_is_cut_short(cache: Path) -> None:
+    async def test(site: Hosted) -> tuple[Answer, list[str]]:
+        answer = await ask("1.1", site.port, "/p100")
+        lines = [record.text for record in site.timeline.tail(200_000) if isinstance(record, LineRecord)]
+        return answer, lines
+
+    answer, lines = hosted(cache, test)
+    assert bytes(answer.body) == b"hello\n"
+    assert len(lines) <= 10_001 and "truncated" in lines[-1]
+
+
+@pytest.mark.parametrize("path", ["/f", "/a"], ids=["handles", "fields"])
+def test_what_the_host_keeps_for_a_run_is_bounded(cache: Path, path: str) -> None:
+    async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
+        return await ask("1.1", site.port, path), await site.recorded()
+
+    answer, record = hosted(cache, test, run_limit_secs=5)
+    assert (answer.status, record.code) == (500, "guest-failed")
+    assert "more than" in record.detail
+
+
+@both
+@pytest.mark.parametrize(
+    "path",
+    ["/l", "/L", "/c", "/k10", "/w1000000", "/s100000"],
+    ids=["loop", "late-loop", "calls", "ticks", "data", "wait"],
+)
+def test_a_client_that_leaves_ends_the_run(cache: Path, version: str, path: str) -> None:
+    async def test(site: Hosted) -> tuple[RequestRecord, float]:
+        loop = asyncio.get_running_loop()
+        async with connected(version, site.port) as client:
+            await client.send(path)
+            await until(lambda: bool(site.runner.runs))
+            await asyncio.sleep(0.2)
+        left = loop.time()
+        return await site.recorded(), loop.time() - left
+
+    record, took = hosted(cache, test, run_limit_secs=30)
+    assert record.code == "client-gone"
+    assert took < 5
+
+
+@both
+@pytest.mark.parametrize("path", ["/s100000", "/l"], ids=["wait", "loop"])
+def test_a_client_that_leaves_in_the_middle_of_an_upload_nobody_reads(
+    cache: Path, version: str, path: str
+) -> None:
+    async def test(site: Hosted) -> tuple[RequestRecord, float]:
+        loop = asyncio.get_running_loop()
+        async with connected(version, site.port) as client:
+            upload = await client.send(path, flood())
+            await asyncio.sleep(0.5)
+            assert upload is not None
+            upload.cancel()
+            client.reset()
+        left = loop.time()
+        return await site.recorded(), loop.time() - left
+
+    record, took = hosted(cache, test, run_limit_secs=30, max_body=1 << 30)
+    assert record.code == "client-gone"
+    assert took < 10
