@@ -15,8 +15,11 @@ from engine.wasm.exchange import Exchange
 from engine.wasm.streams import Inflow, Lines, Outflow
 
 NOTICES = 20
-HANDLES = 4096
-"""How many resources a guest may hold at once: each takes memory of the host's."""
+HANDLES = 65_536
+"""How many resources a guest may hold at once: each takes some 200 bytes of the host's memory.
+
+StarlingMonkey keeps a pollable for every 8 KiB that it reads of a body.
+"""
 
 
 class GuestExit(Exception):

@@ -123,3 +123,9 @@ def test_what_is_echoed_is_exact(built: Built, fast: bool) -> None:
     pieces = MIXED * 4
     answer = built.ask("/echo", "POST", pieces, fast=fast)
     assert answer.body == b"".join(pieces)
+
+
+def test_the_largest_upload_that_is_allowed_is_taken_whole(built: Built) -> None:
+    """Guests of the js lane keep a resource of each wait for more, one for every 8 KiB."""
+    answer = built.ask("/", "POST", [block()] * 511 + [bytes(BLOCK_SIZE - 1)], fast=False)
+    assert (answer.report.detail, answer.body) == ("", b"%d\n" % (512 * BLOCK_SIZE - 1))
