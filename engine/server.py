@@ -10,6 +10,7 @@
   it waits in a queue that nobody reads, or has the answer thrown away by the client's system. Here it is
   read and forgotten.
 - An error in a connection, which a malformed request can cause, is that connection's end and nothing more.
+- A response that waits for an HTTP/2 client's room goes on waiting when the client has left. It is told here.
 - A response on HTTP/2 goes into memory as fast as it is made: its buffer takes an attempt to send that the
   client has no room for as a sign that there is room. The buffer is another one here.
 - While a request's body is not taken, nobody reads, so nobody sees the client go. The system is asked.
@@ -167,15 +168,20 @@ class _Connection(TCPServer):
                 self._held = 1
                 await self.protocol.handle(RawData(data))
                 self._held = 0
-            self._leave()
-            await self.protocol.handle(Closed())
         except OSError:
-            self._leave()
-            await self.protocol.handle(Closed())
+            pass
         finally:
             self._reading = False
             if self._linger is not None:
                 self._linger.cancel()
+            await self._left()
+
+    async def _left(self) -> None:
+        """Tell everybody that the client is gone, and let nobody wait for what it could take."""
+        self._leave()
+        await self.protocol.handle(Closed())
+        for buffer in list(getattr(self.protocol.protocol, "stream_buffers", {}).values()):
+            await buffer.close()
 
     def _leave(self) -> None:
         if not self.gone.done():
@@ -213,7 +219,7 @@ class _Connection(TCPServer):
         data = b"".join(self._gathered)
         self._gathered.clear()
         self._size = 0
-        if data and not self.writer.transport.is_closing():
+        if data and not self._ending and not self.writer.transport.is_closing():
             self.writer.write(data)
 
     async def _close(self) -> None:
