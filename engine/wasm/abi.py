@@ -42,6 +42,7 @@ _instantiate_async = _declare(_long, "wasmtime_component_linker_instantiate_asyn
 _get_func = _declare(_short, "wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
 _call_async = _declare(_short, "wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P)
 _future_poll = _declare(_long, "wasmtime_call_future_poll", ctypes.c_bool, _P)
+_probe_poll = _declare(_short, "wasmtime_call_future_poll", ctypes.c_bool, _P)
 _future_delete = _declare(_long, "wasmtime_call_future_delete", None, _P)
 _val_delete = _declare(_short, "wasmtime_component_val_delete", None, _P)
 _error_message = _declare(_short, "wasmtime_error_message", None, _P, _P)
@@ -199,11 +200,15 @@ class Instance:
 
     def read_u32(self, export: int) -> int | None:
         """Call an exported `func() -> u32` to its end at once; `None` when that fails."""
-        result = _VALUE()
-        future = self._start(self._function(export), None, result)
-        while not future.poll():
+        # Every run ends with this: no `Future` is made for it.
+        function, result, error = self._function(export), _VALUE(), PAIR()
+        error_at = ctypes.addressof(error)
+        function_at, result_at = ctypes.addressof(function), ctypes.addressof(result)
+        call = _call_async(function_at, self._context, None, 0, result_at, 1, error_at)
+        while not _probe_poll(call):
             pass
-        return result[1] & 0xFFFFFFFF if future.close() is None else None
+        _future_delete(call)
+        return result[1] & 0xFFFFFFFF if _take_error(error[0]) is None else None
 
     def _start(self, function: Any, arguments: Any, result: Any) -> Future:
         count = ctypes.sizeof(arguments) // VALUE_SIZE if arguments is not None else 0

@@ -72,13 +72,21 @@ def _of_0_2(name: str) -> bool:
 def check_component(path: Path) -> None:
     """Check a file as far as its outline can be read. Raises `ComponentRejected`."""
     try:
-        outline = scan(path.read_bytes())
-    except Unscannable:
-        return
+        binary = path.read_bytes()
     except OSError as error:
         raise ComponentRejected(
             f"{path.name} can not be read: {error.strerror}", "Build it again."
         ) from error
+    # The host calls such exports after a run and waits for them. Looked for in all of the binary, since one
+    # that can not be scanned may run all the same.
+    if PREFIX.encode() in binary:
+        raise ComponentRejected(
+            f"the component has a name that begins with {PREFIX}, which is svc's own", "Rename it."
+        )
+    try:
+        outline = scan(binary)
+    except Unscannable:
+        return
     check_names(outline.imports, outline.exports)
 
 

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from wasmtime import wat2wasm
 
 from engine.wasm.check import ComponentRejected, check_component, told_of
 from engine.wasm.compile import REFUSED, Compiled, compile_component
@@ -76,3 +77,28 @@ def test_a_core_module_and_rubbish_do_not_compile(tmp_path: Path) -> None:
     for data in (b"\0asm\x01\0\0\0", b"rubbish", b""):
         with pytest.raises(ComponentRejected, match="does not compile"):
             compiled(written(tmp_path, data), tmp_path)
+
+
+def test_a_guest_can_not_pose_as_the_probe_that_the_host_calls_after_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "posing.wasm"
+    path.write_bytes(posing())
+    with pytest.raises(ComponentRejected, match="svc-memory-pages-"):
+        check_component(path)
+
+
+def posing() -> bytes:
+    """Make a component with a function, named as the host's own, that never ends."""
+    return bytes(
+        wat2wasm(
+            f"""(component
+            (core module $module
+              (func (export "f"))
+              (func (export "g") (result i32) (loop (br 0)) (i32.const 1)))
+            (core instance $core (instantiate $module))
+            (func $f (canon lift (core func $core "f")))
+            (instance $instance (export "handle" (func $f)))
+            (export "{HANDLER}" (instance $instance))
+            (func $g (result u32) (canon lift (core func $core "g")))
+            (export "svc-memory-pages-7" (func $g)))"""
+        )
+    )
