@@ -172,7 +172,7 @@ class Guest:
             ahead = Ahead(exchange.receive)
             exchange.receive = ahead.receive
             try:
-                kind = await slot(pool, ahead)
+                kind = await slot(pool, ahead, exchange.gone)
             except ClientGone:
                 waited = time.monotonic_ns() - began
                 return RunReport("client-gone", "the client went away", None, waited, 0, None, 0, 0)

@@ -42,15 +42,21 @@ class Ahead:
         return False
 
 
-async def slot(pool: Pool, ahead: Ahead) -> int | None:
-    """Wait for a slot: what `Pool.take` returns. Raises `ClientGone`; then the place in the queue is free."""
+async def slot(pool: Pool, ahead: Ahead, gone: "asyncio.Future[None] | None") -> int | None:
+    """Wait for a slot: what `Pool.take` returns. Raises `ClientGone`; then the place in the queue is free.
+
+    `gone` is done when the client leaves; where it is not known, what the client sends tells.
+    """
     loop = asyncio.get_running_loop()
     taking, leaving = loop.create_task(pool.take()), loop.create_task(ahead.gone())
+    signs: set[asyncio.Future[Any]] = {leaving} if gone is None else {leaving, gone}
     try:
-        await asyncio.wait({taking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if leaving.done() and not taking.done() and leaving.result():
-            raise ClientGone
-        return await taking
+        while not taking.done():
+            done, _ = await asyncio.wait({taking, *signs}, return_when=asyncio.FIRST_COMPLETED)
+            signs -= done
+            if not taking.done() and (gone in done or (leaving in done and leaving.result())):
+                raise ClientGone
+        return taking.result()
     except BaseException:
         taking.cancel()
         [taken] = await asyncio.gather(taking, return_exceptions=True)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from engine.wasm.config import PoolSettings
-from engine.wasm.waiting import Ahead
+from engine.wasm.pool import Pool
+from engine.wasm.waiting import Ahead, ClientGone, slot
 from tests.engine.wasm.conftest import Answer, Client
 
 pytestmark = pytest.mark.slow
@@ -110,6 +111,27 @@ def test_what_came_of_an_upload_in_the_queue_arrives_whole(one: Serve, size: int
     answer = one(body)
     assert answer.body == b"".join(pieces)
     assert answer.report.bytes_in == 20 * size
+
+
+def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> None:
+    async def wait() -> bool:
+        inbox: asyncio.Queue[Any] = asyncio.Queue()
+        for _ in range(20):
+            inbox.put_nowait({"type": "http.request", "body": bytes(50_000), "more_body": True})
+        pool, gone = Pool(PoolSettings(instances=1, warm=0), 1), asyncio.get_running_loop().create_future()
+        kind = await pool.take()
+        waiting = asyncio.create_task(slot(pool, Ahead(inbox.get), gone))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert inbox.qsize() == 18 and not waiting.done()
+        gone.set_result(None)
+        with pytest.raises(ClientGone):
+            await asyncio.wait_for(waiting, 30)
+        assert kind is not None
+        pool.give_back(kind)
+        return pool.full
+
+    assert asyncio.run(wait()) is False
 
 
 def test_an_upload_in_the_queue_is_held_back() -> None:
