@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import reduce
 
 from engine.timeline.record import Record, RequestRecord
@@ -57,36 +57,38 @@ class Counter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: dict[Key, Count] = {}
+        # A list that is added to costs a third of the time of a new Count a request.
+        self._sums: dict[Key, list[int]] = {}
 
     def __call__(self, record: Record) -> None:
         """Count a request; other records, and requests for no Resource, are passed over."""
         if not isinstance(record, RequestRecord) or not record.resource:
             return
         key = ((record.time_ns + record.wall_ns) // MINUTE_NS, record.resource)
-        count = Count(
-            1,
-            int(failed(record)),
-            record.compute_ns,
-            record.wall_ns,
-            record.peak_memory or 0,
-            record.bytes_in,
-            record.bytes_out,
-        )
+        peak = record.peak_memory or 0
         with self._lock:
-            before = self._counts.get(key)
-            self._counts[key] = count if before is None else before + count
+            sums = self._sums.get(key)
+            if sums is None:
+                sums = self._sums[key] = [0] * 7
+            sums[0] += 1
+            sums[1] += failed(record)
+            sums[2] += record.compute_ns
+            sums[3] += record.wall_ns
+            if peak > sums[4]:
+                sums[4] = peak
+            sums[5] += record.bytes_in
+            sums[6] += record.bytes_out
 
     def take(self) -> dict[Key, Count]:
         """Return what was counted since the last time."""
         with self._lock:
-            counts, self._counts = self._counts, {}
-        return counts
+            sums, self._sums = self._sums, {}
+        return {key: Count(*numbers) for key, numbers in sums.items()}
 
     def give_back(self, counts: Mapping[Key, Count], most: int) -> None:
         """Add what could not be kept to what is counted; of more than `most` keys the oldest are lost."""
         with self._lock:
             merged = dict(counts)
-            for key, count in self._counts.items():
-                merged[key] = merged.get(key, Count()) + count
-            self._counts = dict(sorted(merged.items())[-most:])
+            for key, numbers in self._sums.items():
+                merged[key] = merged.get(key, Count()) + Count(*numbers)
+            self._sums = {key: list(astuple(count)) for key, count in sorted(merged.items())[-most:]}
