@@ -1,8 +1,9 @@
 """Everything that guests and clients do to a server, for minutes, and whether the server stays as it was.
 
 Short answers, echoed uploads, event streams, crashes, loops over the run limit, memory over its limit, and
-clients that leave in the middle of a download or an upload. Memory, open files and threads are compared between two
-moments at which nobody is connected: after a time to warm up, and at the end. `python -m bench.soak SECONDS`.
+clients that leave in the middle of a download or an upload. Memory, open files and threads are compared
+between two moments at which nobody is connected: after a time to warm up, and at the end.
+`python -m bench.soak SECONDS`
 """
 
 import asyncio
