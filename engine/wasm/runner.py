@@ -23,7 +23,6 @@ from engine.wasm.drive import Drive
 from engine.wasm.egress import Egress
 from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.linker import Program
-from engine.wasm.memories import size_of_each
 from engine.wasm.outgoing import Outgoing
 from engine.wasm.pool import Pool
 from engine.wasm.reclaimer import Reclaimer
@@ -152,7 +151,7 @@ class Guest:
         self.runner = runner
         self.script = artifact.script
         self.environment = {**resource.env, **environment}
-        self.memory_limit = size_of_each(artifact.component.read_bytes(), resource.memory_limit_mb * MIB)
+        self.memory_limit = resource.memory_limit_mb * MIB
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
         self.fetch = partial(runner.outgoing.fetch, Egress.parse(resource.egress))
         self._source_map_json = artifact.source_map
