@@ -21,6 +21,8 @@ from tests.engine.wasm.conftest import Client
 
 pytestmark = pytest.mark.slow
 CALIBRATION = 2_000_000
+HOST_LEAVES = 0.92
+"""What guests get of their threads' time: a few per cent go to hand them on at each end of an epoch."""
 Measure = Callable[..., Any]
 
 
@@ -94,17 +96,17 @@ def guests_threads_ns() -> int:
     return time.thread_time_ns() + sum(map(time.clock_gettime_ns, clocks))
 
 
-def test_a_heavy_run_takes_what_the_processor_spent(measure: Measure) -> None:
+def test_a_heavy_run_takes_what_its_threads_spent(measure: Measure) -> None:
     async def body(run: Any) -> tuple[int, int]:
         rounds = await rounds_of(run, 1_000_000_000)
         await run(rounds=rounds, pages=(2, 1))
-        began = time.process_time_ns()
+        began = guests_threads_ns()
         report = await run(rounds=rounds, pages=(2, 1))
-        return report.compute_ns, time.process_time_ns() - began
+        return report.compute_ns, guests_threads_ns() - began
 
     compute, spent = measure(body)
     assert compute > 300_000_000
-    assert compute == pytest.approx(spent, rel=0.05)
+    assert HOST_LEAVES * spent <= compute <= spent
 
 
 def test_a_light_run_takes_what_its_threads_spent_even_when_others_hold_it_up(measure: Measure) -> None:
@@ -124,7 +126,7 @@ def test_a_light_run_takes_what_its_threads_spent_even_when_others_hold_it_up(me
 
     compute, spent = measure(body)
     assert compute > 100_000_000
-    assert compute == pytest.approx(spent, rel=0.05)
+    assert HOST_LEAVES * spent <= compute <= 1.05 * spent
 
 
 def test_runs_at_once_are_told_apart(measure: Measure) -> None:
@@ -132,12 +134,12 @@ def test_runs_at_once_are_told_apart(measure: Measure) -> None:
         rounds = await rounds_of(run, 200_000_000)
         large, small = {"rounds": rounds, "bursts": 3}, {"rounds": rounds, "bursts": 1}
         await asyncio.gather(run(**large), run(**small))
-        began = time.process_time_ns()
+        began = guests_threads_ns()
         reports = await asyncio.gather(*[run(**each) for each in (large, small, large, small)])
-        return [report.compute_ns for report in reports], time.process_time_ns() - began
+        return [report.compute_ns for report in reports], guests_threads_ns() - began
 
     compute, spent = measure(body)
-    assert sum(compute) == pytest.approx(spent, rel=0.05)
+    assert HOST_LEAVES * spent <= sum(compute) <= spent
     assert compute[0] + compute[2] == pytest.approx(3 * (compute[1] + compute[3]), rel=0.2)
 
 
