@@ -229,7 +229,7 @@ class _Connection(TCPServer):
             self._ending = True
             with contextlib.suppress(OSError, RuntimeError):
                 self.writer.write_eof()
-            self._linger = self.loop.call_later(LINGER_SECONDS, self.writer.transport.abort)
+            self._linger = self.loop.call_later(LINGER_SECONDS, self.writer.close)
             await self.idle_task.stop()
         elif not self._reading:
             await super()._close()

@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
+import h11
 import httpcore
 
 from engine.wasm.codec import Err
@@ -37,6 +38,7 @@ _ERRORS: list[tuple[type[Exception], tuple[str, Any]]] = [
     (httpcore.ConnectError, ("connection-refused", None)),
     (httpcore.RemoteProtocolError, ("HTTP-protocol-error", None)),
     (httpcore.LocalProtocolError, ("HTTP-protocol-error", None)),
+    (h11.LocalProtocolError, ("HTTP-protocol-error", None)),
     (httpcore.NetworkError, ("connection-terminated", None)),
 ]
 
@@ -46,6 +48,7 @@ _FAILURES = (
     httpcore.NetworkError,
     httpcore.TimeoutException,
     httpcore.ProtocolError,
+    h11.LocalProtocolError,  # of a body that is not as long as announced; httpcore lets it through
     OSError,
 )
 

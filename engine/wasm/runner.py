@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from engine.wasm.drive import Drive
 from engine.wasm.egress import Egress
 from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.linker import Program
+from engine.wasm.memories import maxima, share
 from engine.wasm.outgoing import Outgoing
 from engine.wasm.pool import Pool
 from engine.wasm.reclaimer import Reclaimer
@@ -33,6 +35,14 @@ from engine.wasm.waiting import Ahead, ClientGone, slot
 EPOCH_SECONDS = 0.01
 REAP_SECONDS = 0.02
 PROGRAMS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A component ready to run: linked once for each kind of slot; the maxima (bytes) of its memories."""
+
+    programs: tuple[Program, ...]
+    memories: tuple[int | None, ...]
 
 
 class Runner:
@@ -46,7 +56,7 @@ class Runner:
         self.outgoing = Outgoing()
         self.pool = Pool(fitting(pool or PoolSettings()), queue)
         self.reclaimer = Reclaimer()
-        self._programs: OrderedDict[tuple[str, bool], tuple[Program, ...]] = OrderedDict()
+        self._loaded: OrderedDict[tuple[str, bool], Loaded] = OrderedDict()
         self._active: set[Drive] = set()
         self._idle = asyncio.Event()
         self._reaper: asyncio.TimerHandle | None = None
@@ -58,16 +68,14 @@ class Runner:
         while not self._stop.wait(EPOCH_SECONDS):
             self.pool.increment_epoch()
 
-    async def load(
-        self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
-    ) -> tuple[Program, ...]:
-        """Compile (or find compiled) and link a component, once for each kind of slot.
+    async def load(self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]) -> Loaded:
+        """Compile (or find compiled) and link a component.
 
         Raises `ComponentRejected`.
         """
         key = (artifact.digest, fast)
-        programs = self._programs.get(key)
-        if programs is None:
+        loaded = self._loaded.get(key)
+        if loaded is None:
             compiled = await compile_component(
                 artifact.component, artifact.digest, self.cache, fast=fast, report=report
             )
@@ -75,11 +83,12 @@ class Runner:
                 Program(load_component(engine, compiled.path), engine, self.runs)
                 for engine in (slots.engine(compiled.compiler) for slots in self.pool.slots)
             )
-            self._programs[key] = programs
-            while len(self._programs) > PROGRAMS:
-                self._programs.popitem(last=False)
-        self._programs.move_to_end(key)
-        return programs
+            memories = await asyncio.to_thread(lambda: maxima(artifact.component.read_bytes()))
+            self._loaded[key] = loaded = Loaded(programs, memories)
+            while len(self._loaded) > PROGRAMS:
+                self._loaded.popitem(last=False)
+        self._loaded.move_to_end(key)
+        return loaded
 
     async def guest(
         self,
@@ -143,15 +152,15 @@ class Guest:
         runner: Runner,
         resource: Resource,
         artifact: ComponentArtifact,
-        programs: tuple[Program, ...],
+        loaded: Loaded,
         environment: dict[str, str],
     ) -> None:
         self.resource = resource
-        self.programs = programs
+        self.programs = loaded.programs
         self.runner = runner
         self.script = artifact.script
         self.environment = {**resource.env, **environment}
-        self.memory_limit = resource.memory_limit_mb * MIB
+        self.memory_limit = share(loaded.memories, resource.memory_limit_mb * MIB)
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
         self.fetch = partial(runner.outgoing.fetch, Egress.parse(resource.egress))
         self._source_map_json = artifact.source_map

@@ -170,7 +170,7 @@ class Host:
             self.runner,
             Resource("api", "rust", Path("/"), **fields),
             ComponentArtifact(Path("/"), "", script),
-            self.programs(binary),
+            engine.wasm.runner.Loaded(self.programs(binary), ()),
             {"SVC_PROJECT": "test"},
         )
         answer = Answer(guest)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.timeline.record import LineRecord, RequestRecord
-from engine.wasm.config import PoolSettings
+from engine.wasm.config import MIB, PoolSettings
 from tests.engine.limits.hosted import Answer, Hosted, ask, connected, hosted, until
 
 pytestmark = pytest.mark.slow
@@ -130,6 +130,15 @@ def test_a_guest_that_fails(cache: Path, version: str, path: str) -> None:
     answer, record, after = hosted(cache, test)
     assert (answer.status, code(answer), record.code) == (500, "guest-failed", "guest-failed")
     assert bytes(after.body) == b"hello\n"
+
+
+@pytest.mark.parametrize("limit", [16, 64])
+def test_the_memory_limit_is_one_for_all_memories_together(cache: Path, limit: int) -> None:
+    async def test(site: Hosted) -> int:
+        answer = await ask("1.1", site.port, "/m")
+        return int.from_bytes(answer.body, "little") * 65536
+
+    assert limit * MIB * 0.75 < hosted(cache, test, memory_limit_mb=limit) <= limit * MIB
 
 
 def test_a_flood_of_lines_is_cut_short(cache: Path) -> None:

@@ -129,7 +129,7 @@ ROUTES = {
     ),
     "m": (
         "grow this memory and the other one, MiB by MiB, and tell how many pages both have in the end",
-        """(loop $l
+        """(call $begin) (loop $l
           (global.set $at (memory.grow (i32.const 16)))
           (drop (memory.grow $other (i32.const 16)))
           (br_if $l (i32.ne (global.get $at) (i32.const -1))))

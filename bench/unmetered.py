@@ -1,0 +1,63 @@
+"""`svc` without meters and limits: what they cost is the difference. Takes svc's own arguments.
+
+No clock of a run is read, no epoch ends, no code looks for one, no memory is bounded or measured, no run
+limit is looked after, and no usage is written.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from wasmtime import Engine
+from wasmtime.component import Component
+
+import svc_tui.commands.dev as dev
+from engine.wasm import abi, compile, config, drive, runner
+from engine.wasm.config import Compiler
+from engine.wasm.overlay import add_overlay
+from svc_tui.main import run
+
+_compile_config = config.compile_config
+
+
+def _without_epochs(compiler: Compiler) -> Any:
+    made = _compile_config(compiler)
+    made.epoch_interruption = False
+    return made
+
+
+async def _compiled(component: Path, digest: str, cache: Path, **_options: Any) -> compile.Compiled:
+    target = cache / "compiled" / f"{digest}-unmetered.cwasm"
+    engine = Engine(_without_epochs(Compiler.OPTIMISING))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(Component(engine, add_overlay(component.read_bytes())).serialize())
+    return compile.Compiled(target, Compiler.OPTIMISING)
+
+
+def _watch(self: runner.Runner, course: drive.Drive) -> None:
+    self._active.add(course)
+    self._idle.clear()
+
+
+class _NoRecorder:
+    def __init__(self, *_arguments: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def main() -> None:
+    config.compile_config = _without_epochs
+    runner.compile_component = _compiled
+    runner.Runner.watch = _watch
+    runner.Runner._tick = lambda self: None
+    drive.Drive._poll = lambda self, future: future.poll()
+    # As it is with meters: an instance with little memory is given back at once.
+    drive.Drive._peak = lambda self, instance: 0
+    for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
+        setattr(abi, name, lambda *_arguments: None)
+    dev.Recorder = _NoRecorder
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

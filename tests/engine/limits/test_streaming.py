@@ -1,0 +1,114 @@
+"""Bytes flow both ways as they are written, and no faster than they are taken."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import h2.events
+import pytest
+
+from tests.engine.limits.hosted import PATIENCE, Hosted, Http2, connected, hosted, until
+
+pytestmark = pytest.mark.slow
+both = pytest.mark.parametrize("version", ["1.1", "2"])
+HOUR_MS = 3_600_000
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident() -> int:
+    """Return this process' memory in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+async def part(client: object) -> bytes:
+    """Read the next part of a body, over either version; the head is skipped."""
+    if not isinstance(client, Http2):
+        return await client.part()  # type: ignore[attr-defined, no-any-return]
+    data = b""
+    while not data:
+        for event in await client.events():
+            assert event is not None
+            if isinstance(event, h2.events.DataReceived):
+                client.connection.acknowledge_received_data(event.flow_controlled_length, client.stream)
+                data += event.data
+        client.flush()
+    return data
+
+
+@both
+def test_what_is_written_leaves_without_waiting_for_more(cache: Path, version: str) -> None:
+    """The guest writes a line, then sleeps for an hour: the line is there."""
+
+    async def test(site: Hosted) -> bytes:
+        async with asyncio.timeout(PATIENCE), connected(version, site.port) as client:
+            await client.send(f"/k{HOUR_MS}")
+            if version == "1.1":
+                await client.head()  # type: ignore[union-attr]
+            return await part(client)
+
+    assert hosted(cache, test) == b"hello\n"
+
+
+@both
+def test_an_upload_and_its_answer_flow_side_by_side(cache: Path, version: str) -> None:
+    """The client sends the next part when it has got the last one back: neither side waits for a whole."""
+
+    async def test(site: Hosted) -> list[bytes]:
+        turn: asyncio.Queue[bytes] = asyncio.Queue()
+        turn.put_nowait(b"part 0")
+
+        async def parts() -> AsyncIterator[bytes]:
+            while data := await turn.get():
+                yield data
+
+        back = []
+        async with asyncio.timeout(PATIENCE), connected(version, site.port) as client:
+            upload = await client.send("/e", parts())
+            if version == "1.1":
+                await client.head()  # type: ignore[union-attr]
+            for number in range(1, 6):
+                back.append(await part(client))
+                turn.put_nowait(b"part %d" % number if number < 5 else b"")
+            assert upload is not None
+            await upload
+        return back
+
+    assert hosted(cache, test) == [b"part %d" % number for number in range(5)]
+
+
+@both
+def test_a_client_that_does_not_read_holds_the_guest_back(cache: Path, version: str) -> None:
+    """64 MiB are to be sent: memory does not grow by them, and all arrive once the client reads."""
+
+    async def test(site: Hosted) -> tuple[int, int]:
+        async with asyncio.timeout(120), connected(version, site.port) as client:
+            await client.send("/h")
+            await client.answer()
+            before = resident()
+            await client.send("/w16384")
+            await until(lambda: bool(site.runner.runs))
+            await asyncio.sleep(1)
+            most, size = resident() - before, 0
+            if version == "1.1":
+                await client.head()  # type: ignore[union-attr]
+            while size < 64 << 20 and (data := await part(client)):
+                size += len(data)
+                most = max(most, resident() - before)
+        return most, size
+
+    most, size = hosted(cache, test, run_limit_secs=120)
+    assert size == 64 << 20
+    assert most < 32 << 20
+
+
+@both
+def test_a_client_that_closes_its_sending_side_has_left(cache: Path, version: str) -> None:
+    async def test(site: Hosted) -> str:
+        async with connected(version, site.port) as client:
+            await client.send("/k10")
+            await until(lambda: bool(site.runner.runs))
+            client.writer.write_eof()
+            return (await site.recorded()).code
+
+    assert hosted(cache, test) == "client-gone"

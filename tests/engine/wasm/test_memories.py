@@ -1,0 +1,50 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from wasmtime import wat2wasm
+
+from engine.wasm.config import MIB
+from engine.wasm.memories import maxima, share
+from engine.wasm.memory_probe import PAGE
+
+
+def size_of_each(binary: bytes, limit: int) -> int:
+    return share(maxima(binary), limit)
+
+
+def component(*modules: str) -> bytes:
+    fields = "".join(
+        f"(core module $m{number} {text}) (core instance (instantiate $m{number}))"
+        for number, text in enumerate(modules)
+    )
+    return bytes(wat2wasm(f"(component {fields})"))
+
+
+def test_one_memory_may_have_the_whole_limit() -> None:
+    assert size_of_each(component("(memory 1)"), 64 * MIB) == 64 * MIB
+    assert size_of_each(component("(memory 1 2)", "(func)"), 64 * MIB) == 64 * MIB
+    assert size_of_each(component("(func)"), 64 * MIB) == 64 * MIB
+
+
+def test_memories_share_the_limit() -> None:
+    assert size_of_each(component("(memory 1) (memory 1)"), 64 * MIB) == 32 * MIB
+    assert size_of_each(component("(memory 1)", "(memory 1)"), 64 * MIB) == 32 * MIB
+
+
+def test_a_memory_that_stays_small_leaves_the_rest_to_the_others() -> None:
+    assert size_of_each(component("(memory 1)", "(memory 1 16)"), 64 * MIB) == 63 * MIB
+
+
+def test_a_module_counts_for_each_time_it_is_instantiated() -> None:
+    twice = "(core module $m (memory 1)) (core instance (instantiate $m)) (core instance (instantiate $m))"
+    assert size_of_each(bytes(wat2wasm(f"(component {twice})")), 64 * MIB) == 32 * MIB
+
+
+def test_what_can_not_be_read_keeps_the_limit_for_each_memory() -> None:
+    assert size_of_each(b"nothing", 64 * MIB) == 64 * MIB
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 2000)), max_size=8), st.integers(16, 1024))
+def test_the_sum_never_exceeds_the_limit(pages: list[int | None], mib: int) -> None:
+    declared = [None if count is None else count * PAGE for count in pages]
+    each = share(declared, mib * MIB)
+    assert sum(each if maximum is None else min(maximum, each) for maximum in declared) <= mib * MIB

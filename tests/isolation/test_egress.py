@@ -1,0 +1,262 @@
+"""What leaves on a guest's behalf: to origins that `egress` names, one well-formed request at a time."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from engine.wasm.codec import Err
+from engine.wasm.egress import Egress
+from engine.wasm.exchange import Exchange
+from engine.wasm.outgoing import Outgoing
+from engine.wasm.run import Run
+from engine.wasm.streams import Outflow
+from engine.wasm.wasi import http_fields
+from engine.wasm.wasi.http_outgoing import (
+    FutureIncomingResponse,
+    OutgoingRequest,
+    RequestOptions,
+    set_authority,
+    set_method,
+    set_path,
+)
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class Peer:
+    """Another server: keeps what each connection sent, and answers each head with the same bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+        self.received: list[bytearray] = []
+        self.port = 0
+        self.tasks: list[asyncio.Task[None]] = []
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.tasks.append(asyncio.current_task())  # type: ignore[arg-type]
+        self.writers.append(writer)
+        got = bytearray()
+        self.received.append(got)
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                got += data
+                if b"\r\n\r\n" in data:
+                    writer.write(self.answer)
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def peer(answer: bytes = OK) -> AsyncIterator[Peer]:
+    there = Peer(answer)
+    server = await asyncio.start_server(there.serve, "127.0.0.1", 0)
+    there.port = server.sockets[0].getsockname()[1]
+    try:
+        yield there
+    finally:
+        server.close()
+        for writer in there.writers:
+            writer.transport.abort()
+        await asyncio.gather(*there.tasks)
+
+
+async def nothing() -> dict[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+async def nowhere(_message: dict[str, Any]) -> None:
+    return
+
+
+class Caller:
+    """A run that calls out, as host functions let it."""
+
+    def __init__(self, outgoing: Outgoing, *egress: str) -> None:
+        exchange = Exchange("GET", "http", "x", "/", [], nothing, nowhere, {}, lambda stream, text: None, 0)
+        self.run = Run(exchange, [], lambda *call: None, None, has_body=False)
+        self.outgoing = outgoing
+        self.egress = Egress.parse(egress)
+
+    async def call(
+        self, authority: str, path: str = "/", body: bytes | None = None, *fields: tuple[str, bytes]
+    ) -> Any:
+        """Send a request; return ("ok", response) or ("err", code). Raises `Err` as a host function does."""
+        run = self.run
+        request = OutgoingRequest(http_fields.from_list(run, list(fields)))
+        request.scheme = ("HTTP", None)
+        set_authority(run, request, authority)
+        set_path(run, request, path)
+        if body is not None:
+            request.body = Outflow()
+            request.body.put(body)
+            request.body.finished = True
+        future, done = FutureIncomingResponse(), asyncio.Event()
+        run.wake = done.set
+        self.outgoing.fetch(self.egress, run, request, RequestOptions(), future)
+        async with asyncio.timeout(10):
+            while future.result is None:
+                while run.actions:
+                    run.actions.popleft()()
+                done.clear()
+                await done.wait()
+        return future.result
+
+
+def check(test: Callable[[Outgoing], Awaitable[None]], resolve: Any = None) -> None:
+    async def main() -> None:
+        outgoing = Outgoing(resolve) if resolve is not None else Outgoing()
+        try:
+            await test(outgoing)
+        finally:
+            await outgoing.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_redirect_is_an_answer_like_others() -> None:
+    async def test(outgoing: Outgoing) -> None:
+        async with peer() as secret:
+            location = f"http://127.0.0.1:{secret.port}/".encode()
+            answer = b"HTTP/1.1 302 Found\r\nlocation: " + location + b"\r\ncontent-length: 0\r\n\r\n"
+            async with peer(answer) as front:
+                caller = Caller(outgoing, f"http://127.0.0.1:{front.port}")
+                _, response = await caller.call(f"127.0.0.1:{front.port}")
+                assert response.status == 302
+                assert ("location", location) in response.headers
+                with pytest.raises(Err) as caught:
+                    await caller.call(f"127.0.0.1:{secret.port}")
+                assert caught.value.value == ("HTTP-request-denied", None)
+            assert secret.received == []
+
+    check(test)
+
+
+def test_a_name_that_leads_inside_is_denied_with_the_line_to_add() -> None:
+    async def inside(_host: str) -> list[str]:
+        return ["127.0.0.1"]
+
+    async def test(outgoing: Outgoing) -> None:
+        async with peer() as there:
+            origin = f"http://a.example:{there.port}"
+            caller = Caller(outgoing, origin)
+            assert await caller.call(f"a.example:{there.port}") == (
+                "err",
+                ("destination-IP-prohibited", None),
+            )
+            await caller.call(f"a.example:{there.port}")
+            [(level, text)] = caller.run.notices
+            assert level == "WARN" and "127.0.0.1" in text
+            assert f'egress = ["{origin}", "http://127.0.0.1:{there.port}"]' in text
+            assert there.received == []
+
+    check(test, inside)
+
+
+def test_a_connection_that_another_resource_may_have_is_not_lent() -> None:
+    """The first one names the address; the second one must not reach it through the connection kept open."""
+
+    async def inside(_host: str) -> list[str]:
+        return ["127.0.0.1"]
+
+    async def test(outgoing: Outgoing) -> None:
+        async with peer() as there:
+            origin, address = f"http://a.example:{there.port}", f"http://127.0.0.1:{there.port}"
+            status, _ = await Caller(outgoing, origin, address).call(f"a.example:{there.port}")
+            assert status == "ok"
+            status, _ = await Caller(outgoing, origin).call(f"a.example:{there.port}")
+            assert status == "err"
+            assert len(there.received) == 1
+
+    check(test, inside)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "fields", "line"),
+    [
+        ("/a?b", None, [], b"GET /a?b HTTP/1.1\r\n"),
+        ("?b", None, [], b"GET /?b HTTP/1.1\r\n"),
+        ("/", b"hello", [("content-length", b"5")], b"content-length: 5\r\n"),
+        ("/", b"hello", [], b"transfer-encoding: chunked\r\n"),
+    ],
+)
+def test_what_is_sent_is_one_request(path: str, body: bytes | None, fields: Any, line: bytes) -> None:
+    async def test(outgoing: Outgoing) -> None:
+        async with peer() as there:
+            caller = Caller(outgoing, f"http://127.0.0.1:{there.port}")
+            status, _ = await caller.call(f"127.0.0.1:{there.port}", path, body, *fields)
+            assert status == "ok"
+            sent = bytes(there.received[0]).lower()
+            assert line.lower() in sent and sent.count(b"http/1.1") == 1
+            assert sent.count(b"host: ") == 1 and b"host: 127.0.0.1:%d\r\n" % there.port in sent
+
+    check(test)
+
+
+@pytest.mark.parametrize("length", [b"3", b"9", b"90"])
+def test_a_body_that_is_not_as_long_as_announced_never_becomes_a_second_request(length: bytes) -> None:
+    smuggled = b"abcGET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
+
+    async def test(outgoing: Outgoing) -> None:
+        async with peer(b"") as there:
+            caller = Caller(outgoing, f"http://127.0.0.1:{there.port}")
+            body = {b"3": smuggled, b"9": b"abc", b"90": None}[length]
+            status, _ = await caller.call(f"127.0.0.1:{there.port}", "/", body, ("content-length", length))
+            assert status == "err"
+            assert all(b"smuggled" not in got for got in there.received)
+
+    check(test)
+
+
+@pytest.mark.parametrize(
+    "path", ["http://evil.example/", "evil", "//\r\n", "/ HTTP/1.1\r\nx: y", "/\0", "/ü", "@x"]
+)
+def test_a_path_is_never_another_origin_or_another_line(path: str) -> None:
+    with pytest.raises(Err):
+        set_path(Caller(Outgoing()).run, OutgoingRequest(http_fields.Fields()), path)
+
+
+@pytest.mark.parametrize("authority", ["a@b", "a/b", "a b", "a\r\nx: y", "a?b", "a#b", "a\\b", "ü", ""])
+def test_an_authority_has_no_user_and_no_path(authority: str) -> None:
+    with pytest.raises(Err):
+        set_authority(Caller(Outgoing()).run, OutgoingRequest(http_fields.Fields()), authority)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("x", b"a\r\nb: c"), ("x", b"a\nb"), ("x", b"a\0"), ("x\r\ny", b"z"), ("x y", b"z"), ("", b"z")),
+        *(("content-length", b"5, 6"), ("content-length", b"+5"), ("content-length", b"9" * 30)),
+        *(("Host", b"x"), ("transfer-encoding", b"chunked"), ("Connection", b"close"), ("upgrade", b"h2c")),
+    ],
+)
+def test_fields_that_could_end_a_head_or_belong_to_the_connection(name: str, value: bytes) -> None:
+    with pytest.raises(Err):
+        http_fields.from_list(Caller(Outgoing()).run, [(name, value)])
+
+
+@pytest.mark.parametrize("method", ["CONNECT", "connect", "Connect"])
+def test_no_tunnels(method: str) -> None:
+    async def test(outgoing: Outgoing) -> None:
+        caller = Caller(outgoing, "http://127.0.0.1:9")
+        request = OutgoingRequest(http_fields.Fields())
+        request.scheme, request.authority = ("HTTP", None), "127.0.0.1:9"
+        set_method(caller.run, request, ("other", method))
+        with pytest.raises(Err) as caught:
+            outgoing.fetch(caller.egress, caller.run, request, RequestOptions(), FutureIncomingResponse())
+        assert caught.value.value == ("HTTP-request-method-invalid", None)
+
+    check(test)
+
+
+def test_a_guest_that_tries_every_door_says_so_a_few_times_only() -> None:
+    async def test(outgoing: Outgoing) -> None:
+        caller = Caller(outgoing)
+        for number in range(500):
+            with pytest.raises(Err):
+                await caller.call(f"host-{number % 100}.example")
+        assert len(caller.run.notices) == 20
+
+    check(test)
