@@ -4,26 +4,38 @@ Owns the layout of those lines. A request that runs longer than a moment (a stre
 printed as they come, and its own line when it ends.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 
-from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from svc_tui.terminal.output import Styled
 
 TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
 _QUIET = frozenset({"client-gone", "stopping"})
-_BADGE = {"stdout": "blue", "stderr": "magenta", "INFO": "green", "WARN": "yellow", "ERROR": "red"}
+_BADGE = {
+    "stdout": "blue",
+    "stderr": "magenta",
+    "TRACE": "dim",
+    "DEBUG": "cyan",
+    "INFO": "green",
+    "WARN": "yellow",
+    "ERROR": "red",
+    "FATAL": "bold red",
+}
+Said = LineRecord | PlatformRecord | StructuredRecord
+"""What is said in words, in a request or beside all of them."""
 
 
 @dataclass(slots=True)
 class _Open:
     """A request that has not ended: its lines, and the spans of the Resources it was handed to."""
 
-    lines: list[LineRecord | PlatformRecord] = field(default_factory=list)
+    lines: list[Said] = field(default_factory=list)
     spans: list[RequestRecord] = field(default_factory=list)
     live: bool = False
 
@@ -111,14 +123,39 @@ def _request(spans: list[RequestRecord]) -> Styled:
     return line
 
 
-def _line(record: LineRecord | PlatformRecord, request_id: str, *, indent: bool = False) -> Styled:
+def _line(record: Said, request_id: str, *, indent: bool = False) -> Styled:
     """Return a guest's or the platform's own line."""
-    badge = record.stream if isinstance(record, LineRecord) else record.level
     line: Styled = [("    │ ", "dim")] if indent else [(clock(record.time_ns) + " ", "dim")]
-    line.append((f"{badge.upper():<6} ", _BADGE[badge]))
+    line.append(badge(record))
     if not indent and record.resource:
         line.append((f"{record.resource}  ", "cyan"))
-    line.append((record.text, ""))
+    line += words(record)
     if request_id:
         line.append((f"  {request_id}", "dim"))
     return line
+
+
+def badge(record: Said) -> tuple[str, str]:
+    """Return what kind of line it is, as wide as every other."""
+    if isinstance(record, LineRecord):
+        name: str = record.stream
+    else:
+        name = record.severity if isinstance(record, StructuredRecord) else record.level
+    return (f"{name.upper():<6} ", _BADGE[name])
+
+
+def words(record: Said) -> Styled:
+    """Return what was said. Further lines are indented, so that none looks like a line of the log's own."""
+    if isinstance(record, StructuredRecord):
+        attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
+        return [(_hung(record.body), ""), (_hung(attributes), "dim")]
+    return [(_hung(record.text), "")]
+
+
+def _hung(text: str) -> str:
+    return text.rstrip("\n").replace("\n", "\n    │ ") if "\n" in text else text
+
+
+def _value(text: str) -> str:
+    """Return an attribute's value; one that would run into the next is quoted."""
+    return text if text and not any(c in text for c in ' \t\n"=') else json.dumps(text, ensure_ascii=False)

@@ -1,7 +1,10 @@
 """What the timeline is made of: one immutable value a record."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from engine.door import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +58,18 @@ class PlatformRecord:
     request_id: str = ""
 
 
-Record = RequestRecord | LineRecord | PlatformRecord
+@dataclass(frozen=True, slots=True)
+class StructuredRecord:
+    """One log record that a guest sent. `time_ns` is the guest's own word for when (Unix epoch)."""
+
+    time_ns: int
+    request_id: str
+    trace_id: str
+    span_id: str
+    resource: str
+    severity: Severity
+    body: str
+    attributes: Mapping[str, str]
+
+
+Record = RequestRecord | LineRecord | PlatformRecord | StructuredRecord

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import reduce
 
+from engine.timeline.level import failed
 from engine.timeline.record import Record, RequestRecord
 
 Key = tuple[int, str]
 """A minute (whole minutes since the Unix epoch) and a Resource's name."""
 
 MINUTE_NS = 60_000_000_000
-_NO_FAILURES = frozenset({"", "body-too-large", "client-gone", "not-found", "stopping"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,6 @@ class Count:
 def total(counts: Iterable[Count]) -> Count:
     """Return what these are together."""
     return reduce(Count.__add__, counts, Count())
-
-
-def failed(record: RequestRecord) -> bool:
-    """Whether a request failed for a reason that is not its client's."""
-    return record.status >= 500 or record.code not in _NO_FAILURES
 
 
 class Counter:

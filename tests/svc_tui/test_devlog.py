@@ -1,0 +1,35 @@
+from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
+from svc_tui.devlog import DevLog
+from svc_tui.terminal.output import Styled
+
+SECOND = 1_000_000_000
+ROOT = RequestRecord(
+    SECOND, "id", "trace", "span", "", "web", "GET", "/", 200, "", "", 5_000_000, 2_000_000, 65_536, 3, 6
+)
+
+
+def shown(*records: Record) -> list[str]:
+    lines: list[Styled] = []
+    log = DevLog(lines.append)
+    for record in records:
+        log(record)
+    return ["".join(text for text, _ in line) for line in lines]
+
+
+def test_a_structured_record_stands_below_its_request_with_its_attributes() -> None:
+    record = StructuredRecord(
+        SECOND, "id", "trace", "span", "web", "WARN", "low", {"left": "3", "of": "a b", "no": ""}
+    )
+    request, said = shown(record, ROOT)
+    assert "GET" in request
+    assert said == '    │ WARN   low left=3 of="a b" no=""'
+
+
+def test_further_lines_of_a_message_can_not_pass_for_lines_of_the_log() -> None:
+    body = "one\n12:00:00.000 GET    /forged"
+    for record in (
+        StructuredRecord(SECOND, "", "", "", "web", "INFO", body, {"a": "b\nc"}),
+        LineRecord(SECOND, "", "web", "stdout", body),
+    ):
+        (line,) = shown(record)
+        assert all(part.startswith("    │ ") for part in line.split("\n")[1:])
