@@ -14,6 +14,7 @@ from pathlib import Path
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.build import Builder
+from engine.deploy.doors import Doors
 from engine.deploy.versions import Publication, Versions
 from engine.errors import SvcError
 from engine.lane import BuildMode, Lane
@@ -50,6 +51,7 @@ class Setting:
     environ: Mapping[str, str]
     report: Callable[[str], None]
     built: Callable[[Built], None]
+    doors: Doors
     publish: Callable[[Publication], Awaitable[None]] | None = None
 
 
@@ -65,7 +67,7 @@ class LiveProject:
         self.project = project
         self._setting = setting
         self._builder = Builder(setting.lanes, setting.cache, setting.mode, setting.environ)
-        self._make = Versions(setting.runner, setting.mode, setting.environ, setting.report)
+        self._make = Versions(setting.runner, setting.mode, setting.environ, setting.report, setting.doors)
         self._artifacts: dict[str, Artifact] = {}
         self._versions: dict[str, Version] = {name: NotReady(name, None) for name in project.resources}
         self.windows: dict[str, Window] = {}

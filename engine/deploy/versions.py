@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.artifact import Artifact, ComponentArtifact
+from engine.deploy.doors import Doors
 from engine.errors import SvcError
 from engine.gateway.static import StaticResponder
 from engine.lane import BuildMode
@@ -32,6 +33,7 @@ class Versions:
     mode: BuildMode
     environ: Mapping[str, str]
     report: Callable[[str], None]
+    doors: Doors
 
     async def make(self, project: str, resource: Resource, artifact: Artifact) -> Version:
         """Return what serves the artifact; raises `SvcError` for a component that may not run."""
@@ -41,8 +43,11 @@ class Versions:
             "SVC_PROJECT": project,
             "SVC_RESOURCE": resource.name,
             "SVC_DEPLOYMENT": "dev",
+            **self.doors.environment,
         }
         # The dev loader is compiled once for all saves, so it may take the time for the best code.
         fast = self.mode == "dev" and artifact.script is None
         with told_of(resource.name):
-            return await self.runner.guest(resource, artifact, environment, fast=fast, report=self.report)
+            return await self.runner.guest(
+                resource, artifact, environment, fast=fast, report=self.report, doors=self.doors.open
+            )

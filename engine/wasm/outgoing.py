@@ -108,7 +108,7 @@ class Outgoing:
 
         Raises `Err` with a wasi:http error-code for what can be told at once.
         """
-        origin = _origin(request)
+        origin = origin_of(request)
         if not egress.allows(origin):
             run.notice("WARN", _denial(egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
@@ -184,7 +184,8 @@ def _denial(egress: Egress, origin: Origin, address: str) -> str:
     )
 
 
-def _origin(request: OutgoingRequest) -> Origin:
+def origin_of(request: OutgoingRequest) -> Origin:
+    """Return where a request goes; raises `Err` when its authority is not one."""
     scheme = (request.scheme or ("HTTPS", None))[0].lower()
     try:
         return parse_authority(scheme, request.authority or "")
@@ -192,16 +193,25 @@ def _origin(request: OutgoingRequest) -> Origin:
         raise Err(("HTTP-request-URI-invalid", None)) from None
 
 
-def _http_request(
-    run: Run, origin: Origin, request: OutgoingRequest, options: RequestOptions
-) -> httpcore.Request:
+def method_of(request: OutgoingRequest) -> str:
+    """Return the method, the known ones in upper case; raises `Err` for one that makes no request."""
     name, other = request.method
     method = other or name.upper()
     if method.upper() == "CONNECT":
         raise Err(("HTTP-request-method-invalid", None))
+    return method
+
+
+def target_of(request: OutgoingRequest) -> str:
+    """Return path and query; the path begins with `/`."""
     target = request.path or "/"
-    if target.startswith("?"):
-        target = f"/{target}"
+    return f"/{target}" if target.startswith("?") else target
+
+
+def _http_request(
+    run: Run, origin: Origin, request: OutgoingRequest, options: RequestOptions
+) -> httpcore.Request:
+    method, target = method_of(request), target_of(request)
     headers = [
         (name.encode("latin-1"), value) for name, value in request.headers.items if name not in FORBIDDEN
     ]

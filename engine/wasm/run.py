@@ -95,7 +95,7 @@ class Run(Handles):
         self.actions: deque[Callable[[], None]] = deque()
         self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
         self.told: set[str] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Future[Any]] = set()
         self.wake: Callable[[], None] = _asleep
 
     def insert(self, item: Any) -> int:
@@ -104,7 +104,7 @@ class Run(Handles):
             raise Trap(f"it holds more than {HANDLES} resources (streams, fields, pollables) at once")
         return super().insert(item)
 
-    def begin(self, task: asyncio.Task[None]) -> None:
+    def begin(self, task: "asyncio.Future[Any]") -> None:
         """Take a task along that ends with the run, at the latest."""
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ from engine.manifest.model import Resource
 from engine.sourcemap import SourceMap
 from engine.wasm.compile import compile_component, load_component
 from engine.wasm.config import MIB, PoolSettings
+from engine.wasm.doorway import Doorway, OpenDoor
 from engine.wasm.drive import Drive
 from engine.wasm.egress import Egress
 from engine.wasm.exchange import Exchange, Outcome, RunReport
@@ -35,6 +36,7 @@ from engine.wasm.waiting import Ahead, ClientGone, slot
 EPOCH_SECONDS = 0.01
 REAP_SECONDS = 0.02
 PROGRAMS = 64
+NO_DOORS: Mapping[str, OpenDoor] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +100,11 @@ class Runner:
         *,
         fast: bool,
         report: Callable[[str], None],
+        doors: Mapping[str, OpenDoor] = NO_DOORS,
     ) -> "Guest":
         """Return a live version of a Resource; `environment` is the platform's part of the guest's."""
-        return Guest(
-            self, resource, artifact, await self.load(artifact, fast=fast, report=report), environment
-        )
+        loaded = await self.load(artifact, fast=fast, report=report)
+        return Guest(self, resource, artifact, loaded, environment, doors)
 
     def watch(self, drive: Drive) -> None:
         """Stop this run when its time is over."""
@@ -154,6 +156,7 @@ class Guest:
         artifact: ComponentArtifact,
         loaded: Loaded,
         environment: dict[str, str],
+        doors: Mapping[str, OpenDoor] = NO_DOORS,
     ) -> None:
         self.resource = resource
         self.programs = loaded.programs
@@ -162,7 +165,8 @@ class Guest:
         self.environment = {**resource.env, **environment}
         self.memory_limit = share(loaded.memories, resource.memory_limit_mb * MIB)
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
-        self.fetch = partial(runner.outgoing.fetch, Egress.parse(resource.egress))
+        leave = partial(runner.outgoing.fetch, Egress.parse(resource.egress))
+        self.fetch = Doorway(doors, resource.name, leave).fetch
         self._source_map_json = artifact.source_map
         self._source_map: SourceMap | None = None
 

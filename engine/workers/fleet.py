@@ -59,8 +59,13 @@ class Fleet:
         start: Start,
         timeline: Timeline,
         tell: Callable[[str], None],
+        program: str,
     ) -> None:
-        """`sockets` has a list for each worker; `tell` hears of workers that died."""
+        """`sockets` has a list for each worker; `tell` hears of workers that died.
+
+        `program` is the module that a worker runs: it ends in `engine.workers.worker.main`.
+        """
+        self._program = program
         self._sockets = sockets
         self._start = start
         self._timeline = timeline
@@ -110,7 +115,7 @@ class Fleet:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-I" if sys.flags.isolated else "-P", "-m", "engine.workers.worker"),
+                *("-I" if sys.flags.isolated else "-P", "-m", self._program),
                 *map(str, inherited),
                 pass_fds=inherited,
                 stdin=asyncio.subprocess.DEVNULL,

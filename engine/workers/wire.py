@@ -20,8 +20,13 @@ _HEAD = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How to serve: the first thing that a worker is told. `grace` is in seconds."""
+    """How to serve: the first thing that a worker is told.
 
+    `data` is the folder of the Project's data; `grace` is in seconds.
+    """
+
+    project: str
+    data: Path
     cache: Path
     mode: BuildMode
     domain: str

@@ -1,4 +1,4 @@
-"""The process of one worker: `python -m engine.workers.worker CHANNEL SOCKET...` with inherited descriptors.
+"""The process of one worker, which inherits its channel and its sockets as descriptors.
 
 Owns a runner, a gateway and a server; what they serve, and when to stop, the fleet says. It lives as long as
 its channel: when the fleet is gone, it ends.
@@ -8,10 +8,12 @@ import asyncio
 import os
 import signal
 import socket
-import sys
+from collections.abc import Sequence
 
 from engine.artifact import Artifact
+from engine.deploy.doors import Doors
 from engine.deploy.versions import Publication, Versions
+from engine.door import Door
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.manifest.model import Resource
@@ -83,7 +85,7 @@ class Reporter:
             self._channel.send(Records(records))
 
 
-async def work(channel: Channel, sockets: list[socket.socket]) -> None:
+async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
     """Serve what the fleet says until it says no more."""
     start = await channel.receive()
     if not isinstance(start, Start):
@@ -91,7 +93,8 @@ async def work(channel: Channel, sockets: list[socket.socket]) -> None:
     stop, runner, timeline, reporter = asyncio.Event(), Runner(start.cache), Timeline(), Reporter(channel)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     timeline.subscribe(reporter)
-    mirror = Mirror(Versions(runner, start.mode, os.environ, lambda line: None), start.domain)
+    opened = Doors(doors, start.project, start.data, timeline)
+    mirror = Mirror(Versions(runner, start.mode, os.environ, lambda line: None, opened), start.domain)
     gateway = Gateway(mirror.table, timeline, GatewaySettings(dev=start.dev))
     serving: asyncio.Task[None] | None = None
     stopping = asyncio.create_task(stop.wait())
@@ -113,21 +116,24 @@ async def work(channel: Channel, sockets: list[socket.socket]) -> None:
         if serving is not None:
             await serving
         await runner.aclose()
+        await opened.aclose()
         reporter.flush()
         await channel.drain()
         channel.close()
 
 
-async def _main(channel: int, *sockets: int) -> None:
-    await work(await Channel.open(socket.socket(fileno=channel)), [_listening(number) for number in sockets])
+def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
+    """Serve with the channel and the sockets whose numbers are given, until the fleet says no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the fleet says when.
+    asyncio.run(_main(doors, *map(int, descriptors)))
+
+
+async def _main(doors: Sequence[Door], channel: int, *sockets: int) -> None:
+    listening = [_listening(number) for number in sockets]
+    await work(await Channel.open(socket.socket(fileno=channel)), listening, doors)
 
 
 def _listening(number: int) -> socket.socket:
     opened = socket.socket(fileno=number)
     opened.setblocking(False)
     return opened
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the fleet says when.
-    asyncio.run(_main(*map(int, sys.argv[1:])))

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from engine.deploy.doors import Doors
 from engine.deploy.live import Built, LiveProject, Setting
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.lane import BuildMode
@@ -20,12 +21,12 @@ from engine.manifest.model import Project
 from engine.server import serve
 from engine.timeline.feed import Timeline
 from engine.usage.recorder import Recorder
-from engine.usage.store import place
+from engine.usage.store import FOLDER, place
 from engine.wasm.runner import Runner
 from engine.watch import Watcher
 from engine.workers.fleet import Fleet
 from engine.workers.wire import Start
-from svc_tui.assembly import lanes
+from svc_tui.assembly import doors, lanes
 from svc_tui.devlog import DevLog, duration
 from svc_tui.home import Home
 from svc_tui.terminal import diagnostics, output
@@ -70,9 +71,12 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
     timeline.subscribe(log)
     recorder = Recorder(place(project.root), timeline, lambda e: diagnostics.warn(e.message, e.hint))
     mode: BuildMode = "deploy" if release else "dev"
+    data = project.root / FOLDER
+    opened = Doors(doors(), project.name, data, timeline)
     fleet = None
     if len(sockets) > 1:
-        fleet = Fleet(sockets, Start(cache, mode, DOMAIN, True, GRACE_SECONDS), timeline, diagnostics.warn)
+        start = Start(project.name, data, cache, mode, DOMAIN, True, GRACE_SECONDS)
+        fleet = Fleet(sockets, start, timeline, diagnostics.warn, "svc_tui.worker")
     setting = Setting(
         parts,
         runner,
@@ -82,6 +86,7 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
         os.environ,
         diagnostics.progress,
         _tell_built,
+        opened,
         fleet.publish if fleet else None,
     )
     live = LiveProject(project, setting)
@@ -121,6 +126,7 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
         await serving
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
         await runner.aclose()
+        await opened.aclose()
         recorder.close()
         lines.write()
 

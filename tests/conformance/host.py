@@ -26,6 +26,7 @@ from tests.conformance.canonical import load
 from tests.conformance.guest import Guest, Step
 
 _T = TypeVar("_T")
+TRACEPARENT = f"00-{'7' * 32}-{'3' * 16}-01"
 
 
 @dataclass
@@ -159,9 +160,9 @@ class Host:
             return tuple(Program(Component(each, binary), each, self.runner.runs) for each in engines)
 
     async def ask(self, guest: Guest, client: Client | None = None, **fields: Any) -> Answer:
-        """Run a guest; `fields` are the Resource's."""
+        """Run a guest; `fields` are the Resource's, and the Doors that are open for it."""
         client = client or Client()
-        script = fields.pop("script", None)
+        script, doors = fields.pop("script", None), fields.pop("doors", {})
         binary = add_probe(bytes(wat2wasm(guest.text(shim=self.overlaid))))
         if self.overlaid:
             plain, binary = binary, add_overlay(binary)
@@ -172,6 +173,7 @@ class Host:
             ComponentArtifact(Path("/"), "", script),
             engine.wasm.runner.Loaded(self.programs(binary), ()),
             {"SVC_PROJECT": "test"},
+            doors,
         )
         answer = Answer(guest)
         for i, piece in enumerate(client.pieces):
@@ -200,7 +202,7 @@ class Host:
             client.headers,
             client.inbox.get,
             send,
-            {"SVC_REQUEST_ID": "request-1"},
+            {"SVC_REQUEST_ID": "request-1", "TRACEPARENT": TRACEPARENT},
             on_line,
             client.max_body,
             lambda level, text: answer.lines.append((level, text)),

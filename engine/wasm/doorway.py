@@ -1,0 +1,181 @@
+"""The guests' way to Doors: requests to reserved host names, answered inside the process.
+
+Owns which names are reserved and how a guest's request becomes a `DoorRequest` and its answer the guest's.
+On whose behalf a Door is asked is settled when a Resource's `Doorway` is made, by nothing that a guest sends.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, ProjectDoor
+from engine.wasm.codec import Err
+from engine.wasm.egress import Origin
+from engine.wasm.outgoing import AT_ONCE, method_of, origin_of, target_of
+from engine.wasm.run import Run
+from engine.wasm.streams import Inflow
+from engine.wasm.wasi.http_outgoing import (
+    FutureIncomingResponse,
+    IncomingResponse,
+    OutgoingRequest,
+    RequestOptions,
+)
+
+Fetch = Callable[[Run, OutgoingRequest, RequestOptions, FutureIncomingResponse], None]
+_PROBLEM = (("content-type", b"application/problem+json"),)
+_TOO_LARGE = (
+    b'{"title":"The request body is larger than this Door takes","status":413,"code":"body-too-large"}'
+)
+_FAULT = b'{"title":"The Door failed; the Project\'s log says why","status":500,"code":"internal"}'
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDoor:
+    """A Door that is open for a Project, and the most bytes of a request that it takes."""
+
+    door: ProjectDoor
+    max_body: int
+
+
+class Doorway:
+    """What one Resource reaches: the Doors of its Project, and through `leave` everything else."""
+
+    def __init__(self, doors: Mapping[str, OpenDoor], resource: str, leave: Fetch) -> None:
+        self._doors = {f"{name}.{DOMAIN}": door for name, door in doors.items()}
+        self._resource = resource
+        self._leave = leave
+
+    def fetch(
+        self, run: Run, request: OutgoingRequest, options: RequestOptions, future: FutureIncomingResponse
+    ) -> None:
+        """Start a request; called from guest code. Raises `Err` for what can be told at once."""
+        origin = origin_of(request)
+        if not (origin.host == DOMAIN or origin.host.endswith(f".{DOMAIN}")):
+            self._leave(run, request, options, future)
+            return
+        door = self._doors.get(origin.host)
+        if door is None or (origin.scheme, origin.port) != ("http", 80):
+            run.notice("WARN", self._no_door(origin))
+            raise Err(("HTTP-request-denied", None))
+        if len(run.tasks) > AT_ONCE:
+            raise Err(("connection-limit-reached", None))
+        call = _Call(door, run, request, self._caller(run), options, future)
+        run.on_loop(call.advance)
+
+    def _no_door(self, origin: Origin) -> str:
+        there = ", ".join(f"http://{host}" for host in self._doors) or "none"
+        return (
+            f"a call to {origin} was denied: it is not the address of a Door; those of this Project: {there}"
+        )
+
+    def _caller(self, run: Run) -> Caller:
+        variables = run.exchange.env
+        _, trace, span, _ = variables.get("TRACEPARENT", "---").split("-")
+        return Caller(self._resource, variables.get("SVC_REQUEST_ID", ""), trace, span)
+
+
+class _Call:
+    """One request on its way to a Door: answered when the guest has written all of it."""
+
+    def __init__(
+        self,
+        door: OpenDoor,
+        run: Run,
+        request: OutgoingRequest,
+        caller: Caller,
+        options: RequestOptions,
+        future: FutureIncomingResponse,
+    ) -> None:
+        self._door = door
+        self._run = run
+        self._request = request
+        self._method = method_of(request)
+        self._caller = caller
+        self._patience = None if options.first_byte is None else options.first_byte / 1e9
+        self._future = future
+        self._timer: asyncio.TimerHandle | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._asked = False
+        if request.body is not None:
+            request.body.on_change = partial(run.on_loop, self.advance)
+
+    def advance(self) -> None:
+        """Take what the guest has written since; ask the Door once that is everything."""
+        body = self._request.body
+        if self._asked:
+            return
+        if body is None:
+            self._ask()
+            return
+        if data := body.drain():
+            self._parts.append(data)
+            self._size += len(data)
+            self._run.wake()
+        if self._size > self._door.max_body:
+            body.broken, self._asked = "closed", True
+            self._answer(DoorResponse(413, _TOO_LARGE, _PROBLEM))
+        elif body.finished:
+            self._ask()
+        elif body.broken is not None:
+            self._asked = True
+            code = body.broken if isinstance(body.broken, tuple) else ("HTTP-protocol-error", None)
+            self._settle(("err", code))
+
+    def _ask(self) -> None:
+        self._asked = True
+        path, _, query = target_of(self._request).partition("?")
+        asked = DoorRequest(
+            self._method,
+            path,
+            query,
+            tuple(self._request.headers.items),
+            b"".join(self._parts),
+            self._caller,
+        )
+        self._parts.clear()
+        try:
+            answer = self._door.door.answer(asked)
+        except Exception as error:
+            self._fault(error)
+            return
+        if isinstance(answer, DoorResponse):
+            self._answer(answer)
+            return
+        task = asyncio.ensure_future(answer)
+        task.add_done_callback(self._take)
+        self._run.begin(task)
+        self._future.cancel = task.cancel
+        if self._patience is not None:
+            self._timer = task.get_loop().call_later(self._patience, self._expire, task)
+
+    def _expire(self, task: "asyncio.Future[DoorResponse]") -> None:
+        task.cancel()
+        self._settle(("err", ("connection-read-timeout", None)))
+
+    def _take(self, task: "asyncio.Future[DoorResponse]") -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if task.cancelled() or self._future.result is not None:
+            return
+        if error := task.exception():
+            self._fault(error)
+        else:
+            self._answer(task.result())
+
+    def _fault(self, error: BaseException) -> None:
+        self._run.notice("ERROR", f"the Door at {self._request.authority} failed: {error!r}")
+        self._answer(DoorResponse(500, _FAULT, _PROBLEM))
+
+    def _answer(self, answer: DoorResponse) -> None:
+        flow = Inflow()
+        flow.feed(answer.body)
+        flow.end()
+        length = ("content-length", str(len(answer.body)).encode())
+        self._settle(("ok", IncomingResponse(answer.status, [*answer.headers, length], flow)))
+
+    def _settle(self, result: tuple[str, Any]) -> None:
+        self._future.result = result
+        self._run.wake()

@@ -1,0 +1,9 @@
+"""The program of a worker process: the engine's worker with the Doors of this installation."""
+
+import sys
+
+from engine.workers.worker import main
+from svc_tui.assembly import doors
+
+if __name__ == "__main__":
+    main(sys.argv[1:], doors())

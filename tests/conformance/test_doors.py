@@ -1,0 +1,200 @@
+"""Doors: requests to reserved host names, answered inside the process on behalf of whom the engine says."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from engine.door import Caller, DoorRequest, DoorResponse
+from engine.wasm.doorway import OpenDoor
+from tests.conformance.calling import MILLISECOND, MOST, making, taking
+from tests.conformance.guest import Guest, Step
+from tests.conformance.host import Answer, Host
+
+PORCH = "porch.svc.internal"
+
+
+class Porch:
+    """A Door that keeps what it was asked, and answers in one of several ways."""
+
+    def __init__(self) -> None:
+        self.asked: list[DoorRequest] = []
+        self.given_up = asyncio.Event()
+
+    def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+        self.asked.append(request)
+        if request.path == "/fault":
+            raise RuntimeError("the porch is on fire")
+        if request.path == "/later":
+            return self._later(request)
+        if request.path == "/never":
+            return self._never()
+        return DoorResponse(201, request.body.upper(), (("x-porch", b"yes"),))
+
+    async def _later(self, request: DoorRequest) -> DoorResponse:
+        await asyncio.sleep(0)
+        return DoorResponse(200, request.body)
+
+    async def _never(self) -> DoorResponse:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.given_up.set()
+        raise AssertionError
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def porch() -> Porch:
+    return Porch()
+
+
+def through(host: Host, porch: Porch, guest: Guest, **fields: Any) -> Answer:
+    return host.run(guest, doors={"porch": OpenDoor(porch, 1000)}, **fields)
+
+
+def posting(guest: Guest, path: str, *parts: bytes) -> tuple[Step, Step]:
+    """Send a request with a body: the answer to come, and what finishing the body returned."""
+    request = making(guest, PORCH, path, ("x-kind", b"a"), ("x-kind", b"b"), method="post")
+    body = guest.call("outgoing-request.body", request)
+    stream = guest.call("outgoing-body.write", body)
+    future = guest.call("outgoing-handler/handle", request, None)
+    for part in parts:
+        guest.call("output-stream.blocking-write-and-flush", stream, part)
+    return future, guest.finish(body, stream)
+
+
+def reading(guest: Guest, response: Step) -> Step:
+    source = guest.call("incoming-body.stream", guest.call("incoming-response.consume", response))
+    return guest.call("input-stream.blocking-read", source, MOST)
+
+
+def test_a_door_gets_the_whole_request_and_who_asks(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    future, finished = posting(guest, "/v1/thing?a=1&b=2", b"one, ", b"two")
+    response = taking(guest, future)
+    status = guest.call("incoming-response.status", response)
+    entries = guest.call("fields.entries", guest.call("incoming-response.headers", response))
+    read = reading(guest, response)
+    guest.answer(b"fine")
+    answer = through(host, porch, guest)
+    assert answer.body == b"fine" and answer[finished] == ("ok", None)
+    assert (answer[status], answer[read]) == (201, ("ok", b"ONE, TWO"))
+    assert answer[entries] == [("x-porch", b"yes"), ("content-length", b"8")]
+    (asked,) = porch.asked
+    assert (asked.method, asked.path, asked.query, asked.body) == (
+        "POST",
+        "/v1/thing",
+        "a=1&b=2",
+        b"one, two",
+    )
+    assert asked.headers == (("x-kind", b"a"), ("x-kind", b"b"))
+    assert asked.caller == Caller("api", "request-1", "7" * 32, "3" * 16)
+
+
+def test_a_request_without_a_body_has_an_empty_one(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    future = guest.call("outgoing-handler/handle", making(guest, PORCH, "?q"), None)
+    taking(guest, future)
+    guest.answer(b"fine")
+    assert through(host, porch, guest).body == b"fine"
+    assert (porch.asked[0].method, porch.asked[0].path, porch.asked[0].query) == ("GET", "/", "q")
+    assert porch.asked[0].body == b""
+
+
+def test_a_door_may_take_its_time(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    future, _ = posting(guest, "/later", b"slow")
+    read = reading(guest, taking(guest, future))
+    guest.answer(b"fine")
+    assert through(host, porch, guest)[read] == ("ok", b"slow")
+
+
+@pytest.mark.parametrize(
+    "authority",
+    [PORCH.upper(), f"{PORCH}.", f"{PORCH}:80"],
+)
+def test_a_reserved_name_may_be_written_in_any_way(host: Host, porch: Porch, authority: str) -> None:
+    guest = Guest()
+    future = guest.call("outgoing-handler/handle", making(guest, authority, "/"), None)
+    taking(guest, future)
+    guest.answer(b"fine")
+    assert through(host, porch, guest).body == b"fine" and len(porch.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "authority", ["svc.internal", "other.svc.internal", f"a.{PORCH}", f"{PORCH}:8080", f"{PORCH}:443"]
+)
+def test_no_reserved_name_leaves_the_process(host: Host, porch: Porch, authority: str) -> None:
+    guest = Guest()
+    denied = guest.call("outgoing-handler/handle", making(guest, authority, "/"), None)
+    guest.answer(b"fine")
+    answer = through(host, porch, guest, egress=(f"http://{authority}", "http://*.svc.internal"))
+    assert answer[denied] == ("err", "HTTP-request-denied") and porch.asked == []
+    ((level, told),) = answer.lines
+    assert level == "WARN" and f"http://{authority}" in told and f"http://{PORCH}" in told
+
+
+def test_a_body_that_is_too_large_is_answered_before_its_end(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    future, _ = posting(guest, "/", b"x" * 4000)
+    response = taking(guest, future)
+    status = guest.call("incoming-response.status", response)
+    guest.answer(b"fine")
+    assert through(host, porch, guest)[status] == 413 and porch.asked == []
+
+
+def test_a_body_that_is_given_up_asks_nothing(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    request = making(guest, PORCH, "/", method="post")
+    body = guest.call("outgoing-request.body", request)
+    stream = guest.call("outgoing-body.write", body)
+    future = guest.call("outgoing-handler/handle", request, None)
+    guest.drop(stream, body)
+    response = taking(guest, future)
+    guest.answer(b"fine")
+    answer = through(host, porch, guest)
+    assert answer[response] == ("ok", ("err", "HTTP-protocol-error")) and porch.asked == []
+
+
+def test_a_door_that_fails_fails_alone(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    future, _ = posting(guest, "/fault", b"")
+    response = taking(guest, future)
+    status = guest.call("incoming-response.status", response)
+    read = reading(guest, response)
+    guest.answer(b"fine")
+    answer = through(host, porch, guest)
+    assert answer[status] == 500 and b"on fire" not in answer[read][1]
+    assert any(level == "ERROR" and "the porch is on fire" in text for level, text in answer.lines)
+
+
+def test_a_guest_may_lose_its_patience_with_a_door(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    options = guest.call("request-options.constructor")
+    guest.call("request-options.set-first-byte-timeout", options, 5 * MILLISECOND)
+    future = guest.call("outgoing-handler/handle", making(guest, PORCH, "/never"), options)
+    response = taking(guest, future)
+    guest.answer(b"fine")
+    answer = through(host, porch, guest)
+    assert answer[response] == ("ok", ("err", "connection-read-timeout")) and porch.given_up.is_set()
+
+
+def test_an_answer_that_nobody_waits_for_is_given_up(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    dropped = guest.call("outgoing-handler/handle", making(guest, PORCH, "/never"), None)
+    taking(guest, posting(guest, "/later", b"first")[0])
+    guest.drop(dropped)
+    taking(guest, posting(guest, "/later", b"second")[0])
+    guest.answer(b"gave up")
+    assert through(host, porch, guest).body == b"gave up" and porch.given_up.is_set()
+
+
+def test_what_a_run_leaves_open_ends_with_it(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    guest.call("outgoing-handler/handle", making(guest, PORCH, "/never"), None)
+    guest.answer(b"left")
+    assert through(host, porch, guest).body == b"left"
