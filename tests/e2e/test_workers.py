@@ -26,7 +26,7 @@ def pulse(project: Path, home: Path) -> Iterator[DevServer]:
 
 def workers(server: DevServer) -> list[int]:
     listed = subprocess.run(
-        ["pgrep", "-P", str(server.process.pid), "-f", "engine.workers.worker"],
+        ["pgrep", "-P", str(server.process.pid), "-f", "svc_tui.worker"],
         capture_output=True,
         text=True,
         check=False,
