@@ -1,0 +1,1 @@
+"""The tables Door: relational tables of a Project, in SQLite, and what is done to them."""

@@ -1,0 +1,143 @@
+"""SQLite as the schema, the migrations and the transfers see it: the one file of theirs that imports it.
+
+All of them are given an open connection that may do anything, never a guests' one.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+from apsw import (
+    SQLITE_OPEN_CREATE,
+    SQLITE_OPEN_READONLY,
+    SQLITE_OPEN_READWRITE,
+    Connection,
+    ConstraintError,
+    Error,
+)
+
+from engine.errors import SvcError
+
+__all__ = ["Connection", "ConstraintError", "Error", "TablesError"]
+
+Value = int | float | str | bytes | None
+"""What SQLite stores."""
+
+INTEGERS = range(-(2**63), 2**63)
+
+
+class TablesError(SvcError):
+    """Something about the tables of a Project can not be done."""
+
+    code = "tables"
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: Value) -> str:
+    """Return a value as an SQL expression that gives the very same value back.
+
+    A text with a NUL in it has no literal; the bytes of it, cast, stand for it.
+    """
+    if isinstance(value, str) and "\0" in value:
+        return f"CAST(x'{value.encode().hex()}' AS TEXT)"
+    if isinstance(value, float):
+        return _real(value)
+    return str(apsw.format_sql_value(value))
+
+
+def _real(value: float) -> str:
+    if value in (float("inf"), float("-inf")):
+        return "9e999" if value > 0 else "-9e999"
+    return repr(value)
+
+
+def fold(name: str) -> str:
+    """Return a name as SQLite compares it: letters of ASCII have no case, others do."""
+    return "".join(chr(ord(letter) + 32) if "A" <= letter <= "Z" else letter for letter in name)
+
+
+def rows(connection: Connection, sql: str, *values: Value) -> list[tuple[Any, ...]]:
+    """Return every row of one statement."""
+    return connection.execute(sql, values).fetchall()
+
+
+def scalar(connection: Connection, sql: str, *values: Value) -> Any:
+    """Return the first column of the first row, or None."""
+    found = connection.execute(sql, values).fetchone()
+    return found[0] if found else None
+
+
+def open_file(path: Path, *, make: bool = False) -> Connection:
+    """Open a database file, to read it or, with `make`, to write a new one."""
+    flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE if make else SQLITE_OPEN_READONLY
+    return Connection(str(path), flags=flags)
+
+
+@contextmanager
+def changing(connection: Connection, what: str) -> Iterator[None]:
+    """Hold a transaction with the right to write: all that is done in it happens, or nothing.
+
+    `what` begins the message of the `TablesError` that every error of SQLite becomes. Foreign keys are not
+    acted upon meanwhile, so that tables can be rebuilt; when the work is done, those that then lead nowhere,
+    and did not before, undo it.
+    """
+    if connection.in_transaction:
+        raise ValueError("the connection is in a transaction already")
+    try:
+        enforced = scalar(connection, "pragma foreign_keys")
+        connection.execute("pragma foreign_keys = off")
+        try:
+            connection.execute("begin immediate")
+            try:
+                before = set(_dangling(connection))
+                yield
+                _hold_to_foreign_keys(connection, before, what)
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+        finally:
+            connection.execute(f"pragma foreign_keys = {enforced}")
+    except Error as error:
+        raise explained(error, what) from error
+
+
+def _dangling(connection: Connection) -> Iterator[tuple[Any, ...]]:
+    """Yield (table, rowid, parent, index) of foreign keys that lead nowhere."""
+    yield from connection.execute("pragma foreign_key_check")
+
+
+def _hold_to_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], what: str) -> None:
+    for found in _dangling(connection):
+        if found not in before:
+            table, row, parent, _ = found
+            raise TablesError(
+                f"{what}: row {row} of table {table} would refer to a row that {parent} does not have",
+                f"Change or delete the rows of {table} that refer to {parent} first.",
+            )
+
+
+def explained(error: Exception, what: str) -> TablesError:
+    """Return an error of SQLite as one for people."""
+    match error:
+        case apsw.FullError():
+            return TablesError(f"{what}: the disk is full", "Make room, then try again; nothing was changed.")
+        case apsw.BusyError() | apsw.LockedError():
+            return TablesError(f"{what}: the tables are in use by another writer", "Try again in a moment.")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return TablesError(
+                f"{what}: the file is damaged, or no SQLite database",
+                "Take another copy of it; `sqlite3 FILE .recover` saves what can be read.",
+            )
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return TablesError(f"{what}: the file can not be opened or written", "Check who may write it.")
+        case apsw.InterruptError():
+            return TablesError(f"{what}: stopped", "Nothing was changed.")
+    return TablesError(f"{what}: {error}")
