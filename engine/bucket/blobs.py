@@ -1,0 +1,248 @@
+"""Blobs of the embedded bucket: files named by their sha256. Owns `blobs/`, `incoming/` and `damaged/`.
+
+A content is written under another name, brought to disk, and named last: what has its name is whole. A file
+that is found changed is moved to `damaged/`, so that the next deploy of the same content brings it anew.
+"""
+
+import os
+import shutil
+import threading
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from engine.bucket import durable, layout, uploads
+from engine.bucket.errors import BlobDamaged, BucketError, DigestMismatch, UploadBusy, disk_error
+from engine.bucket.gather import gathered
+from engine.bucket.incoming import Incoming
+from engine.bucket.protocols import BlobInfo, Conflict, Digest, as_digest
+from engine.bucket.reading import Damaged, Reading, digest_of
+from engine.bucket.threads import Threads
+from engine.bucket.uploads import Upload
+
+T = TypeVar("T")
+THREADS = 4
+
+
+class FolderBlobs:
+    """Implements `engine.bucket.protocols.Blobs`."""
+
+    def __init__(self, root: Path) -> None:
+        """Use a prepared folder (`layout.prepare`)."""
+        self._folder = root / layout.BLOBS
+        self._incoming = root / layout.INCOMING
+        self._damaged = root / layout.DAMAGED
+        self._uploads = root / layout.UPLOADS
+        self._busy: set[Digest] = set()
+        self._threads = Threads(THREADS)
+        # Between looking at a blob and removing or moving it, nobody else gives it its name.
+        self._naming = threading.Lock()
+
+    def _path(self, digest: Digest) -> Path:
+        return self._folder / as_digest(digest)
+
+    async def put(self, content: bytes | Path | AsyncIterable[bytes], digest: Digest | None = None) -> Digest:
+        """See the Protocol. A `Path` that can not be read raises OSError."""
+        if isinstance(content, bytes | Path):
+            return await self._threads.call(self._put, content, digest)
+        incoming = Incoming(self._incoming)
+        try:
+            async for chunk in gathered(content):
+                await self._threads.call(incoming.write, chunk)
+            return await self._threads.call(self._take, incoming, digest)
+        finally:
+            incoming.close()
+
+    def _put(self, content: bytes | Path, digest: Digest | None) -> Digest:
+        found = digest_of(content)
+        _check_same(found, digest)
+        if self._keep(found) and self._intact(found):
+            return found
+        incoming = Incoming(self._incoming)
+        try:
+            if isinstance(content, Path):
+                incoming.copy(content)
+            else:
+                incoming.write(content)
+            return self._take(incoming, digest)
+        finally:
+            incoming.close()
+
+    def _take(self, incoming: Incoming, digest: Digest | None) -> Digest:
+        found = incoming.digest
+        _check_same(found, digest)
+        incoming.settle()
+        self._name(incoming.path, found)
+        return found
+
+    def _name(self, path: Path, digest: Digest) -> None:
+        try:
+            with self._naming:
+                path.replace(self._path(digest))
+            durable.sync_folder(self._folder)
+        except OSError as error:
+            raise disk_error(self._folder, error) from error
+
+    async def get(self, digest: Digest) -> bytes:
+        """See the Protocol."""
+        return b"".join([chunk async for chunk in self.read(digest)])
+
+    async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
+        """See the Protocol."""
+        reading = Reading(self._path(digest), digest)
+        try:
+            while chunk := await self._threads.call(self._seen, reading.next, digest):
+                yield chunk
+        finally:
+            reading.close()
+
+    async def verify(self, digest: Digest) -> None:
+        """See the Protocol."""
+        await self._threads.call(self._verify, digest)
+
+    def _verify(self, digest: Digest) -> None:
+        reading = Reading(self._path(digest), digest)
+        try:
+            self._seen(reading.rest, digest)
+        finally:
+            reading.close()
+
+    def _seen(self, step: Callable[[], T], digest: Digest) -> T:
+        """Return what a step of reading returns; put the file aside if it is found damaged."""
+        try:
+            return step()
+        except Damaged as damaged:
+            aside = self._damaged / digest
+            path = self._path(digest)
+            try:
+                with self._naming:
+                    if path.stat().st_ino == damaged.inode:
+                        durable.rename(path, aside)
+                        durable.sync_folder(self._folder)
+            except OSError:  # a disk that can not be written is for the next who writes
+                aside = path
+            raise BlobDamaged(digest, aside) from damaged
+
+    def _intact(self, digest: Digest) -> bool:
+        try:
+            self._verify(digest)
+        except BucketError:
+            return False
+        return True
+
+    async def copy_to(self, digest: Digest, target: Path) -> None:
+        """See the Protocol. A hard link where the file system has them between the two, else a copy."""
+        await self._threads.call(self._copy_to, digest, target)
+
+    def _copy_to(self, digest: Digest, target: Path) -> None:
+        self._verify(digest)
+        path = self._path(digest)
+        try:
+            os.link(path, target)
+        except FileExistsError:
+            raise
+        except OSError:
+            shutil.copyfile(path, target)
+
+    async def exists(self, digest: Digest) -> bool:
+        """See the Protocol."""
+        return await self._threads.call(self._path(digest).exists)
+
+    async def keep(self, digest: Digest) -> bool:
+        """See the Protocol."""
+        return await self._threads.call(self._keep, digest)
+
+    def _keep(self, digest: Digest) -> bool:
+        path = self._path(digest)
+        try:
+            with self._naming:
+                os.utime(path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise disk_error(path, error) from error
+        return True
+
+    async def list(self) -> AsyncGenerator[BlobInfo, None]:
+        """See the Protocol."""
+        for info in await self._threads.call(_listing, self._folder):
+            yield info
+
+    async def delete(self, digest: Digest, before_ns: int) -> bool:
+        """See the Protocol."""
+        return await self._threads.call(self._delete, digest, before_ns)
+
+    def _delete(self, digest: Digest, before_ns: int) -> bool:
+        path = self._path(digest)
+        try:
+            with self._naming:
+                if path.stat().st_mtime_ns >= before_ns:
+                    return False
+                path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise disk_error(path, error) from error
+        return True
+
+    async def received(self, digest: Digest) -> int:
+        """See the Protocol."""
+        return await self._threads.call(uploads.received, self._uploads / as_digest(digest))
+
+    async def upload(
+        self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
+    ) -> int | Conflict:
+        """See the Protocol."""
+        if await self.keep(digest):
+            return size
+        if digest in self._busy:
+            raise UploadBusy(digest)
+        self._busy.add(digest)
+        try:
+            upload = Upload(self._uploads / digest, digest, size)
+            try:
+                return await self._add(upload, digest, offset, chunks)
+            finally:
+                upload.close()
+        finally:
+            self._busy.discard(digest)
+
+    async def _add(
+        self, upload: Upload, digest: Digest, offset: int, chunks: AsyncIterable[bytes]
+    ) -> int | Conflict:
+        if offset != upload.received:
+            return Conflict(upload.received)
+        try:
+            async for chunk in gathered(chunks):
+                await self._threads.call(upload.write, chunk)
+        finally:
+            if await self._threads.call(upload.settle):
+                await self._threads.call(self._name, upload.path, digest)
+        return upload.received
+
+    async def forget_uploads(self, before_ns: int) -> int:
+        """See the Protocol."""
+        return await self._threads.call(uploads.forget, self._uploads, before_ns, set(self._busy))
+
+    async def aclose(self) -> None:
+        """Wait for what is under way."""
+        await self._threads.aclose()
+
+
+def _check_same(found: Digest, digest: Digest | None) -> None:
+    if digest is not None and digest != found:
+        raise DigestMismatch(digest, f"sha256:{found}")
+
+
+def _listing(folder: Path) -> list[BlobInfo]:
+    found = []
+    try:
+        for path in folder.iterdir():
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            found.append(BlobInfo(Digest(path.name), status.st_size, status.st_mtime_ns))
+    except OSError as error:
+        raise disk_error(folder, error) from error
+    return found

@@ -1,0 +1,78 @@
+"""Cells of the embedded bucket: rows of the control database. Owns their SQL.
+
+The revision of a change is one more than the highest there is. A removed cell keeps its row, without a value,
+so that those who watch hear of it however late they come.
+"""
+
+from collections.abc import AsyncGenerator
+
+from engine.bucket.database import Database, Run
+from engine.bucket.errors import BucketClosed, TooLarge
+from engine.bucket.protocols import MOST_BYTES, Cell, Conflict, check_name
+
+TOPIC = "cells"
+AT_ONCE = 256
+_END = "\U0010ffff"
+"""Comes after every character that a key may have."""
+
+_GET = "select value, revision from cell where key = ? and value is not null"
+_SET = (
+    "insert into cell values (?, ?, (select coalesce(max(revision), 0) + 1 from cell))"
+    " on conflict do update set value = excluded.value, revision = excluded.revision returning revision"
+)
+_LIST = "select * from cell where key >= ? and key < ? and value is not null order by key"
+_CHANGED = "select * from cell where revision > ? and key >= ? and key < ? order by revision limit ?"
+
+
+class DatabaseCells:
+    """Implements `engine.bucket.protocols.Cells`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, key: str) -> Cell | None:
+        """See the Protocol."""
+        check_name(key)
+        rows = await self._database.read(lambda run: run(_GET, key))
+        return Cell(key, *rows[0]) if rows else None
+
+    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
+        """See the Protocol."""
+        check_name(key)
+        if value is not None and len(value) > MOST_BYTES:
+            raise TooLarge(f"the cell {key}", len(value), MOST_BYTES)
+
+        def work(run: Run) -> int | Conflict:
+            rows = run(_GET, key)
+            found = rows[0][1] if rows else None
+            if found != revision:
+                return Conflict(found)
+            return int(run(_SET, key, value)[0][0])
+
+        return await self._database.write(work, TOPIC)
+
+    async def list(self, prefix: str) -> list[Cell]:
+        """See the Protocol."""
+        first = check_name(prefix) if prefix else ""
+        rows = await self._database.read(lambda run: run(_LIST, first, first + _END))
+        return [Cell(*row) for row in rows]
+
+    async def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[Cell, None]:
+        """See the Protocol."""
+        first = check_name(prefix) if prefix else ""
+        with self._database.changes(TOPIC) as changed:
+            while True:
+                changed.clear()
+                since = after
+                try:
+                    rows = await self._database.read(
+                        lambda run, since=since: run(_CHANGED, since, first, first + _END, AT_ONCE)  # type: ignore[misc]
+                    )
+                except BucketClosed:
+                    return
+                for row in rows:
+                    cell = Cell(*row)
+                    yield cell
+                    after = cell.revision
+                if not rows:
+                    await changed.wait()

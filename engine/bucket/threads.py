@@ -1,0 +1,41 @@
+"""Blocking steps of a coroutine, on threads. Owns that none goes on behind its caller's back."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from engine.bucket.errors import BucketClosed
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Threads:
+    """A few threads; what they work on is theirs until the call is over, cancelled or not."""
+
+    def __init__(self, count: int) -> None:
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="bucket")
+        self._closed = False
+
+    async def call(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a function returns. Raises what it raises, and `BucketClosed`."""
+        if self._closed:
+            raise BucketClosed
+        running = asyncio.wrap_future(self._pool.submit(step, *args, **kwargs))
+        cancelled: asyncio.CancelledError | None = None
+        while not running.done():
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError as error:
+                cancelled = error
+            except BaseException:
+                break
+        if cancelled is not None:
+            raise cancelled
+        return running.result()
+
+    async def aclose(self) -> None:
+        """Wait for the calls under way."""
+        self._closed = True
+        await asyncio.to_thread(self._pool.shutdown)

@@ -1,0 +1,93 @@
+"""Uploads that may be cut off and gone on with: `uploads/<sha256>`, a content's beginning each.
+
+Owns those files until one is whole. Methods block and raise `BucketError` when the disk does not do its part.
+"""
+
+import os
+from pathlib import Path
+
+from engine.bucket import durable
+from engine.bucket.errors import DigestMismatch, disk_error
+from engine.bucket.incoming import settle, write_all
+from engine.bucket.protocols import Digest
+from engine.bucket.reading import digest_of
+
+
+class Upload:
+    """One upload, open to be added to."""
+
+    def __init__(self, path: Path, digest: Digest, size: int) -> None:
+        self.path = path
+        self._digest, self._size = digest, size
+        self._gone = False
+        try:
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
+            if self.received > size:
+                os.ftruncate(self._descriptor, 0)
+                self.received = os.lseek(self._descriptor, 0, os.SEEK_SET)
+        except OSError as error:
+            raise disk_error(path, error) from error
+
+    def _drop(self) -> None:
+        self._gone = True
+        self.path.unlink(missing_ok=True)
+
+    def write(self, chunk: bytes) -> None:
+        """Add a chunk. Raises `DigestMismatch` for what is longer than announced, and the upload is gone."""
+        if self.received + len(chunk) > self._size:
+            self._drop()
+            raise DigestMismatch(self._digest, f"longer than the {self._size} bytes announced")
+        try:
+            write_all(self._descriptor, chunk)
+        except OSError as error:
+            raise disk_error(self.path, error) from error
+        finally:
+            self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def settle(self) -> bool:
+        """Have what there is on disk; whether it is whole.
+
+        Raises `DigestMismatch` for what is something else, and the upload is gone.
+        """
+        if self._gone:
+            return False
+        try:
+            if self.received < self._size:
+                durable.sync(self._descriptor)
+                durable.sync_folder(self.path.parent)
+                return False
+            found = digest_of(self.path)
+            if found != self._digest:
+                self._drop()
+                raise DigestMismatch(self._digest, f"sha256:{found}")
+            settle(self._descriptor)
+        except OSError as error:
+            raise disk_error(self.path, error) from error
+        return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
+
+
+def received(path: Path) -> int:
+    """Return how many bytes of an upload there are."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
+def forget(folder: Path, before_ns: int, busy: set[Digest]) -> int:
+    """Remove the uploads that nothing was added to since a time and that are not under way."""
+    try:
+        old = [path for path in folder.iterdir() if path.stat().st_mtime_ns < before_ns]
+        old = [path for path in old if path.name not in busy]
+        for path in old:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise disk_error(folder, error) from error
+    return len(old)

@@ -1,0 +1,32 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Bucket
+
+BACKENDS: dict[str, Callable[[Path], Bucket]] = {"folder": FolderBucket}
+"""What opens the bucket of a test. Who adds a backend adds it here."""
+
+Scenario = Callable[[Bucket], Awaitable[Any]]
+Use = Callable[[Scenario], Any]
+
+
+@pytest.fixture(params=BACKENDS)
+def use(request: pytest.FixtureRequest, tmp_path: Path) -> Use:
+    """Opens the test's bucket, runs a scenario on it, and closes it; each time the same bucket."""
+
+    def use(scenario: Scenario) -> Any:
+        async def main() -> Any:
+            bucket = BACKENDS[request.param](tmp_path / "bucket ü 1")
+            try:
+                return await scenario(bucket)
+            finally:
+                await bucket.aclose()
+
+        return asyncio.run(main())
+
+    return use

@@ -1,0 +1,270 @@
+"""The contract of Blobs, asked of every backend."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from engine.bucket.errors import BadName, BlobMissing, DigestMismatch, UploadBusy
+from engine.bucket.protocols import Bucket, Conflict, Digest, as_digest
+from tests.engine.bucket.conftest import Use
+
+NEVER = Digest("0" * 64)
+FUTURE = 1 << 62
+LARGE = os.urandom(3_000_001)
+LARGE_NAME = Digest(sha256(LARGE).hexdigest())
+
+
+async def pieces(*chunks: bytes, failure: BaseException | None = None) -> AsyncGenerator[bytes, None]:
+    for chunk in chunks:
+        yield chunk
+    if failure is not None:
+        raise failure
+
+
+def cut(content: bytes, size: int) -> AsyncIterable[bytes]:
+    return pieces(*(content[at : at + size] for at in range(0, len(content), size)))
+
+
+async def used_ns(bucket: Bucket) -> int:
+    (info,) = [info async for info in bucket.blobs.list()]
+    return info.used_ns
+
+
+async def names(bucket: Bucket) -> set[str]:
+    return {info.digest async for info in bucket.blobs.list()}
+
+
+@pytest.mark.parametrize("content", [b"", b"one\0two", LARGE], ids=len)
+def test_what_is_put_can_be_got_by_its_sha256_and_is_still_there_when_opened_again(
+    use: Use, content: bytes, tmp_path: Path
+) -> None:
+    name = sha256(content).hexdigest()
+    (tmp_path / "a file ü").write_bytes(content)
+
+    async def put(bucket: Bucket) -> None:
+        assert not await bucket.blobs.exists(as_digest(name))
+        assert await bucket.blobs.put(content) == name
+        assert await bucket.blobs.put(tmp_path / "a file ü") == name
+        assert await bucket.blobs.put(cut(content, 1000), as_digest("sha256:" + name)) == name
+        assert await bucket.blobs.get(as_digest(name)) == content
+
+    async def look(bucket: Bucket) -> None:
+        assert await bucket.blobs.exists(as_digest(name))
+        await bucket.blobs.verify(as_digest(name))
+        assert b"".join([chunk async for chunk in bucket.blobs.read(as_digest(name))]) == content
+        (info,) = [info async for info in bucket.blobs.list()]
+        assert (info.digest, info.size) == (name, len(content))
+        assert abs(info.used_ns - time.time_ns()) < 600e9
+        await bucket.blobs.copy_to(as_digest(name), tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == content
+        with pytest.raises(FileExistsError):
+            await bucket.blobs.copy_to(as_digest(name), tmp_path / "copy")
+
+    use(put)
+    use(look)
+
+
+def test_what_is_not_there_is_said_to_be_missing(use: Use, tmp_path: Path) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        assert not await bucket.blobs.exists(NEVER)
+        assert not await bucket.blobs.keep(NEVER)
+        assert not await bucket.blobs.delete(NEVER, FUTURE)
+        for asked in (
+            bucket.blobs.get(NEVER),
+            bucket.blobs.verify(NEVER),
+            bucket.blobs.copy_to(NEVER, tmp_path / "copy"),
+        ):
+            with pytest.raises(BlobMissing):
+                await asked
+        with pytest.raises(FileNotFoundError):
+            await bucket.blobs.put(tmp_path / "missing")
+        assert await names(bucket) == set()
+
+    use(scenario)
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../version", "A" * 64, "0" * 63, "0" * 65, "sha256:" + "g" * 64, "0" * 64 + "\n"]
+)
+def test_what_is_no_digest_names_nothing(use: Use, name: str) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        for asked in (
+            bucket.blobs.get(Digest(name)),
+            bucket.blobs.exists(Digest(name)),
+            bucket.blobs.delete(Digest(name), FUTURE),
+            bucket.blobs.received(Digest(name)),
+            bucket.blobs.upload(Digest(name), 1, 0, pieces(b"x")),
+        ):
+            with pytest.raises(BadName):
+                await asked
+
+    use(scenario)
+
+
+def test_a_content_that_is_not_the_one_announced_is_refused(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"other")
+
+    async def scenario(bucket: Bucket) -> None:
+        for content in (b"other", tmp_path / "file", pieces(b"ot", b"her")):
+            with pytest.raises(DigestMismatch):
+                await bucket.blobs.put(content, NEVER)
+        assert await names(bucket) == set()
+
+    use(scenario)
+
+
+def test_chunks_that_end_in_an_error_leave_nothing(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        with pytest.raises(ConnectionError):
+            await bucket.blobs.put(pieces(b"one", failure=ConnectionError()))
+        assert await names(bucket) == set()
+
+    use(scenario)
+
+
+def test_many_put_the_same_and_others_at_once(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        contents = [b"content %d" % (number % 5) for number in range(40)]
+        found = await asyncio.gather(*(bucket.blobs.put(content) for content in contents))
+        assert found == [sha256(content).hexdigest() for content in contents]
+        assert await names(bucket) == set(found)
+        read = await asyncio.gather(*(bucket.blobs.get(digest) for digest in found))
+        assert read == contents
+
+    use(scenario)
+
+
+def test_a_put_that_is_cancelled_leaves_nothing(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        waiting = asyncio.Event()
+
+        async def endless() -> AsyncGenerator[bytes, None]:
+            yield LARGE
+            waiting.set()
+            await asyncio.Event().wait()
+
+        putting = asyncio.ensure_future(bucket.blobs.put(endless()))
+        await waiting.wait()
+        putting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await putting
+        assert await names(bucket) == set()
+
+    use(scenario)
+
+
+def test_only_what_was_not_used_since_a_time_is_deleted(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        name = await bucket.blobs.put(b"content")
+        assert not await bucket.blobs.delete(name, 0)
+        first = await used_ns(bucket)
+        while await used_ns(bucket) == first:  # the clock of a file system ticks in milliseconds
+            assert await bucket.blobs.keep(name)
+        assert not await bucket.blobs.delete(name, first + 1)
+        assert await bucket.blobs.delete(name, FUTURE)
+        assert not await bucket.blobs.exists(name)
+        assert await bucket.blobs.put(b"content") == name
+
+    use(scenario)
+
+
+def test_an_upload_that_was_cut_off_goes_on_where_it_was(use: Use) -> None:
+    async def begin(bucket: Bucket) -> None:
+        assert await bucket.blobs.received(LARGE_NAME) == 0
+        with pytest.raises(ConnectionError):
+            chunks = pieces(LARGE[:1_000_000], LARGE[1_000_000:1_000_007], failure=ConnectionError())
+            await bucket.blobs.upload(LARGE_NAME, len(LARGE), 0, chunks)
+        assert not await bucket.blobs.exists(LARGE_NAME)
+
+    async def go_on(bucket: Bucket) -> None:
+        assert await bucket.blobs.received(LARGE_NAME) == 1_000_007
+        for wrong in (0, 7, 1_000_008):
+            answer = await bucket.blobs.upload(LARGE_NAME, len(LARGE), wrong, pieces(b"x"))
+            assert answer == Conflict(1_000_007)
+        rest = LARGE[1_000_007:2_000_000]
+        assert await bucket.blobs.upload(LARGE_NAME, len(LARGE), 1_000_007, pieces(rest)) == 2_000_000
+        with pytest.raises(BlobMissing):
+            await bucket.blobs.get(LARGE_NAME)
+        rest = LARGE[2_000_000:]
+        assert await bucket.blobs.upload(LARGE_NAME, len(LARGE), 2_000_000, cut(rest, 4096)) == len(LARGE)
+        assert await bucket.blobs.get(LARGE_NAME) == LARGE
+        assert await bucket.blobs.received(LARGE_NAME) == 0
+        answer = await bucket.blobs.upload(LARGE_NAME, len(LARGE), 0, pieces(b"is not read"))
+        assert answer == len(LARGE)
+
+    use(begin)
+    use(go_on)
+
+
+def test_an_empty_upload_is_a_blob_at_once(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        name = as_digest(sha256().hexdigest())
+        assert await bucket.blobs.upload(name, 0, 0, pieces()) == 0
+        assert await bucket.blobs.get(name) == b""
+
+    use(scenario)
+
+
+@pytest.mark.parametrize("chunks", [[b"wrong"], [b"right and more"], [b"right", b"!"]], ids=len)
+def test_an_upload_of_something_else_begins_anew(use: Use, chunks: list[bytes]) -> None:
+    name = Digest(sha256(b"right").hexdigest())
+
+    async def scenario(bucket: Bucket) -> None:
+        with pytest.raises(DigestMismatch):
+            await bucket.blobs.upload(name, 5, 0, pieces(*chunks))
+        assert await bucket.blobs.received(name) == 0
+        assert not await bucket.blobs.exists(name)
+        assert await bucket.blobs.upload(name, 5, 0, pieces(b"ri", b"ght")) == 5
+        assert await bucket.blobs.get(name) == b"right"
+
+    use(scenario)
+
+
+def test_an_upload_whose_size_was_wrong_begins_anew(use: Use) -> None:
+    name = Digest(sha256(b"right").hexdigest())
+
+    async def scenario(bucket: Bucket) -> None:
+        assert await bucket.blobs.upload(name, 500, 0, pieces(b"right and more")) == 14
+        assert await bucket.blobs.upload(name, 5, 14, pieces(b"")) == Conflict(0)
+        assert await bucket.blobs.upload(name, 5, 0, pieces(b"right")) == 5
+
+    use(scenario)
+
+
+def test_one_upload_of_a_content_at_a_time(use: Use) -> None:
+    name = Digest(sha256(b"right").hexdigest())
+
+    async def scenario(bucket: Bucket) -> None:
+        waiting, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow() -> AsyncGenerator[bytes, None]:
+            waiting.set()
+            await go_on.wait()
+            yield b"right"
+
+        uploading = asyncio.ensure_future(bucket.blobs.upload(name, 5, 0, slow()))
+        await waiting.wait()
+        with pytest.raises(UploadBusy):
+            await bucket.blobs.upload(name, 5, 0, pieces(b"right"))
+        assert await bucket.blobs.forget_uploads(FUTURE) == 0
+        go_on.set()
+        assert await uploading == 5
+
+    use(scenario)
+
+
+def test_uploads_that_nobody_goes_on_with_are_forgotten(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        assert await bucket.blobs.upload(NEVER, 9, 0, pieces(b"begun")) == 5
+        assert await bucket.blobs.forget_uploads(0) == 0
+        assert await bucket.blobs.received(NEVER) == 5
+        assert await bucket.blobs.forget_uploads(FUTURE) == 1
+        assert await bucket.blobs.received(NEVER) == 0
+
+    use(scenario)

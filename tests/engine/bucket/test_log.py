@@ -1,0 +1,95 @@
+"""The contract of Log, asked of every backend."""
+
+import asyncio
+from contextlib import aclosing
+
+from engine.bucket.protocols import Bucket, Conflict, Entry
+from tests.engine.bucket.conftest import Use
+
+
+def test_entries_are_numbered_and_stay_in_order(use: Use) -> None:
+    async def write(bucket: Bucket) -> None:
+        assert await bucket.log.last("a") == 0
+        assert await bucket.log.read("a") == []
+        assert [await bucket.log.append("a", b"%d" % n) for n in range(5)] == [1, 2, 3, 4, 5]
+        assert await bucket.log.append("b", b"\0") == 1
+
+    async def look(bucket: Bucket) -> None:
+        assert await bucket.log.last("a") == 5
+        assert await bucket.log.read("a", after=3) == [Entry(4, b"3"), Entry(5, b"4")]
+        assert await bucket.log.read("a", limit=1) == [Entry(1, b"0")]
+        assert await bucket.log.read("a", after=5) == []
+        assert await bucket.log.read("b") == [Entry(1, b"\0")]
+
+    use(write)
+    use(look)
+
+
+def test_an_entry_is_added_only_where_it_is_expected(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        assert await bucket.log.append("a", b"x", expect=1) == Conflict(0)
+        assert await bucket.log.append("a", b"one", expect=0) == 1
+        assert await bucket.log.append("a", b"x", expect=0) == Conflict(1)
+        answers = await asyncio.gather(*(bucket.log.append("a", b"%d" % n, expect=1) for n in range(50)))
+        assert sorted(answers, key=str).count(2) == 1
+        assert answers.count(Conflict(2)) == 49
+
+    use(scenario)
+
+
+def test_many_at_once_get_a_number_each(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        numbers = await asyncio.gather(*(bucket.log.append("a", b"%d" % n) for n in range(300)))
+        entries = await bucket.log.read("a")
+        assert {(number, b"%d" % n) for n, number in enumerate(numbers)} == {
+            (e.seq, e.content) for e in entries
+        }
+        assert [entry.seq for entry in entries] == list(range(1, 301))
+
+    use(scenario)
+
+
+def test_what_is_trimmed_is_gone_and_its_numbers_never_come_again(use: Use) -> None:
+    async def write(bucket: Bucket) -> None:
+        for n in range(5):
+            await bucket.log.append("a", b"%d" % n)
+            await bucket.log.append("b", b"%d" % n)
+        await bucket.log.trim("a", 3)
+        await bucket.log.trim("c", 3)
+        assert [entry.seq for entry in await bucket.log.read("a")] == [4, 5]
+        await bucket.log.trim("a", 99)
+
+    async def look(bucket: Bucket) -> None:
+        assert await bucket.log.read("a") == []
+        assert len(await bucket.log.read("b")) == 5
+        assert await bucket.log.last("a") == 5
+        assert await bucket.log.append("a", b"six", expect=5) == 6
+        assert await bucket.log.read("a") == [Entry(6, b"six")]
+
+    use(write)
+    use(look)
+
+
+def test_who_follows_sees_every_entry_once(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        for n in range(300):
+            await bucket.log.append("a", b"%d" % n)
+        async with aclosing(bucket.log.follow("a", after=10)) as seen:
+            assert [(await anext(seen)).seq for _ in range(290)] == list(range(11, 301))
+            waiting = asyncio.ensure_future(anext(seen))
+            await asyncio.sleep(0)
+            await bucket.log.append("b", b"of another log")
+            await bucket.log.append("a", b"new")
+            assert await waiting == Entry(301, b"new")
+
+    use(scenario)
+
+
+def test_who_follows_hears_that_the_bucket_is_closed(use: Use) -> None:
+    async def scenario(bucket: Bucket) -> None:
+        waiting = asyncio.ensure_future(anext(bucket.log.follow("a"), None))
+        await asyncio.sleep(0)
+        await bucket.aclose()
+        assert await waiting is None
+
+    use(scenario)
