@@ -1,0 +1,113 @@
+"""The telemetry Door: what each of its paths does with a request.
+
+Owns the order of steps from a request to the timeline. A record belongs to the request during which it was
+sent, as the engine says; what the guest says of that is one of its attributes at most.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from doors.telemetry import otlp_json, otlp_protobuf
+from doors.telemetry.exchange import (
+    PLAIN_BYTES,
+    Encoding,
+    Refused,
+    accepted,
+    encoding_of,
+    plain,
+    refusal,
+)
+from doors.telemetry.record import PARTS, BadRecord, TooMany, entry_of
+from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
+
+AT_ONCE_BYTES = 2048
+"""What is at most done on the event loop: a record or two."""
+
+_READERS = {"json": otlp_json.read, "protobuf": otlp_protobuf.read}
+_DROPPED = {"/v1/traces": "traces", "/v1/metrics": "metrics"}
+
+
+class TelemetryDoor:
+    """Takes OTLP/HTTP logs. `now_ns` is the clock, in ns from the Unix epoch."""
+
+    name = "telemetry"
+    variables = ("SVC_TELEMETRY_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    max_body = PLAIN_BYTES
+
+    def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._now_ns = now_ns
+
+    def open(self, place: DoorPlace) -> ProjectDoor:
+        """Open the Door for one Project; it keeps no files."""
+        return _Telemetry(place, self._now_ns)
+
+
+class _Telemetry:
+    def __init__(self, place: DoorPlace, now_ns: Callable[[], int]) -> None:
+        self._log = place.log
+        self._now_ns = now_ns
+        self._one = asyncio.Lock()
+        self._told: set[tuple[str, str]] = set()
+
+    def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+        """Answer a request: small ones at once, the others one after the other in a thread."""
+        encoding: Encoding = "json"
+        try:
+            self._check(request)
+            encoding = encoding_of(request)
+        except Refused as refused:
+            return refusal(encoding, refused)
+        if request.path in _DROPPED:
+            self._drop(_DROPPED[request.path], request.caller)
+            return accepted(encoding, 0, "")
+        packed = request.header("content-encoding") not in ("", "identity")
+        if len(request.body) <= AT_ONCE_BYTES and not packed:
+            return self._take(request, encoding)
+        return self._later(request, encoding)
+
+    async def aclose(self) -> None:
+        """Let what is under way end."""
+        async with self._one:
+            pass
+
+    def _check(self, request: DoorRequest) -> None:
+        if request.path != "/v1/logs" and request.path not in _DROPPED:
+            raise Refused(404, f"there is nothing at {request.path}: logs go to /v1/logs")
+        if request.method != "POST":
+            raise Refused(405, f"{request.method} does nothing here: use POST")
+
+    def _drop(self, signal: str, caller: Caller) -> None:
+        """Say once for each Resource that a signal is not kept."""
+        if (signal, caller.resource) not in self._told:
+            self._told.add((signal, caller.resource))
+            body = f"{signal} were exported and are not kept: of OpenTelemetry's signals, only logs are"
+            self._log(LogEntry(self._now_ns(), "WARN", body, {}, caller))
+
+    async def _later(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
+        """Take a larger body in a thread; one at a time, so that bodies can not fill the memory together."""
+        async with self._one:
+            return await asyncio.to_thread(self._take, request, encoding)
+
+    def _take(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
+        """Log the records of a request, all that are good or, when the document is not, none."""
+        entries: list[LogEntry] = []
+        rejected, reason, number = 0, "", 0
+        now_ns = self._now_ns()
+        try:
+            for number, (record, around) in enumerate(_READERS[encoding](plain(request)), 1):
+                if isinstance(record, BadRecord):
+                    rejected += 1
+                    reason = reason or f"record {number}: {record}"
+                else:
+                    entries.append(entry_of(record, around, now_ns, request.caller))
+        except Refused as refused:
+            return refusal(encoding, refused)
+        except TooMany:
+            message = f"there are more than {PARTS} records in one request: export smaller batches"
+            return refusal(encoding, Refused(413, message))
+        except ValueError as error:
+            return refusal(encoding, Refused(400, f"the body is no ExportLogsServiceRequest: {error}"))
+        for entry in entries:
+            self._log(entry)
+        return accepted(encoding, rejected, reason)

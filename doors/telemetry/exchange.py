@@ -1,0 +1,93 @@
+"""The HTTP side of OTLP: what a request carries, and how it is answered in the same encoding.
+
+Owns content types, compression and its limit, and the bodies of responses. Sources: OpenTelemetry Protocol
+specification, "OTLP/HTTP"; google.rpc.Status and google.rpc.Code for what is refused.
+"""
+
+import json
+import zlib
+from typing import Literal
+
+from doors.telemetry import otlp_protobuf
+from engine.door import DoorRequest, DoorResponse, Headers
+
+PLAIN_BYTES = 4 << 20
+"""Most bytes of a body once it is unpacked."""
+
+Encoding = Literal["json", "protobuf"]
+_TYPES: dict[str, Encoding] = {
+    "application/json": "json",
+    "application/x-protobuf": "protobuf",
+    "application/protobuf": "protobuf",
+}
+_WBITS = {"gzip": 31, "deflate": 15}
+_INVALID_ARGUMENT, _NOT_FOUND, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 3, 5, 8, 12
+_CODES = {400: _INVALID_ARGUMENT, 404: _NOT_FOUND, 405: _UNIMPLEMENTED, 413: _RESOURCE_EXHAUSTED}
+
+
+class Refused(Exception):
+    """A request that is not taken: its HTTP status and what the sender is told."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def encoding_of(request: DoorRequest) -> Encoding:
+    """Return what the body is encoded as. Raises `Refused`."""
+    kind = request.header("content-type").partition(";")[0].strip().lower()
+    if kind in _TYPES:
+        return _TYPES[kind]
+    raise Refused(
+        415, f"content-type is {kind or 'missing'}: send application/x-protobuf or application/json"
+    )
+
+
+def plain(request: DoorRequest) -> bytes:
+    """Return the body, unpacked. Raises `Refused`."""
+    packing = request.header("content-encoding").strip().lower()
+    if packing in ("", "identity"):
+        data = request.body
+    elif packing in _WBITS:
+        data = _unpacked(request.body, packing)
+    else:
+        raise Refused(415, f"content-encoding is {packing}: send gzip, deflate or none")
+    if len(data) > PLAIN_BYTES:
+        raise Refused(413, f"the body has more than {PLAIN_BYTES} bytes: export smaller batches")
+    return data
+
+
+def accepted(encoding: Encoding, rejected: int, reason: str) -> DoorResponse:
+    """Return the answer to records that were taken, but for `rejected` ones."""
+    if encoding == "protobuf":
+        return DoorResponse(200, otlp_protobuf.response(rejected, reason), _headers(encoding))
+    partial = {"partialSuccess": {"rejectedLogRecords": str(rejected), "errorMessage": reason}}
+    return DoorResponse(200, json.dumps(partial if rejected else {}).encode(), _headers(encoding))
+
+
+def refusal(encoding: Encoding, refused: Refused) -> DoorResponse:
+    """Return the answer to a request that is not taken: a google.rpc.Status."""
+    code = _CODES.get(refused.status, _INVALID_ARGUMENT)
+    if encoding == "protobuf":
+        body = otlp_protobuf.status(code, refused.message)
+    else:
+        body = json.dumps({"code": code, "message": refused.message}).encode()
+    allow: Headers = (("allow", b"POST"),) if refused.status == 405 else ()
+    return DoorResponse(refused.status, body, (*_headers(encoding), *allow))
+
+
+def _headers(encoding: Encoding) -> Headers:
+    return (("content-type", b"application/json" if encoding == "json" else b"application/x-protobuf"),)
+
+
+def _unpacked(data: bytes, packing: str) -> bytes:
+    """Return what was packed; no more than a byte too much is ever made of it."""
+    unpacking = zlib.decompressobj(wbits=_WBITS[packing])
+    try:
+        found = unpacking.decompress(data, PLAIN_BYTES + 1)
+    except zlib.error:
+        raise Refused(400, f"the body is not {packing}, though content-encoding says so") from None
+    if not unpacking.eof and len(found) <= PLAIN_BYTES:
+        raise Refused(400, f"the body ends in the middle of its {packing} data")
+    return found

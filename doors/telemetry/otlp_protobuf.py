@@ -1,0 +1,163 @@
+"""ExportLogsServiceRequest in protobuf, and the two messages that answer it.
+
+Owns the wire format of the three messages around records, which is walked by hand: each record is decoded by
+itself, so that a bad one spoils no other and a small body of very many can not fill the memory.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from doors.telemetry.record import (
+    ATTRIBUTES,
+    Allowance,
+    BadRecord,
+    GuestRecord,
+    Pairs,
+    Texts,
+    of_resource,
+    of_scope,
+)
+from doors.telemetry.value import Value
+
+RECORD_BYTES = 256 << 10
+"""Most bytes of an encoded record, resource or scope."""
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+
+
+def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
+    """Yield each record with the attributes around it.
+
+    Raises `ValueError` when the document is none, and `TooMany`: at once or after some records.
+    """
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+    from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+    from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+    def part(message: Any, around: memoryview) -> Any:
+        encoded = b"".join(_fields(around, 1))
+        try:
+            return message.FromString(encoded if len(encoded) <= RECORD_BYTES else b"")
+        except DecodeError:
+            raise ValueError(f"a {message.DESCRIPTOR.name} in it is malformed") from None
+
+    allowance = Allowance()
+    for outer in _fields(memoryview(data), 1):
+        allowance.take()
+        shared = of_resource(_pairs(part(Resource, outer).attributes))
+        for inner in _fields(outer, 2):
+            allowance.take()
+            scope = part(InstrumentationScope, inner)
+            around = of_scope(scope.name, scope.version, _pairs(scope.attributes), shared)
+            for encoded in _fields(inner, 2):
+                allowance.take()
+                if len(encoded) > RECORD_BYTES:
+                    yield BadRecord(f"it has {len(encoded)} bytes, more than {RECORD_BYTES}"), around
+                    continue
+                try:
+                    yield _record(LogRecord.FromString(bytes(encoded))), around
+                except DecodeError:
+                    yield BadRecord("it is malformed"), around
+
+
+def response(rejected: int, reason: str) -> bytes:
+    """Return an ExportLogsServiceResponse; it is empty when nothing was rejected."""
+    if not rejected:
+        return b""
+    partial = b"\x08" + _varint(rejected) + _text(2, reason)
+    return b"\x0a" + _varint(len(partial)) + partial
+
+
+def status(code: int, message: str) -> bytes:
+    """Return a google.rpc.Status."""
+    return b"\x08" + _varint(code) + _text(2, message)
+
+
+def _record(record: Any) -> GuestRecord:
+    return GuestRecord(
+        record.time_unix_nano,
+        record.observed_time_unix_nano,
+        record.severity_number,
+        record.severity_text,
+        _value(record.body),
+        _pairs(record.attributes),
+        record.dropped_attributes_count + max(0, len(record.attributes) - ATTRIBUTES),
+        _id(record.trace_id, 16),
+        _id(record.span_id, 8),
+        record.event_name,
+    )
+
+
+def _value(value: Any) -> Value:
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    inner = getattr(value, kind)
+    if kind == "array_value":
+        return [_value(one) for one in inner.values]
+    if kind == "kvlist_value":
+        return {pair.key: _value(pair.value) for pair in inner.values}
+    plain: Value = inner
+    return plain
+
+
+def _pairs(attributes: Any) -> Pairs:
+    return [(pair.key, _value(pair.value)) for pair in attributes[:ATTRIBUTES]]
+
+
+def _id(raw: bytes, length: int) -> str:
+    """Return an id as hex; one that is not valid counts as none, as the data model says."""
+    return raw.hex() if len(raw) == length and any(raw) else ""
+
+
+def _fields(data: memoryview, wanted: int) -> Iterator[memoryview]:
+    """Yield the length-delimited fields of a message that have this number. Raises `ValueError`.
+
+    Protocol Buffers' encoding: a varint of number and wire type, then the value.
+    """
+    at = 0
+    while at < len(data):
+        key, at = _number(data, at)
+        wire, start = key & 7, at
+        if wire == _LENGTH:
+            size, start = _number(data, at)
+            at = start + size
+        elif wire == _VARINT:
+            _, at = _number(data, at)
+        elif wire in (_FIXED64, _FIXED32):
+            at += 8 if wire == _FIXED64 else 4
+        else:
+            raise ValueError(f"there is no wire type {wire}")
+        if at > len(data):
+            raise ValueError("it ends in the middle of a field")
+        if key >> 3 == 0:
+            raise ValueError("a field has the number 0")
+        if wire == _LENGTH and key >> 3 == wanted:
+            yield data[start:at]
+
+
+def _number(data: memoryview, at: int) -> tuple[int, int]:
+    """Return a varint and where it ends."""
+    number = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+    raise ValueError("a number in it has no end")
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
+
+
+def _text(field: int, text: str) -> bytes:
+    encoded = text.encode()
+    return bytes([field << 3 | _LENGTH]) + _varint(len(encoded)) + encoded

@@ -1,0 +1,172 @@
+"""What a guest says in one log record, whatever it was encoded as, and the entry that is made of it.
+
+Owns severities, times, which attributes are kept, and every limit on one record.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from doors.telemetry.value import Value, text_of
+from engine.door import Caller, LogEntry, Severity
+
+BODY_BYTES = 64 << 10
+VALUE_BYTES = 8 << 10
+KEY_LENGTH = 256
+ATTRIBUTES = 128
+ATTRIBUTE_BYTES = 64 << 10
+"""Most bytes of the keys and values of one record's attributes together."""
+
+SHARED = 32
+SHARED_BYTES = 8 << 10
+"""Most attributes, and bytes of them, that a record has of its scope, and as many of its resource."""
+
+PARTS = 4096
+"""Most records, scopes and resources of one request together."""
+
+EARLIEST_NS = 946_684_800 * 10**9
+"""2000-01-01: a clock that says less was never set."""
+
+AHEAD_NS = 24 * 3600 * 10**9
+"""How far in the future a record may say that it was written."""
+
+_SEVERITIES: tuple[Severity, ...] = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+_WORDS: dict[str, Severity] = {
+    **{name.lower(): name for name in _SEVERITIES},
+    **{"verbose": "TRACE", "information": "INFO", "informational": "INFO", "notice": "INFO"},
+    **{"warning": "WARN", "err": "ERROR", "critical": "FATAL", "alert": "FATAL", "emergency": "FATAL"},
+    **{"panic": "FATAL"},
+}
+_OF_THE_MACHINE = ("telemetry.", "process.", "host.", "os.", "service.instance.")
+
+Pairs = Sequence[tuple[str, Value]]
+Texts = Mapping[str, str]
+
+
+class BadRecord(Exception):
+    """A record that is not one; the message says why."""
+
+
+class TooMany(Exception):
+    """A request of more parts than are looked at."""
+
+
+class Allowance:
+    """Counts the parts of one request. `take` raises `TooMany` for the first that is too much."""
+
+    def __init__(self, left: int = PARTS) -> None:
+        self._left = left
+
+    def take(self) -> None:
+        """Count one."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooMany
+
+
+@dataclass(frozen=True, slots=True)
+class GuestRecord:
+    """The fields of opentelemetry.proto.logs.v1.LogRecord that are looked at; times in ns, 0 for none.
+
+    `trace_id` and `span_id` are lower-case hex; they are what the guest says and correlate nothing.
+    """
+
+    time_ns: int = 0
+    observed_ns: int = 0
+    severity: int = 0
+    severity_text: str = ""
+    body: Value = None
+    attributes: Pairs = ()
+    dropped: int = 0
+    trace_id: str = ""
+    span_id: str = ""
+    event_name: str = ""
+
+
+def entry_of(record: GuestRecord, around: Texts, now_ns: int, caller: Caller) -> LogEntry:
+    """Return the entry of a record; `around` are the attributes that it has of its scope and resource."""
+    severity = _severity(record)
+    kept, dropped = _texts(
+        [*record.attributes, *_told(record, severity, caller)], ATTRIBUTES, ATTRIBUTE_BYTES
+    )
+    if dropped + record.dropped:
+        kept["otel.dropped_attributes_count"] = str(dropped + record.dropped)
+    for key, text in around.items():
+        kept.setdefault(key, text)
+    body = _cut(text_of(record.body), BODY_BYTES)
+    return LogEntry(_time(record, now_ns), severity, body, kept, caller)
+
+
+def of_resource(attributes: Pairs) -> Texts:
+    """Return the attributes that records have of their resource: not what the host knows better."""
+    pairs = [
+        (key, value)
+        for key, value in attributes
+        if not key.startswith(_OF_THE_MACHINE)
+        and not (key == "service.name" and isinstance(value, str) and value.startswith("unknown_service"))
+    ]
+    return _texts(pairs, SHARED, SHARED_BYTES)[0]
+
+
+def of_scope(name: str, version: str, attributes: Pairs, resource: Texts) -> Texts:
+    """Return what records have of their scope and its resource, by OpenTelemetry's names; the scope's win."""
+    named = (("otel.scope.name", name), ("otel.scope.version", version))
+    own = [*((key, value) for key, value in named if value), *attributes]
+    kept = _texts(own, SHARED, SHARED_BYTES)[0]
+    return {**kept, **{key: text for key, text in resource.items() if key not in kept}}
+
+
+def _severity(record: GuestRecord) -> Severity:
+    """Return the severity of SeverityNumber 1–24, four to a name; without one, what the text means."""
+    if 1 <= record.severity <= 24:
+        return _SEVERITIES[(record.severity - 1) // 4]
+    return _WORDS.get(record.severity_text.strip().lower(), "INFO")
+
+
+def _told(record: GuestRecord, severity: Severity, caller: Caller) -> Pairs:
+    """Return what else the record says, as attributes: only what is not known already."""
+    text = record.severity_text.strip()
+    own = (
+        ("event.name", record.event_name),
+        ("severity_text", text if text.upper() != severity else ""),
+        ("trace_id", record.trace_id if record.trace_id != caller.trace_id else ""),
+        ("span_id", record.span_id if record.span_id != caller.span_id else ""),
+    )
+    return [(key, value) for key, value in own if value]
+
+
+def _texts(pairs: Pairs, most: int, most_bytes: int) -> tuple[dict[str, str], int]:
+    """Return attributes as texts, the first of a key, and how many there was no room for."""
+    kept: dict[str, str] = {}
+    dropped = size = 0
+    for raw, value in pairs:
+        key = _clean(raw)
+        if key in kept:
+            continue
+        text = _cut(text_of(value), VALUE_BYTES)
+        bytes_more = len(key.encode()) + len(text.encode())
+        if not 0 < len(key) <= KEY_LENGTH or len(kept) == most or size + bytes_more > most_bytes:
+            dropped += 1
+            continue
+        kept[key] = text
+        size += bytes_more
+    return kept, dropped
+
+
+def _time(record: GuestRecord, now_ns: int) -> int:
+    for told in (record.time_ns, record.observed_ns):
+        if EARLIEST_NS <= told <= now_ns + AHEAD_NS:
+            return told
+    return now_ns
+
+
+def _clean(text: str) -> str:
+    """Return the text with U+FFFD for the halves of surrogate pairs that JSON can smuggle in."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+
+
+def _cut(raw: str, limit: int) -> str:
+    """Return the text in at most `limit` bytes of UTF-8, and a mark when that is not all of it."""
+    text = _clean(raw)
+    if len(text) * 4 <= limit or len(data := text.encode()) <= limit:
+        return text
+    return f"{data[:limit].decode(errors='ignore')}… ({len(data)} bytes)"

@@ -1,0 +1,87 @@
+"""The same records in each of OTLP's encodings are the same entries of the timeline."""
+
+import gzip
+import json
+import zlib
+
+import pytest
+from google.protobuf import json_format
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from engine.door import LogEntry
+from tests.doors.telemetry.conftest import CALLER, GOLDEN, OpenTelemetry, sized
+
+JSON = "application/json"
+PROTOBUF = "application/x-protobuf"
+EXPECTED = LogEntry(
+    1799999999123456789,
+    "INFO",
+    "entry written",
+    {
+        "text": "grüße",
+        "yes": "true",
+        "int": "9223372036854775807",
+        "small": "-7",
+        "double": "12.25",
+        "bytes": "AAH/",
+        "list": '["a",2,null]',
+        "map": '{"k":"AA=="}',
+        "empty": "",
+        "event.name": "entry.written",
+        "severity_text": "Information",
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+        "span_id": "00f067aa0ba902b7",
+        "otel.dropped_attributes_count": "2",
+        "otel.scope.name": "guestbook.entries",
+        "otel.scope.version": "2.1.0",
+        "tier": "back",
+        "service.name": "guestbook",
+        "deployment.environment.name": "test",
+    },
+    CALLER,
+)
+
+
+def in_json() -> bytes:
+    return (GOLDEN / "logs.json").read_bytes()
+
+
+def in_protobuf() -> bytes:
+    """The golden document through protobuf's own reader of JSON, ids put in afterwards."""
+    document = json.loads(in_json())
+    record = document["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]
+    ids = [bytes.fromhex(record.pop(name)) for name in ("traceId", "spanId")]
+    message = json_format.ParseDict(document, ExportLogsServiceRequest())
+    found = message.resource_logs[0].scope_logs[0].log_records[0]
+    found.trace_id, found.span_id = ids
+    return message.SerializeToString()
+
+
+@pytest.mark.parametrize("packed", ["", "gzip", "deflate"])
+@pytest.mark.parametrize(("kind", "body"), [(JSON, in_json), (PROTOBUF, in_protobuf)])
+def test_a_document_is_read_alike_in_every_encoding(telemetry, kind, body, packed) -> None:  # type: ignore[no-untyped-def]
+    data = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress}[packed](body())
+    answer = telemetry.post(data, kind, packed=packed)
+    assert (answer.status, dict(answer.headers)["content-type"]) == (200, kind.encode())
+    assert answer.body == (b"{}" if kind == JSON else b"")
+    assert telemetry.logged == [EXPECTED]
+    assert list(telemetry.logged[0].attributes) == list(EXPECTED.attributes) or kind == PROTOBUF
+
+
+def test_parameters_of_the_content_type_change_nothing(telemetry: OpenTelemetry) -> None:
+    assert telemetry.post(in_json(), "Application/JSON; charset=utf-8").status == 200
+    assert telemetry.logged == [EXPECTED]
+
+
+def test_a_protobuf_document_may_have_its_fields_in_any_order_and_unknown_ones(
+    telemetry: OpenTelemetry,
+) -> None:
+    message = ExportLogsServiceRequest.FromString(in_protobuf())
+    scope_logs = message.resource_logs[0].scope_logs[0]
+    record = b"\x12" + sized(scope_logs.log_records[0].SerializeToString())
+    scope = b"\x0a" + sized(scope_logs.scope.SerializeToString())
+    unknown = b"\xf8\x01\x05" + b"\xf9\x01" + bytes(8) + b"\xfd\x01" + bytes(4)
+    inner = b"\x12" + sized(unknown + record + scope)
+    resource = b"\x0a" + sized(message.resource_logs[0].resource.SerializeToString())
+    telemetry.post(b"\x0a" + sized(inner + unknown + resource), PROTOBUF)
+    assert telemetry.logged == [EXPECTED]
