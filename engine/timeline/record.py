@@ -53,7 +53,7 @@ class PlatformRecord:
 
     time_ns: int
     resource: str
-    level: Literal["INFO", "WARN", "ERROR"]
+    level: Severity
     text: str
     request_id: str = ""
 

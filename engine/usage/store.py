@@ -14,10 +14,10 @@ from typing import Any
 import apsw
 
 from engine.errors import SvcError
+from engine.own_folder import FOLDER as FOLDER
+from engine.own_folder import made
 from engine.usage.count import Count, Key
 
-FOLDER = ".svc"
-"""svc's own folder in a Project; it tells git to leave it alone."""
 FILE = "usage.db"
 VERSION = 1
 BUSY_MS = 5000
@@ -68,8 +68,7 @@ class UsageStore:
         """Open the file, and make it where there is none."""
         self._path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _hide_from_git(path.parent)
+            made(path.parent)
             self._database = apsw.Connection(str(path))
         except (OSError, apsw.Error) as error:
             raise self._error(error) from error
@@ -135,9 +134,3 @@ class UsageStore:
             else "Check that the folder can be written and that its disk has room."
         )
         return UsageError(f"usage can not be kept in {self._path}: {reason}", hint)
-
-
-def _hide_from_git(folder: Path) -> None:
-    file = folder / ".gitignore"
-    if not file.exists():
-        file.write_text("*\n")

@@ -1,0 +1,53 @@
+"""A place in the timeline that moves on: what was written since, from this or any other process.
+
+Owns the position, and what happens when the file is not there yet, or another takes its place. It asks the
+file and not the engine, so a slow follower costs the engine nothing.
+"""
+
+from pathlib import Path
+
+from engine.timeline.query import Filter, Page, TimelineReader
+
+
+class Follower:
+    """Each record that is wanted, once, in its order. Use from one thread at a time."""
+
+    def __init__(self, path: Path, wanted: Filter, position: int) -> None:
+        """Begin after the cursor `position`; nothing is opened yet."""
+        self._path = path
+        self._wanted = wanted
+        self._reader: TimelineReader | None = None
+        self.position = position
+
+    def poll(self) -> Page:
+        """Return the next records, none when there are none yet. Raises `TimelineError`.
+
+        A page that is full may be followed by another at once. When it says that records were `missed`, they
+        had been removed to make room before this follower came to them.
+        """
+        reader = self._opened()
+        if reader is None:
+            return Page([], self.position)
+        page = reader.after(self.position, self._wanted)
+        self.position = page.upto
+        return page
+
+    def _opened(self) -> TimelineReader | None:
+        if self._reader is not None and self._reader.replaced():
+            self.close()
+        if self._reader is None and self._path.exists():
+            reader = TimelineReader(self._path)
+            if not reader.ready():
+                reader.close()
+                return None
+            if self.position > reader.bounds()[1]:
+                # The place is one in another file, written when the clock was ahead.
+                self.position = reader.origin() - 1
+            self._reader = reader
+        return self._reader
+
+    def close(self) -> None:
+        """Let go of the file; the position stays."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None

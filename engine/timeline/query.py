@@ -1,0 +1,160 @@
+"""Reading the timeline's file: filters, cursors, the last records and those after one.
+
+Owns no position: `follow.py` remembers where a reader is.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.door import Severity
+from engine.timeline.database import FIELDS, Database
+from engine.timeline.record import Record, RequestRecord, StructuredRecord
+from engine.timeline.row import NUMBERS, Entry, decode
+
+PAGE = 1000
+_COLUMNS = ", ".join(("cursor", *FIELDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which records are wanted: those for which all that is given holds.
+
+    `least` is the lowest level, `pattern` is searched in what `searchable` returns.
+    """
+
+    resource: str | None = None
+    request_id: str | None = None
+    least: Severity | None = None
+    pattern: re.Pattern[str] | None = None
+
+    def condition(self) -> tuple[str, list[str | int]]:
+        """Return what SQL can tell, as an expression and its values."""
+        parts: list[str] = ["true"]
+        values: list[str | int] = []
+        if self.resource is not None:
+            parts.append("resource = ?")
+            values.append(self.resource)
+        if self.request_id is not None:
+            parts.append("request_id <> '' and request_id = ?")
+            values.append(self.request_id)
+        if self.least is not None:
+            parts.append("level >= ?")
+            values.append(NUMBERS[self.least])
+        return " and ".join(parts), values
+
+    def passes(self, record: Record) -> bool:
+        """Whether what SQL can not tell holds."""
+        return self.pattern is None or self.pattern.search(searchable(record)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Records in their order; `upto` is the last cursor that was looked at, wanted or not.
+
+    `missed` is how many records, wanted or not, were removed before this reader came to them.
+    """
+
+    entries: list[Entry]
+    upto: int
+    missed: int = 0
+
+
+def searchable(record: Record) -> str:
+    """Return the text of a record: method, target, status, code and detail, or body and attributes."""
+    if isinstance(record, RequestRecord):
+        words = (record.method, record.target, str(record.status), record.code, record.detail)
+        return " ".join(word for word in words if word)
+    if isinstance(record, StructuredRecord):
+        return " ".join((record.body, *(f"{key}={value}" for key, value in record.attributes.items())))
+    return record.text
+
+
+class TimelineReader:
+    """One open file, for reading. Use from one thread at a time; every method raises `TimelineError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path, write=False)
+
+    def ready(self) -> bool:
+        """Whether the file has its tables; for a moment after it was made it has none."""
+        return not self._database.empty
+
+    def bounds(self) -> tuple[int, int]:
+        """Return the first and the last cursor; the last is below the first where there is no record."""
+        return self._database.view(self._bounds)
+
+    def _bounds(self) -> tuple[int, int]:
+        ((first, last),) = self._database.run("select min(cursor), max(cursor) from record")
+        origin = self.origin()
+        return (origin, origin - 1) if first is None else (first, last)
+
+    def origin(self) -> int:
+        """Return the cursor that the file began with."""
+        return int(self._database.run("select cursor from origin")[0][0])
+
+    def after(self, cursor: int, wanted: Filter, most: int = PAGE) -> Page:
+        """Return up to `most` records after a cursor, the oldest first."""
+        return self._database.view(lambda: self._after(cursor, wanted, most))
+
+    def _after(self, cursor: int, wanted: Filter, most: int) -> Page:
+        first, last = self._bounds()
+        condition, values = wanted.condition()
+        rows = self._database.run(
+            f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?",
+            (cursor, *values, most),
+        )
+        found = [decode(row[0], row[1:]) for row in rows]
+        upto = found[-1].cursor if len(rows) == most else max(cursor, last)
+        missed = max(0, first - max(cursor + 1, self.origin()))
+        return Page([entry for entry in found if wanted.passes(entry.record)], upto, missed)
+
+    def tail(self, count: int, wanted: Filter, *, after: int = 0, upto: int | None = None) -> list[Entry]:
+        """Return the last `count` records that are wanted, the oldest first; none beyond `upto`."""
+        found: list[Entry] = []
+        for entry in self._backwards(wanted, after, self.bounds()[1] if upto is None else upto):
+            if len(found) >= count:
+                break
+            found.append(entry)
+        return found[::-1]
+
+    def _backwards(self, wanted: Filter, after: int, upto: int) -> Iterator[Entry]:
+        condition, values = wanted.condition()
+        sql = (
+            f"select {_COLUMNS} from record where cursor > ? and cursor <= ? and {condition} "
+            "order by cursor desc limit ?"
+        )
+        while rows := self._database.run(sql, (after, upto, *values, PAGE)):
+            for row in rows:
+                entry = decode(row[0], row[1:])
+                if wanted.passes(entry.record):
+                    yield entry
+            upto = rows[-1][0] - 1
+
+    def before(self, time_ns: int) -> int:
+        """Return the cursor after which all was written at or after a time (Unix epoch)."""
+        return self._database.view(lambda: self._before(time_ns // 1_000_000))
+
+    def _before(self, time_ms: int) -> int:
+        low, high = self._bounds()
+        while low <= high:
+            middle = (low + high) // 2
+            ((written,),) = self._database.run("select written_ms from record where cursor = ?", (middle,))
+            if written < time_ms:
+                low = middle + 1
+            else:
+                high = middle - 1
+        return low - 1
+
+    def resources(self) -> set[str]:
+        """Return the names of all Resources that records are of."""
+        return {name for (name,) in self._database.run("select distinct resource from record") if name}
+
+    def replaced(self) -> bool:
+        """Whether the file was removed or another was put in its place."""
+        return self._database.replaced()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()

@@ -1,0 +1,186 @@
+"""Keeps the timeline of a running Project in its file, a tenth of a second's worth at a time.
+
+Owns the thread that writes, so that neither a slow disk nor another process makes a request wait, and the
+bounds of what waits for it.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import SvcError
+from engine.timeline.aside import put_aside
+from engine.timeline.database import DamagedTimeline, NewerTimeline, TimelineError
+from engine.timeline.feed import Timeline
+from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.store import Keep, TimelineStore
+
+EVERY_SECONDS = 0.1
+BATCH = 500
+RETRY_SECONDS = 1.0
+WAITING_BYTES = 64 << 20
+"""How much waits at most for a file that can not be written, or not fast enough; what comes then is lost."""
+
+_ONE = 512
+"""What a record takes beside its text."""
+
+
+class TimelineRecorder:
+    """Follows a timeline from its making until `close`; its calls may come from any thread."""
+
+    def __init__(
+        self,
+        path: Path,
+        timeline: Timeline,
+        warn: Callable[[SvcError], None],
+        *,
+        keep: Keep | None = None,
+        every: float = EVERY_SECONDS,
+        retry: float = RETRY_SECONDS,
+        waiting_bytes: int = WAITING_BYTES,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Write to the file at `path`; it is made when there is something to write.
+
+        `warn` is called, on another thread, when the file begins to be out of use, and when it is put aside.
+        """
+        self._path = path
+        self._warn = warn
+        self._keep = keep
+        self._every = every
+        self._retry = retry
+        self._waiting_bytes = waiting_bytes
+        self._now_ns = now_ns
+        self._store: TimelineStore | None = None
+        self._lock = threading.Lock()
+        self._waiting: list[Record] = []
+        self._pending: deque[Record] = deque()  # the writing thread's own
+        self._bytes = 0  # of both
+        self._lost = 0
+        self._failing = False
+        self._stopping = False
+        self._news = threading.Event()
+        self._hurry = threading.Event()
+        self._unsubscribe = timeline.subscribe(self)
+        self._thread = threading.Thread(target=self._work, name="timeline", daemon=True)
+        self._thread.start()
+
+    def __call__(self, record: Record) -> None:
+        """Take a record; never waits."""
+        size = _size(record)
+        with self._lock:
+            if self._bytes + size > self._waiting_bytes:
+                self._lost += 1
+                return
+            self._bytes += size
+            self._waiting.append(record)
+            count = len(self._waiting)
+        if count == 1:
+            self._news.set()
+        elif count == BATCH:
+            self._hurry.set()
+
+    def _work(self) -> None:
+        pause = self._every
+        while not self._stopping:
+            self._news.wait()
+            self._news.clear()
+            self._hurry.wait(pause)
+            if not self._stopping:
+                self._hurry.clear()
+            try:
+                written = self._write()
+            except NewerTimeline as error:
+                self._unsubscribe()
+                self._warn(error)
+                break
+            pause = self._every if written else self._retry
+            if not written:
+                self._news.set()
+        if self._store is not None:
+            self._store.close()
+
+    def _write(self) -> bool:
+        """Write what waits, in batches; return whether all of it is written."""
+        while batch := self._batch():
+            try:
+                store = self._opened()
+                store.append(batch, self._now_ns())
+            except NewerTimeline:
+                raise
+            except TimelineError as error:
+                self._pending.extendleft(reversed(batch))
+                if not self._begun_anew(error):
+                    return False
+                continue
+            with self._lock:
+                self._bytes -= sum(map(_size, batch))
+            self._failing = False
+            try:
+                store.trim(self._now_ns())
+            except TimelineError as error:
+                self._begun_anew(error)
+        return True
+
+    def _batch(self) -> list[Record]:
+        """Take the next records, with a word about those that were lost after them."""
+        with self._lock:
+            self._pending.extend(self._waiting)
+            self._waiting = []
+            lost, self._lost = self._lost, 0
+            if lost:
+                text = f"{lost} records are lost: they could not be written as fast as they came"
+                told = PlatformRecord(self._now_ns(), "", "WARN", text)
+                self._bytes += _size(told)
+                self._pending.append(told)
+        return [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
+
+    def _opened(self) -> TimelineStore:
+        if self._store is not None and self._store.replaced():
+            self._let_go()
+        if self._store is None:
+            self._store = TimelineStore(self._path, self._keep)
+        return self._store
+
+    def _let_go(self) -> None:
+        if self._store is not None:
+            self._store.close()
+        self._store = None
+
+    def _begun_anew(self, error: TimelineError) -> bool:
+        """Deal with a file that takes no records; return whether another is in its place at once."""
+        self._let_go()
+        if isinstance(error, DamagedTimeline):
+            try:
+                aside = put_aside(self._path)
+            except TimelineError as worse:
+                error = worse
+            else:
+                if aside is not None:
+                    self._warn(
+                        TimelineError(f"{error.message}; a new one is begun", f"The old one is {aside}")
+                    )
+                    return True
+        if not self._failing:
+            self._warn(error)
+        self._failing = True
+        return False
+
+    def close(self) -> None:
+        """Write what is left and end; call when all requests are over."""
+        self._unsubscribe()
+        self._stopping = True
+        self._news.set()
+        self._hurry.set()
+        self._thread.join()
+
+
+def _size(record: Record) -> int:
+    """Return about what a record takes in memory, in bytes."""
+    if isinstance(record, RequestRecord):
+        return _ONE + len(record.target)
+    if isinstance(record, StructuredRecord):
+        return _ONE + len(record.body) + sum(len(k) + len(v) for k, v in record.attributes.items())
+    return _ONE + len(record.text)

@@ -1,0 +1,96 @@
+"""The writer of the timeline's file: new records at its end, the oldest away when there are too many."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.timeline.database import FIELDS, Database
+from engine.timeline.record import Record
+from engine.timeline.row import encode
+
+_ROW = f"({', '.join('?' * (len(FIELDS) + 2))})"
+_AT_ONCE = (64, 8, 1)
+"""Rows a statement. Other threads run while SQLite does, so few long statements cost them least."""
+_INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _AT_ONCE}
+_SLICE = 10_000
+_SLICES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How much is kept: what the file may take, and how long ago a record may have been written."""
+
+    bytes: int = 256 << 20
+    seconds: float = 7 * 24 * 3600.0
+
+
+class TimelineStore:
+    """One open file. Use from one thread at a time; every method raises `TimelineError`.
+
+    Cursors have no gaps: what lies between two of them has been written, and removed only from the old end.
+    """
+
+    def __init__(self, path: Path, keep: Keep | None = None) -> None:
+        """Open the file, and make it where there is none."""
+        self._keep = keep or Keep()
+        self._database = Database(path, write=True)
+        self._page_bytes: int = self._database.run("pragma page_size")[0][0]
+
+    def append(self, records: Sequence[Record], now_ns: int) -> None:
+        """Add records in their order: all of them, or, when this raises, none."""
+        rows = [encode(record) for record in records]
+        self._database.change(lambda: self._insert(rows, now_ns // 1_000_000))
+
+    def _insert(self, rows: list[tuple[object, ...]], now_ms: int) -> None:
+        last = self._database.run("select cursor, written_ms from record order by cursor desc limit 1")
+        if last:
+            cursor, now_ms = last[0][0] + 1, max(last[0][1], now_ms)
+        else:
+            cursor = self._database.run("select cursor from origin")[0][0]
+        at = 0
+        for count in _AT_ONCE:
+            while len(rows) - at >= count:
+                values: list[object] = []
+                for row in rows[at : at + count]:
+                    values += (cursor + at, now_ms, *row)
+                    at += 1
+                self._database.run(_INSERT[count], values)
+
+    def trim(self, now_ns: int) -> None:
+        """Remove the oldest records while there are too many or they are too old; a few more each time."""
+        oldest_ms = (now_ns - int(self._keep.seconds * 1e9)) // 1_000_000
+        for _ in range(_SLICES):
+            if not self._database.change(lambda: self._slice(oldest_ms)):
+                break
+
+    def _slice(self, oldest_ms: int) -> bool:
+        """Remove a bounded number of records, never the last; return whether there may be more to remove."""
+        ((first, last),) = self._database.run("select min(cursor), max(cursor) from record")
+        if first is None or first == last:
+            return False
+        remove = "delete from record where cursor < ?"
+        written = self._database.run("select written_ms from record where cursor = ?", (first,))[0][0]
+        if written < oldest_ms:
+            upto = min(first + _SLICE, last)
+            self._database.run(f"{remove} and written_ms < ?", (upto, oldest_ms))
+            return True
+        used = self._used()
+        if used <= self._keep.bytes:
+            return False
+        share = 1 - 0.95 * self._keep.bytes / used
+        rows = min(_SLICE, int((last - first + 1) * share) + 1)
+        self._database.run(remove, (min(first + rows, last),))
+        return True
+
+    def _used(self) -> int:
+        ((pages,),) = self._database.run("pragma page_count")
+        ((free,),) = self._database.run("pragma freelist_count")
+        return int(pages - free) * self._page_bytes
+
+    def replaced(self) -> bool:
+        """Whether the file was removed or another was put in its place."""
+        return self._database.replaced()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()

@@ -1,0 +1,153 @@
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.timeline.database import place
+from engine.timeline.query import Filter, TimelineReader
+from engine.timeline.record import Record
+from engine.timeline.store import Keep, TimelineStore
+from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return place(tmp_path)
+
+
+@pytest.fixture
+def reader(path: Path) -> Iterator[TimelineReader]:
+    store = TimelineStore(path)
+    records = [
+        REQUEST,
+        replace(REQUEST, resource="api", status=500, code="guest-failed", detail="boom: no such row"),
+        replace(REQUEST, request_id="02id", status=404, target="/missing"),
+        replace(REQUEST, status=499, code="client-gone"),
+        SAID,
+        replace(SAID, severity="DEBUG", body="row", attributes={"id": "7"}),
+        LINE,
+        replace(LINE, stream="stderr", request_id="02id", text="Panic"),
+        BUILT,
+        replace(BUILT, level="ERROR", text="it does not build"),
+    ]
+    store.append(records, BEGAN)
+    store.close()
+    reading = TimelineReader(path)
+    yield reading
+    reading.close()
+
+
+def found(reader: TimelineReader, wanted: Filter) -> list[Record]:
+    forwards = reader.after(0, wanted).entries
+    assert reader.tail(1000, wanted) == forwards
+    return [entry.record for entry in forwards]
+
+
+def test_a_resource_is_picked_by_name(reader: TimelineReader) -> None:
+    assert {record.resource for record in found(reader, Filter(resource="api"))} == {"api"}
+    assert len(found(reader, Filter(resource="api"))) == 3
+    assert found(reader, Filter(resource="ap")) == []
+    assert reader.resources() == {"api", "web"}
+
+
+def test_a_request_is_picked_with_all_that_it_said(reader: TimelineReader) -> None:
+    assert len(found(reader, Filter(request_id="02id"))) == 2
+    assert found(reader, Filter(request_id="' or 1=1 --")) == []
+    assert found(reader, Filter(request_id="")) == []
+
+
+@pytest.mark.parametrize(
+    ("least", "count"), [("TRACE", 10), ("DEBUG", 10), ("INFO", 9), ("WARN", 4), ("ERROR", 2), ("FATAL", 0)]
+)
+def test_a_level_picks_what_matters_as_much_or_more(reader: TimelineReader, least: str, count: int) -> None:
+    assert len(found(reader, Filter(least=least))) == count  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [
+        ("missing", 1),
+        ("GET /a", 3),
+        ("no such row", 1),
+        (r"id=\d", 1),
+        ("(?i)panic", 1),
+        ("^low", 1),
+        ("$^", 0),
+    ],
+)
+def test_a_pattern_is_searched_in_what_a_record_says(
+    reader: TimelineReader, pattern: str, count: int
+) -> None:
+    assert len(found(reader, Filter(pattern=re.compile(pattern)))) == count
+
+
+def test_all_that_is_asked_must_hold(reader: TimelineReader) -> None:
+    wanted = Filter("web", "01id", "WARN", re.compile("low"))
+    assert found(reader, wanted) == [SAID]
+
+
+@pytest.fixture
+def many(path: Path) -> Iterator[TimelineReader]:
+    """5000 records, ten a second, every tenth of another Resource."""
+    store = TimelineStore(path)
+    for second in range(500):
+        tens = [line(second * 10 + i, "api" if i == 0 else "web") for i in range(10)]
+        store.append(tens, BEGAN + second * SECOND)
+    store.close()
+    reading = TimelineReader(path)
+    yield reading
+    reading.close()
+
+
+def test_pages_go_on_where_the_last_ended(many: TimelineReader) -> None:
+    for wanted, count in (
+        (Filter(), 5000),
+        (Filter(resource="api"), 500),
+        (Filter(pattern=re.compile("^..0$")), 90),
+    ):
+        cursor, texts = 0, []
+        while cursor < many.bounds()[1]:
+            page = many.after(cursor, wanted, most=70)
+            assert page.upto > cursor
+            texts += [entry.record.time_ns for entry in page.entries]
+            cursor = page.upto
+        assert len(texts) == count and texts == sorted(texts)
+
+
+def test_the_last_ones_are_found_however_far_back_they_are(many: TimelineReader) -> None:
+    last = [entry.record.time_ns - BEGAN for entry in many.tail(3, Filter(pattern=re.compile("^1?..0$")))]
+    assert last == [1970, 1980, 1990]
+    assert many.tail(0, Filter()) == []
+    first, end = many.bounds()
+    assert [entry.cursor for entry in many.tail(9, Filter(), after=end - 5, upto=end - 1)] == [
+        *range(end - 4, end)
+    ]
+    assert len(many.tail(10_000, Filter(), after=first)) == 4999
+
+
+@pytest.mark.parametrize("second", [0, 1, 250, 498, 499])
+def test_a_time_is_found_among_the_cursors(many: TimelineReader, second: int) -> None:
+    page = many.after(many.before(BEGAN + second * SECOND), Filter(), most=10)
+    assert page.entries[0].record == line(second * 10, "api")
+
+
+def test_times_before_and_after_all_records_are_their_ends(many: TimelineReader) -> None:
+    first, last = many.bounds()
+    assert many.before(0) == first - 1
+    assert many.before(BEGAN + 500 * SECOND) == last
+
+
+def test_a_reader_is_told_how_many_records_were_removed_before_it_came_to_them(
+    path: Path, many: TimelineReader
+) -> None:
+    first = many.bounds()[0]
+    store = TimelineStore(path, Keep(seconds=100))
+    store.trim(BEGAN + 500 * SECOND)
+    store.close()
+    assert many.bounds()[0] == first + 4000
+    assert many.after(first + 9, Filter()).missed == 3990
+    assert many.after(first + 3999, Filter()).missed == 0
+    assert many.after(0, Filter()).missed == 4000
+    assert many.after(0, Filter()).entries[0].cursor == first + 4000

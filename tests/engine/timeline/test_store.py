@@ -1,0 +1,239 @@
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.door import Severity
+from engine.timeline.database import DamagedTimeline, NewerTimeline, TimelineError, place
+from engine.timeline.query import Filter, TimelineReader
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.row import LONGEST, decode, encode
+from engine.timeline.store import Keep, TimelineStore
+from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
+
+ALL = Filter()
+APPEND_FOREVER = """
+import sys
+from pathlib import Path
+from engine.timeline.record import LineRecord
+from engine.timeline.store import TimelineStore
+store = TimelineStore(Path(sys.argv[1]))
+for number in range(int(sys.argv[2])):
+    store.append([LineRecord(number, sys.argv[3], "web", "stdout", str(i)) for i in range(20)], number)
+    if number == 0:
+        print("begun", flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return place(tmp_path / "project ü")
+
+
+def written(path: Path, *records: Record, now_ns: int = BEGAN, keep: Keep | None = None) -> None:
+    store = TimelineStore(path, keep)
+    store.append(records, now_ns)
+    store.trim(now_ns)
+    store.close()
+
+
+def kept(path: Path) -> list[Record]:
+    reader = TimelineReader(path)
+    found = [entry.record for entry in reader.tail(1 << 40, ALL)]
+    reader.close()
+    return found
+
+
+def appending(path: Path, times: int, who: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", APPEND_FOREVER, str(path), str(times), who], stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_every_kind_of_record_comes_back_as_it_was(path: Path) -> None:
+    records = [REQUEST, replace(REQUEST, peak_memory=None, root=False, code="x", detail="y"), SAID, LINE]
+    records += [BUILT, replace(LINE, stream="stderr"), replace(SAID, attributes={}, severity="FATAL")]
+    written(path, *records)
+    assert kept(path) == records
+
+
+texts = st.text(max_size=40)
+numbers = st.integers(0, (1 << 63) - 1)
+severities = st.sampled_from(get_args(Severity))
+anything = st.one_of(
+    st.builds(LineRecord, numbers, texts, texts, st.sampled_from(["stdout", "stderr"]), texts),
+    st.builds(PlatformRecord, numbers, texts, severities, texts, texts),
+    st.builds(
+        StructuredRecord, numbers, *[texts] * 4, severities, texts, st.dictionaries(texts, texts, max_size=5)
+    ),
+    st.builds(
+        RequestRecord,
+        *(numbers, *[texts] * 7, st.integers(100, 999), texts, texts, numbers, numbers),
+        *(st.none() | numbers, numbers, numbers, st.booleans()),
+    ),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(st.lists(anything, max_size=150))
+def test_nothing_in_a_text_is_lost(path: Path, records: list[Record]) -> None:
+    path.unlink(missing_ok=True)
+    written(path, *records)
+    assert kept(path) == records
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\x1b[2J\x9b", "\u202e", "日本語 🏴‍☠️", "\r\n", "x" * LONGEST])
+def test_odd_texts_come_back_as_they_were(path: Path, text: str) -> None:
+    written(path, replace(LINE, text=text), replace(SAID, body=text, attributes={text[:10]: text[:10]}))
+    assert [getattr(record, "text", None) or record.body for record in kept(path)] == [text, text]  # type: ignore[union-attr]
+
+
+def test_what_no_file_can_hold_is_made_to_fit() -> None:
+    half = encode(replace(SAID, body="\ud800a", attributes={"\udfff": "\ud800"}, time_ns=1 << 64))
+    record = decode(1, half).record
+    assert isinstance(record, StructuredRecord)
+    assert (record.body, record.attributes, record.time_ns) == ("?a", {"?": "?"}, (1 << 63) - 1)
+    long = decode(1, encode(replace(LINE, text="é" * 3 * LONGEST))).record
+    assert isinstance(long, LineRecord) and long.text == "é" * LONGEST + "…"
+    many = decode(1, encode(replace(SAID, attributes={str(i): "x" * 1000 for i in range(100)}))).record
+    assert isinstance(many, StructuredRecord)
+    assert many.attributes["…"] == "35 more" and len(many.attributes) == 66
+
+
+def test_cursors_have_no_gaps_and_go_on_where_another_process_ended(path: Path) -> None:
+    for _ in range(3):
+        written(path, *map(line, range(73)))
+    reader = TimelineReader(path)
+    cursors = [entry.cursor for entry in reader.tail(1000, ALL)]
+    first, last = reader.bounds()
+    assert cursors == list(range(first, last + 1)) and len(cursors) == 219
+    reader.close()
+
+
+def test_cursors_of_a_file_that_is_begun_anew_are_above_all_before(path: Path) -> None:
+    written(path, LINE, LINE)
+    reader = TimelineReader(path)
+    last = reader.bounds()[1]
+    reader.close()
+    path.unlink()
+    written(path, LINE)
+    reader = TimelineReader(path)
+    assert last < reader.bounds()[0] < 1 << 53
+    reader.close()
+
+
+def test_processes_that_write_at_once_lose_nothing_and_keep_their_order(path: Path) -> None:
+    others = [appending(path, 30, who) for who in "abc"]
+    assert [other.wait(100) for other in others] == [0, 0, 0]
+    for other in others:
+        assert other.stdout is not None
+        other.stdout.close()
+    found = kept(path)
+    for who in "abc":
+        of = [(record.time_ns, record.text) for record in found if record.request_id == who]  # type: ignore[union-attr]
+        assert of == [(number, str(i)) for number in range(30) for i in range(20)]
+
+
+def test_a_file_that_many_open_at_once_is_made_for_all_of_them(tmp_path: Path) -> None:
+    for round_ in range(10):
+        path = place(tmp_path / str(round_))
+        with ThreadPoolExecutor(6) as pool:
+            for done in [pool.submit(written, path, LINE) for _ in range(6)]:
+                done.result()
+        assert kept(path) == [LINE] * 6
+
+
+def test_a_process_that_is_killed_leaves_whole_batches(path: Path) -> None:
+    for who in "abc":
+        other = appending(path, 1 << 30, who)
+        assert other.stdout is not None and other.stdout.readline() == "begun\n"
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait()
+        other.stdout.close()
+    counts = {who: sum(record.request_id == who for record in kept(path)) for who in "abc"}
+    assert all(count and count % 20 == 0 for count in counts.values())
+    written(path, LINE)
+
+
+def test_what_is_too_old_is_removed_up_to_the_last(path: Path) -> None:
+    keep = Keep(seconds=60)
+    written(path, *map(line, range(25_000)), now_ns=BEGAN, keep=keep)
+    written(path, line(1), now_ns=BEGAN + 60 * SECOND, keep=keep)
+    assert len(kept(path)) == 25_001
+    written(path, line(2), now_ns=BEGAN + 61 * SECOND, keep=keep)
+    assert kept(path) == [line(1), line(2)]
+    written(path, now_ns=BEGAN + 999 * SECOND, keep=keep)
+    assert kept(path) == [line(2)]
+
+
+def test_guests_can_not_make_records_stay_or_go_with_the_times_they_claim(path: Path) -> None:
+    keep = Keep(seconds=60)
+    written(path, replace(SAID, time_ns=(1 << 64) - 1), replace(SAID, time_ns=0), LINE, keep=keep)
+    assert len(kept(path)) == 3
+    written(path, line(1), now_ns=BEGAN + 61 * SECOND, keep=keep)
+    assert kept(path) == [line(1)]
+
+
+def test_the_file_stays_below_its_size_and_keeps_the_newest(path: Path) -> None:
+    store, most = TimelineStore(path, Keep(bytes=1 << 20)), 0
+    for batch in range(60):
+        store.append([replace(line(batch * 100 + i), text=f"{i}" * 1000) for i in range(100)], BEGAN)
+        store.trim(BEGAN)
+        most = max(most, path.stat().st_size)
+    store.close()
+    found = kept(path)
+    assert found[-1].time_ns == BEGAN + 5999 and 200 < len(found) < 1000
+    assert most < 2 << 20
+
+
+def test_a_clock_that_goes_back_changes_no_order(path: Path) -> None:
+    written(path, line(1), now_ns=BEGAN + 3600 * SECOND)
+    written(path, line(2), now_ns=BEGAN)
+    assert kept(path) == [line(1), line(2)]
+
+
+def test_git_leaves_the_folder_alone(path: Path) -> None:
+    written(path, LINE)
+    root = path.parents[1]
+    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    done = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, check=True)
+    assert done.stdout == b""
+
+
+def test_a_file_that_is_none_of_ours_is_refused(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"not a database at all" * 100)
+    for opening in (TimelineStore, TimelineReader):
+        with pytest.raises(DamagedTimeline, match=r"timeline\.db"):
+            opening(path)
+
+
+def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
+    written(path, LINE)
+    database = apsw.Connection(str(path))
+    database.execute("pragma user_version = 99")
+    database.close()
+    for opening in (TimelineStore, TimelineReader):
+        with pytest.raises(NewerTimeline, match="newer svc"):
+            opening(path)
+
+
+def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".svc").write_text("in the way")
+    with pytest.raises(TimelineError, match="can not be kept"):
+        TimelineStore(place(tmp_path))
+
+
+def test_reading_makes_no_file(path: Path) -> None:
+    with pytest.raises(TimelineError):
+        TimelineReader(path)
+    assert not path.exists()
