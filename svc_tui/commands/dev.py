@@ -13,13 +13,16 @@ from rich.text import Text
 
 from engine.deploy.doors import Doors
 from engine.deploy.live import Built, LiveProject, Setting
+from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.lane import BuildMode
 from engine.listen import allow_connections, bind, bind_each
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Project
 from engine.server import serve
+from engine.timeline.database import place as timeline_place
 from engine.timeline.feed import Timeline
+from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import Recorder
 from engine.usage.store import FOLDER, place
 from engine.wasm.runner import Runner
@@ -69,7 +72,10 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
     lines = _Lines(loop, stop)
     log = DevLog(lines.add)
     timeline.subscribe(log)
-    recorder = Recorder(place(project.root), timeline, lambda e: diagnostics.warn(e.message, e.hint))
+    recorders = (
+        TimelineRecorder(timeline_place(project.root), timeline, _warn),
+        Recorder(place(project.root), timeline, _warn),
+    )
     mode: BuildMode = "deploy" if release else "dev"
     data = project.root / FOLDER
     opened = Doors(doors(), project.name, data, timeline)
@@ -127,7 +133,8 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
         await runner.aclose()
         await opened.aclose()
-        recorder.close()
+        for recorder in recorders:
+            recorder.close()
         lines.write()
 
 
@@ -160,6 +167,10 @@ async def _tick(log: DevLog) -> None:
     while True:
         await asyncio.sleep(TICK_SECONDS)
         log.tick(time.time_ns())
+
+
+def _warn(error: SvcError) -> None:
+    diagnostics.warn(error.message, error.hint)
 
 
 def _tell_built(event: Built) -> None:
