@@ -24,6 +24,9 @@ from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry, 
 AT_ONCE_BYTES = 2048
 """What is at most done on the event loop: a record or two."""
 
+WAITING_BYTES = 32 << 20
+"""How much may wait for its turn; exporters try again later."""
+
 _READERS = {"json": otlp_json.read, "protobuf": otlp_protobuf.read}
 _DROPPED = {"/v1/traces": "traces", "/v1/metrics": "metrics"}
 
@@ -48,6 +51,7 @@ class _Telemetry:
         self._log = place.log
         self._now_ns = now_ns
         self._one = asyncio.Lock()
+        self._under_way: dict[asyncio.Task[DoorResponse], int] = {}
         self._told: set[tuple[str, str]] = set()
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
@@ -64,12 +68,18 @@ class _Telemetry:
         packed = request.header("content-encoding") not in ("", "identity")
         if len(request.body) <= AT_ONCE_BYTES and not packed:
             return self._take(request, encoding)
-        return self._later(request, encoding)
+        if sum(self._under_way.values()) > WAITING_BYTES:
+            return refusal(encoding, Refused(429, "too many records are on their way: try again"))
+        # The guest may end without waiting for the answer; its records are taken all the same.
+        task = asyncio.get_running_loop().create_task(self._later(request, encoding))
+        self._under_way[task] = len(request.body)
+        task.add_done_callback(self._under_way.pop)
+        return asyncio.shield(task)
 
     async def aclose(self) -> None:
         """Let what is under way end."""
-        async with self._one:
-            pass
+        while self._under_way:
+            await asyncio.wait(self._under_way)
 
     def _check(self, request: DoorRequest) -> None:
         if request.path != "/v1/logs" and request.path not in _DROPPED:

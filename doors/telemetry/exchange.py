@@ -20,9 +20,16 @@ _TYPES: dict[str, Encoding] = {
     "application/x-protobuf": "protobuf",
     "application/protobuf": "protobuf",
 }
+_ADVICE: dict[int, Headers] = {405: (("allow", b"POST"),), 429: (("retry-after", b"1"),)}
 _WBITS = {"gzip": 31, "deflate": 15}
 _INVALID_ARGUMENT, _NOT_FOUND, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 3, 5, 8, 12
-_CODES = {400: _INVALID_ARGUMENT, 404: _NOT_FOUND, 405: _UNIMPLEMENTED, 413: _RESOURCE_EXHAUSTED}
+_CODES = {
+    400: _INVALID_ARGUMENT,
+    404: _NOT_FOUND,
+    405: _UNIMPLEMENTED,
+    413: _RESOURCE_EXHAUSTED,
+    429: _RESOURCE_EXHAUSTED,
+}
 
 
 class Refused(Exception):
@@ -73,8 +80,7 @@ def refusal(encoding: Encoding, refused: Refused) -> DoorResponse:
         body = otlp_protobuf.status(code, refused.message)
     else:
         body = json.dumps({"code": code, "message": refused.message}).encode()
-    allow: Headers = (("allow", b"POST"),) if refused.status == 405 else ()
-    return DoorResponse(refused.status, body, (*_headers(encoding), *allow))
+    return DoorResponse(refused.status, body, (*_headers(encoding), *_ADVICE.get(refused.status, ())))
 
 
 def _headers(encoding: Encoding) -> Headers:

@@ -274,3 +274,27 @@ def test_a_document_with_flipped_bytes_never_makes_it_fail(
         document[data.draw(st.integers(0, len(document) - 1))] = data.draw(st.integers(0, 255))
     answer = OpenTelemetry(tmp_path_factory.getbasetemp()).post(bytes(document), PROTOBUF)
     assert answer.status in (200, 400)
+
+
+def test_records_of_a_guest_that_ends_without_waiting_are_kept(telemetry: OpenTelemetry) -> None:
+    large = json.dumps(logs(*[GOOD] * 200)).encode()
+
+    async def main() -> None:
+        asked = [asyncio.ensure_future(telemetry.ask(large)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for one in asked:
+            one.cancel()
+        await asyncio.wait(asked)
+        await telemetry.door.aclose()
+
+    asyncio.run(main())
+    assert len(telemetry.logged) == 600
+
+
+def test_those_who_send_faster_than_it_reads_are_told_to_try_again(telemetry: OpenTelemetry) -> None:
+    large = b'"' + b"x" * ((4 << 20) - 2) + b'"'
+
+    async def main() -> set[int]:
+        return {answer.status for answer in await asyncio.gather(*(telemetry.ask(large) for _ in range(20)))}
+
+    assert asyncio.run(main()) == {400, 429}
