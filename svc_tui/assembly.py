@@ -1,5 +1,6 @@
 """The composition root: the lanes and Doors of this installation. The only file that imports all of them."""
 
+from doors.tables.door import TablesDoor
 from doors.telemetry.door import TelemetryDoor
 from engine.door import Door
 from engine.lane import Lane
@@ -16,4 +17,4 @@ def lanes() -> dict[str, Lane]:
 
 def doors() -> tuple[Door, ...]:
     """Return one of each Door."""
-    return (TelemetryDoor(),)
+    return (TablesDoor(), TelemetryDoor())

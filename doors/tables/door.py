@@ -1,0 +1,148 @@
+"""The tables Door: SQL over HTTP, on the tables of the caller's Project and no other's.
+
+Which Project that is the engine decided when it opened the Door; nothing in a request can name another.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable
+from pathlib import Path
+
+from doors.tables.database import FILE, MAX_BYTES
+from doors.tables.problem import Problem
+from doors.tables.store import Store
+from doors.tables.wire import Request, read_request
+from engine.door import DoorPlace, DoorRequest, DoorResponse, LogEntry
+
+MAX_OPEN = 64
+"""How many Projects' files are kept open."""
+
+
+class TablesDoor:
+    """The Door `tables`. It implements `engine.door.Door`."""
+
+    name: str = "tables"
+    variables: tuple[str, ...] = ("SVC_TABLES_ENDPOINT",)
+    max_body: int = 8 << 20
+
+    def __init__(self, *, max_bytes: int = MAX_BYTES, max_open: int = MAX_OPEN) -> None:
+        """A Project's file grows to `max_bytes`; `max_open` files are kept open, the rest opened anew."""
+        self._max_bytes = max_bytes
+        self._max_open = max_open
+        self._open: OrderedDict[ProjectTables, None] = OrderedDict()
+
+    def open(self, place: DoorPlace) -> "ProjectTables":
+        """Open the Door for one Project; its file is opened by the first request."""
+        return ProjectTables(self, place, self._max_bytes)
+
+    def used(self, tables: "ProjectTables") -> None:
+        """Take note that a Project was asked for; let go of those that were not for longest."""
+        self._open[tables] = None
+        self._open.move_to_end(tables)
+        if len(self._open) > self._max_open:
+            for other in [each for each in self._open if each.idle][: len(self._open) - self._max_open]:
+                if other is not tables:
+                    self.closed(other)
+                    other.let_go()
+
+    def closed(self, tables: "ProjectTables") -> None:
+        """Take note that a Project's file is closed."""
+        self._open.pop(tables, None)
+
+
+class ProjectTables:
+    """The Door, opened for one Project. It implements `engine.door.ProjectDoor`."""
+
+    def __init__(self, door: TablesDoor, place: DoorPlace, max_bytes: int) -> None:
+        self._door = door
+        self._place = place
+        self._max_bytes = max_bytes
+        self._store: Store | None = None
+        self._opening: asyncio.Future[Store] | None = None
+        self._closing: set[asyncio.Future[None]] = set()
+        self._reported = ""
+
+    @property
+    def path(self) -> Path:
+        """The file of the tables."""
+        return self._place.folder / FILE
+
+    @property
+    def idle(self) -> bool:
+        """Whether the file is open, and nothing is under way."""
+        return self._store is not None and not self._store.under_way
+
+    def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+        """Answer a request: a short read at once, others when they are done."""
+        try:
+            wanted = read_request(request)
+            if self._store is None:
+                return self._open_and_answer(wanted, request)
+            answer = self._store.answer(wanted)
+        except Problem as problem:
+            return self._refuse(problem, request)
+        return answer if isinstance(answer, DoorResponse) else self._finish(answer, request)
+
+    async def _open_and_answer(self, wanted: Request, request: DoorRequest) -> DoorResponse:
+        try:
+            store = self._store or await self._opened()
+            answer = store.answer(wanted)
+            return answer if isinstance(answer, DoorResponse) else await answer
+        except Problem as problem:
+            return self._refuse(problem, request)
+
+    async def _finish(self, answer: Awaitable[DoorResponse], request: DoorRequest) -> DoorResponse:
+        try:
+            return await answer
+        except Problem as problem:
+            return self._refuse(problem, request)
+
+    async def _opened(self) -> Store:
+        if self._opening is None:
+            if self._closing:
+                await asyncio.wait(self._closing)
+            loop = asyncio.get_running_loop()
+            self._opening = loop.run_in_executor(None, Store, self.path, self._max_bytes)
+            self._opening.add_done_callback(self._keep)
+        return await asyncio.shield(self._opening)
+
+    def _keep(self, opening: "asyncio.Future[Store]") -> None:
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self._store = opening.result()
+            self._door.used(self)
+
+    def _refuse(self, problem: Problem, request: DoorRequest) -> DoorResponse:
+        if (
+            problem.code in ("storage-damaged", "storage", "storage-full")
+            and problem.detail != self._reported
+        ):
+            self._reported = problem.detail
+            self._report(problem, request)
+        return problem.response(request.caller.request_id)
+
+    def _report(self, problem: Problem, request: DoorRequest) -> None:
+        """Tell the developer, who may know where the file is, what a guest only hears the kind of."""
+        body = f"{problem.detail}; the file is {self.path}, and it was left as it is"
+        if problem.code == "storage-damaged":
+            body += ". Move it away and put a copy that is whole in its place, or import an export"
+        self._place.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, request.caller))
+
+    def let_go(self) -> None:
+        """Close the file in the background; the next request opens it anew."""
+        store, self._store = self._store, None
+        if store is None:
+            return
+        closing = asyncio.get_running_loop().run_in_executor(None, store.close)
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def aclose(self) -> None:
+        """Finish what is being written, stop what reads, and let go of the file."""
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+        self._door.closed(self)
+        self.let_go()
+        if self._closing:
+            await asyncio.wait(self._closing)

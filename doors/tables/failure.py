@@ -1,0 +1,96 @@
+"""What SQLite and Python say when a statement fails, as a `Problem` for the guest that sent it."""
+
+from doors.tables.database import MAX_SQL, MAX_VALUE, apsw
+from doors.tables.problem import Problem
+
+_CONSTRAINTS = {
+    apsw.SQLITE_CONSTRAINT_UNIQUE: "unique",
+    apsw.SQLITE_CONSTRAINT_PRIMARYKEY: "primary-key",
+    apsw.SQLITE_CONSTRAINT_ROWID: "primary-key",
+    apsw.SQLITE_CONSTRAINT_NOTNULL: "not-null",
+    apsw.SQLITE_CONSTRAINT_CHECK: "check",
+    apsw.SQLITE_CONSTRAINT_FOREIGNKEY: "foreign-key",
+    apsw.SQLITE_CONSTRAINT_DATATYPE: "type",
+    apsw.SQLITE_CONSTRAINT_TRIGGER: "trigger",
+}
+_REMEDIES = {
+    "type": 'Columns hold values of their own type; a blob is the parameter {"base64": "…"}.',
+}
+
+GUESTS_OWN = (apsw.Error, OverflowError, UnicodeError)
+"""What compiling and running a statement may raise that is the guest's to know."""
+
+
+def explained(error: Exception, sql: str, refusal: Problem | None = None) -> Problem:
+    """Return an error as a problem; `refusal` is what the sandbox said of the statement."""
+    match error:
+        case Problem():
+            return error
+        case apsw.AuthError() if refusal is not None:
+            return refusal
+        case UnicodeDecodeError():
+            return Problem(
+                "sql-error", "the result has text that is not UTF-8", "Read it as a blob: CAST(… AS blob)."
+            )
+        case UnicodeEncodeError():
+            return _not_unicode(sql)
+        case OverflowError():
+            return Problem("bad-parameters", "a parameter is an integer of more than 64 bits")
+        case apsw.ConstraintError():
+            kind = _CONSTRAINTS.get(getattr(error, "extendedresult", 0), "other")
+            more = {"constraint": kind}
+            return Problem("constraint", str(error), _REMEDIES.get(kind, ""), more=more)
+        case apsw.InterruptError():
+            return Problem(
+                "time-limit",
+                "the statement took longer than it may",
+                "An index, or a LIMIT, may spare it most of its work.",
+            )
+        case apsw.TooBigError():
+            return _too_big(sql)
+    return _storage(error) or _statement(error, sql)
+
+
+def _storage(error: Exception) -> Problem | None:
+    match error:
+        case apsw.CorruptError() | apsw.NotADBError():
+            return Problem("storage-damaged", f"the tables of this Project can not be used: {error}")
+        case apsw.FullError():
+            return Problem("storage-full", "there is no room for more rows: nothing was written")
+        case apsw.BusyError() | apsw.LockedError():
+            return Problem("busy", "another writer holds the tables: nothing was written")
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | apsw.IOError():
+            return Problem("storage", f"the tables of this Project can not be read or written: {error}")
+    return None
+
+
+def _statement(error: Exception, sql: str) -> Problem:
+    message = str(error)
+    hint = ""
+    if message.startswith("no such table"):
+        hint = "The Project's tables/*.sql migrations make tables, and svc tables list tells which there are."
+    offset = getattr(error, "error_offset", -1)
+    return Problem("sql-error", message, hint, position=position_at(sql, offset) if offset >= 0 else None)
+
+
+def position_at(sql: str, offset: int) -> int:
+    """Return the position of a character, counted from 1, by its offset in bytes of UTF-8."""
+    return len(sql.encode()[:offset].decode(errors="ignore")) + 1
+
+
+def _not_unicode(sql: str) -> Problem:
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        return Problem("sql-error", "the SQL has half of a surrogate pair", position=error.start + 1)
+    return Problem("bad-parameters", "a parameter has half of a surrogate pair, which is no text")
+
+
+def _too_big(sql: str) -> Problem:
+    if len(sql.encode()) > MAX_SQL:
+        return Problem(
+            "too-large",
+            f"the statement has more than {MAX_SQL} bytes",
+            "Values go into params; many rows into the statements of /v1/batch.",
+        )
+    return Problem("too-large", f"a value or a row has more than {MAX_VALUE} bytes")

@@ -1,0 +1,84 @@
+"""Asks the tables Door as the engine does, on an event loop of its own."""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from doors.tables.database import FILE, Connection, open_owner
+from doors.tables.door import TablesDoor
+from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry
+
+
+class Answer:
+    """A response, and whether it came at once."""
+
+    def __init__(self, response: DoorResponse, at_once: bool) -> None:
+        self.status = response.status
+        self.at_once = at_once
+        self.headers = dict(response.headers)
+        self.text = response.body.decode()
+        self.document: dict[str, Any] = json.loads(self.text)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        assert self.status == 200, self.text
+        rows: list[dict[str, Any]] = self.document["rows"]
+        return rows
+
+    @property
+    def code(self) -> str:
+        assert self.status >= 400, self.text
+        return str(self.document["code"])
+
+
+class Tables:
+    """The Door, open for one Project."""
+
+    def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop, door: TablesDoor) -> None:
+        self.folder = folder
+        self.loop = loop
+        self.records: list[LogEntry] = []
+        self.opened = door.open(DoorPlace(folder.name, folder, self.records.append))
+
+    def send(self, path: str, body: bytes, method: str = "POST", **more: Any) -> Answer:
+        return self.run(self.sending(path, body, method, **more))
+
+    async def sending(self, path: str, body: bytes, method: str = "POST", **more: Any) -> Answer:
+        caller = Caller("web", "request-1")
+        answer = self.opened.answer(
+            DoorRequest(method, path, more.get("query", ""), more.get("headers", ()), body, caller)
+        )
+        if isinstance(answer, DoorResponse):
+            return Answer(answer, True)
+        return Answer(await answer, False)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(work)
+
+    def query(self, sql: str, *params: Any) -> Answer:
+        return self.send("/v1/query", json.dumps({"sql": sql, "params": params}).encode())
+
+    def exec(self, sql: str, *params: Any) -> Answer:
+        return self.send("/v1/exec", json.dumps({"sql": sql, "params": params}).encode())
+
+    def batch(self, *statements: tuple[Any, ...]) -> Answer:
+        document = [{"sql": sql, "params": params} for sql, *params in statements]
+        return self.send("/v1/batch", json.dumps({"statements": document}).encode())
+
+    def executing(self, sql: str, *params: Any) -> Coroutine[Any, Any, Answer]:
+        return self.sending("/v1/exec", json.dumps({"sql": sql, "params": params}).encode())
+
+    def owner(self) -> Connection:
+        """A connection that may change the schema, as migrations have it."""
+        return open_owner(self.folder / FILE)
+
+    def schema(self, *statements: str) -> None:
+        connection = self.owner()
+        for statement in statements:
+            connection.execute(statement)
+        connection.close()
+
+    def close(self) -> None:
+        self.run(self.opened.aclose())
