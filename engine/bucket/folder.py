@@ -25,6 +25,7 @@ class FolderBucket:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise disk_error(root, error) from error
+        layout.check_ours(root)
         self._lock = lock(root, opened_by)
         try:
             layout.prepare(root)

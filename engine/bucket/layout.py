@@ -32,7 +32,7 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
     try:
         version = _version(root)
         if version is None:
-            _check_empty(root)
+            check_ours(root)
             _write(root, current)
             version = current
         if version > current:
@@ -71,10 +71,14 @@ def _write(root: Path, version: int) -> None:
     durable.write(root / VERSION, f"svc bucket, layout {version}\n".encode())
 
 
-def _check_empty(root: Path) -> None:
-    """Refuse to put a bucket between somebody's files. A beginning of a bucket is as good as nothing."""
-    others = sorted(path.name for path in root.iterdir() if path.name not in {LOCK, VERSION + ".new"})
-    if others:
+def check_ours(root: Path) -> None:
+    """Refuse to put a bucket between somebody's files; the lock need not be held. Raises `BucketError`."""
+    try:
+        others = sorted(path.name for path in root.iterdir() if path.name not in {LOCK, VERSION + ".new"})
+        begun = (root / VERSION).exists()
+    except OSError as error:
+        raise disk_error(root, error) from error
+    if others and not begun:
         raise BucketError(
             f"{root} is not empty and no bucket: it has {others[0]!r}",
             "Name an empty folder, or one that svc made.",

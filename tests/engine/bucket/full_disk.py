@@ -1,0 +1,89 @@
+"""Fills the disk below a bucket, makes room again, and fails where the bucket did not do what it should.
+
+The disk is a small file system, or it is a limit on the size of files (with a second argument).
+"""
+
+import asyncio
+import os
+import resource
+import sys
+from pathlib import Path
+
+from engine.bucket.errors import BucketError
+from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Digest
+
+MANY = 20_000
+NO_LIMIT = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+class Acknowledged:
+    """What the bucket said that it keeps."""
+
+    def __init__(self, bucket: FolderBucket) -> None:
+        self.bucket = bucket
+        self.blobs: dict[Digest, bytes] = {}
+        self.cells: dict[str, bytes] = {}
+        self.entries: list[bytes] = []
+
+    async def fill(self, size: int) -> set[str]:
+        """Write until each of the three fails; return the hints."""
+        hints = set()
+        for write in (self.put, self.cas, self.append):
+            for number in range(MANY):
+                try:
+                    await write(os.urandom(size), number)
+                except BucketError as error:
+                    hints.add(error.hint)
+                    break
+            else:
+                raise AssertionError("the disk takes everything")
+        return hints
+
+    async def put(self, content: bytes, number: int) -> None:
+        self.blobs[await self.bucket.blobs.put(content * (number + 1))] = content * (number + 1)
+
+    async def cas(self, content: bytes, number: int) -> None:
+        key = f"cell {len(self.cells)}"
+        assert isinstance(await self.bucket.cells.cas(key, content, None), int)
+        self.cells[key] = content
+
+    async def append(self, content: bytes, number: int) -> None:
+        assert await self.bucket.log.append("log", content) == len(self.entries) + 1
+        self.entries.append(content)
+
+    async def check(self) -> None:
+        blobs = self.bucket.blobs
+        assert {info.digest async for info in blobs.list()} == self.blobs.keys()
+        assert all([await blobs.get(digest) == content for digest, content in self.blobs.items()])
+        assert {cell.key: cell.value for cell in await self.bucket.cells.list("")} == self.cells
+        entries = await self.bucket.log.read("log", limit=2 * MANY)
+        assert [entry.content for entry in entries] == self.entries
+        assert os.listdir(self.bucket.root / "incoming") == []  # noqa: PTH208
+
+
+async def main(root: Path, *, limited: bool) -> None:
+    kept = Acknowledged(FolderBucket(root))
+    await kept.put(b"before", 0)
+    await kept.cas(b"before", 0)
+    await kept.append(b"before", 0)
+    if limited:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, resource.RLIM_INFINITY))
+    hints = await kept.fill(10_000)
+    assert all("room" in hint for hint in hints), hints
+    await kept.check()
+    resource.setrlimit(resource.RLIMIT_FSIZE, NO_LIMIT)
+    for digest in list(kept.blobs)[1:]:
+        del kept.blobs[digest]
+        assert await kept.bucket.blobs.delete(digest, 1 << 62)
+    for write in (kept.put, kept.cas, kept.append):
+        await write(b"after", 0)
+    await kept.check()
+    await kept.bucket.aclose()
+    kept.bucket = FolderBucket(root)
+    await kept.check()
+    await kept.bucket.aclose()
+    print(f"whole, with {len(kept.cells)} cells and {len(kept.entries)} entries")
+
+
+asyncio.run(main(Path(sys.argv[1]), limited=len(sys.argv) > 2))

@@ -1,0 +1,192 @@
+"""Kills a process at each line of the bucket's code in turn, and looks at what the next one finds.
+
+Called with an empty folder and a key of `WAYS`. Forks a process for each line: it begins from the same files,
+works, says what was acknowledged, and kills itself when it has run so many lines. Another one then opens the
+bucket and checks it. Prints how many lines there were.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import engine.bucket
+from engine.bucket import layout
+from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Digest
+
+CODE = str(Path(engine.bucket.__file__).parent)
+PUT, CHUNKS, SENT = b"put " * 1000, b"chunks" * 50_000, b"uploaded" * 40_000
+HALF = len(SENT) // 2
+
+
+def name(content: bytes) -> Digest:
+    return Digest(sha256(content).hexdigest())
+
+
+async def pieces(content: bytes) -> AsyncGenerator[bytes, None]:
+    for at in range(0, len(content), 50_000):
+        yield content[at : at + 50_000]
+
+
+async def work(root: Path, say: Callable[[str], None]) -> None:
+    """Do everything that changes a bucket, and say of each when it was acknowledged."""
+    bucket = FolderBucket(root)
+    await bucket.blobs.put(PUT)
+    say("put")
+    await bucket.blobs.put(pieces(CHUNKS))
+    say("chunks")
+    await bucket.blobs.upload(name(SENT), len(SENT), 0, pieces(SENT[:HALF]))
+    say("half")
+    await bucket.blobs.upload(name(SENT), len(SENT), HALF, pieces(SENT[HALF:]))
+    say("sent")
+    for value in (b"1", b"2", None):
+        cell = await bucket.cells.get("cell")
+        assert isinstance(await bucket.cells.cas("cell", value, cell.revision if cell else None), int)
+        say(f"cell {value!r}")
+    await asyncio.gather(*(bucket.log.append("log", b"%d" % number) for number in range(3)))
+    say("log")
+    await bucket.log.trim("log", 2)
+    say("trim")
+    await bucket.blobs.delete(name(PUT), 1 << 62)
+    say("delete")
+    await bucket.aclose()
+
+
+async def check(root: Path, said: set[str]) -> None:
+    """Fail unless all that was acknowledged is there, nothing is there by half, and all can go on."""
+    bucket = FolderBucket(root)
+    blobs = {info.digest async for info in bucket.blobs.list()}
+    for digest in blobs:
+        await bucket.blobs.verify(digest)
+    there = {"put": name(PUT), "chunks": name(CHUNKS), "sent": name(SENT)}
+    expected = {digest for word, digest in there.items() if word in said}
+    if "delete" in said:
+        assert blobs == expected - {name(PUT)}
+    elif "trim" in said:
+        assert expected - {name(PUT)} <= blobs <= expected
+    else:
+        assert expected <= blobs <= set(there.values())
+    assert os.listdir(root / layout.INCOMING) == []  # noqa: PTH208
+    if "half" in said and name(SENT) not in blobs:
+        assert await bucket.blobs.received(name(SENT)) >= HALF
+    begun = await bucket.blobs.received(name(SENT))
+    assert await bucket.blobs.upload(name(SENT), len(SENT), begun, pieces(SENT[begun:])) == len(SENT)
+    assert await bucket.blobs.get(name(SENT)) == SENT
+
+    cell = await bucket.cells.get("cell")
+    values = [None, b"1", b"2", None]
+    after = 3 if "cell None" in said else 2 if "cell b'2'" in said else 1 if "cell b'1'" in said else 0
+    assert (cell.value if cell else None) in values[after : after + 2]
+    last = await bucket.log.last("log")
+    entries = await bucket.log.read("log")
+    assert last == 3 if "log" in said else last <= 3
+    assert [entry.seq for entry in entries] in [list(range(1, last + 1)), [3]]
+    assert len(entries) == 1 or "trim" not in said
+    assert await bucket.log.append("log", b"more", expect=last) == last + 1
+    await bucket.blobs.put(PUT)
+    await bucket.aclose()
+
+
+async def upgrade(root: Path, say: Callable[[str], None]) -> None:
+    """Bring an older layout up by two steps, the second of which moves a file."""
+
+    def move(root: Path) -> None:
+        if (root / "old").exists():
+            (root / "old").replace(root / "new")
+
+    def make(root: Path) -> None:
+        (root / "old").write_text("content")
+
+    layout.prepare(root, current=3, steps={1: make, 2: move})
+    say("upgraded")
+
+
+async def check_upgraded(root: Path, said: set[str]) -> None:
+    """Fail unless the upgrade can be done after all."""
+    await upgrade(root, said.add)
+    assert (root / "new").read_text() == "content"
+    assert not (root / "old").exists()
+    assert (root / layout.VERSION).read_text() == "svc bucket, layout 3\n"
+
+
+async def nothing(root: Path) -> None:
+    """Begin with no bucket at all."""
+
+
+async def empty(root: Path) -> None:
+    """Begin with a bucket without anything in it."""
+    await FolderBucket(root).aclose()
+
+
+WAYS = {"work": (nothing, work, check), "upgrade": (empty, upgrade, check_upgraded)}
+
+
+def die_at(line: int) -> None:
+    """Have this process kill itself before it runs its n-th line of the bucket's code, on any thread."""
+    lines = count(1)
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(CODE):
+            return None
+        if event == "line" and next(lines) == line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    threading.settrace(trace)
+    sys.settrace(trace)
+
+
+def forked(task: Callable[[], None]) -> int:
+    """Return how a task ended in a process of its own: 0, or less or more."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            task()
+            code = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def main(folder: Path, way: str) -> None:
+    begin, change, look = WAYS[way]
+    first, root = folder / "first", folder / "bucket"
+    first.mkdir()
+    assert forked(lambda: asyncio.run(begin(first))) == 0
+    for line in count(1):
+        shutil.copytree(first, root)
+        reading, writing = os.pipe()
+
+        def work(line: int = line, writing: int = writing) -> None:
+            def say(word: str) -> None:
+                os.write(writing, f"{word}\n".encode())
+
+            die_at(line)
+            asyncio.run(change(root, say))
+
+        ended = forked(work)
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            said = set(told.read().splitlines())
+        assert ended in (0, -signal.SIGKILL), f"line {line}: ended with {ended}"
+        if forked(lambda said=said: asyncio.run(look(root, said))) != 0:  # type: ignore[misc]
+            raise SystemExit(f"killed at line {line}, after {sorted(said)}")
+        shutil.rmtree(root)
+        if ended == 0:
+            print(f"lines={line - 1}")
+            return
+
+
+main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,64 @@
+"""A process that is killed at whatever moment loses nothing acknowledged and leaves nothing half done."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from engine.bucket.folder import FolderBucket
+from tests.engine.bucket.busy import content
+
+ROOT = Path(__file__).resolve().parents[3]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+KILLS = 20
+A_KILL = 100_000
+"""Numbers a round may use; the next begins above them."""
+
+
+@pytest.mark.parametrize("way", ["work", "upgrade"])
+def test_a_process_may_be_killed_between_any_two_steps(tmp_path: Path, way: str) -> None:
+    command = [sys.executable, "-m", "tests.engine.bucket.killed", str(tmp_path), way]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    found = re.fullmatch(r"lines=(\d+)\n", done.stdout)
+    assert found, done.stdout + done.stderr
+    assert int(found[1]) > 50
+
+
+def test_a_process_may_be_killed_at_any_moment_of_its_work(tmp_path: Path) -> None:
+    root = tmp_path / "bucket"
+    acknowledged: set[tuple[str, int]] = set()
+    for kill in range(KILLS):
+        command = [sys.executable, "-m", "tests.engine.bucket.busy", str(root), str(kill * A_KILL)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            told = [writer.stdout.readline() for _ in range(10 + kill * 37 % 400)]
+            writer.kill()
+            told += writer.stdout.readlines()
+        acknowledged |= {(kind, int(number)) for kind, number in map(str.split, told)}
+        asyncio.run(check(root, acknowledged))
+    print(f"acked={len(acknowledged)} missing=0")
+
+
+async def check(root: Path, acknowledged: set[tuple[str, int]]) -> None:
+    bucket = FolderBucket(root)
+    for info in [info async for info in bucket.blobs.list()]:
+        await bucket.blobs.verify(info.digest)
+    blobs = {info.digest async for info in bucket.blobs.list()}
+    cells = {cell.key: cell.value for cell in await bucket.cells.list("")}
+    entries = await bucket.log.read("log", limit=1 << 40)
+    assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+    for key, value in cells.items():
+        assert value == content(int(key.removeprefix("cell ")))
+    log = {entry.content for entry in entries}
+    assert all(found == content(int(found.split(b" ", 2)[1])) for found in log)
+    there = {
+        "blob": lambda number: sha256(content(number)).hexdigest() in blobs,
+        "cell": lambda number: f"cell {number}" in cells,
+        "log": lambda number: content(number) in log,
+    }
+    assert [(kind, number) for kind, number in acknowledged if not there[kind](number)] == []
+    await bucket.aclose()
