@@ -35,7 +35,7 @@ class TelemetryDoor:
     """Takes OTLP/HTTP logs. `now_ns` is the clock, in ns from the Unix epoch."""
 
     name = "telemetry"
-    variables = ("SVC_TELEMETRY_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    variables: tuple[str, ...] = ("SVC_TELEMETRY_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
     max_body = PLAIN_BYTES
 
     def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
