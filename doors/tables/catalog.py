@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from doors.tables.definition import ColumnText, parse
 from doors.tables.sql_text import tokens
-from doors.tables.sqlite import Connection, TablesError, fold, quoted, rows, scalar
+from doors.tables.sqlite import Connection, SqlError, TablesError, fold, quoted, rows, scalar
 
 ColumnType = Literal["integer", "real", "text", "boolean", "timestamp", "json", "blob"]
 TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
@@ -147,17 +147,23 @@ def _table(
     strict: bool,
     sql: str,
 ) -> Table:
-    infos = rows(
-        connection, 'select name, type, "notnull", dflt_value, pk, hidden from pragma_table_xinfo(?)', name
-    )
-    # Hidden columns of kind 1 belong to virtual tables; 2 and 3 are generated ones.
-    infos = [info for info in infos if info[5] != 1]
+    infos = _infos(connection, name)
     texts = {fold(each.name): each for each in parse(sql).columns} if kind == "table" else {}
     indexes, unique = _indexes(connection, name)
     key = tuple(info[0] for info in sorted(infos, key=lambda info: info[4]) if info[4])
     columns = tuple(_column(info, name, key, texts, unique, notes) for info in infos)
     note = notes.get((fold(name), ""), "")
     return Table(name, columns, indexes, note, kind, key, strict, without_rowid)
+
+
+def _infos(connection: Connection, name: str) -> list[tuple[Any, ...]]:
+    """Return name, type, not null, default, place in the key, kind of columns; nothing of a broken view."""
+    sql = 'select name, type, "notnull", dflt_value, pk, hidden from pragma_table_xinfo(?)'
+    try:
+        # Hidden columns of kind 1 belong to virtual tables; 2 and 3 are generated ones.
+        return [info for info in rows(connection, sql, name) if info[5] != 1]
+    except SqlError:
+        return []
 
 
 def _column(

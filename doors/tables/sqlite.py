@@ -17,10 +17,11 @@ from apsw import (
     ConstraintError,
     Error,
 )
+from apsw import SQLError as SqlError
 
 from engine.errors import SvcError
 
-__all__ = ["Connection", "ConstraintError", "Error", "TablesError"]
+__all__ = ["Connection", "ConstraintError", "Error", "SqlError", "TablesError"]
 
 Value = int | float | str | bytes | None
 """What SQLite stores."""

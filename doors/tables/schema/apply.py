@@ -1,0 +1,78 @@
+"""Changes of the schema, done: a list of them in one transaction that keeps every row or changes nothing."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from doors.tables.schema import columns, indexes, keys, notes, tables
+from doors.tables.schema.change import (
+    AddColumn,
+    Change,
+    CreateIndex,
+    CreateTable,
+    DropColumn,
+    DropIndex,
+    DropTable,
+    RenameColumn,
+    RenameTable,
+    RetypeColumn,
+    SetDefault,
+    SetNote,
+    SetNullable,
+    SetPrimaryKey,
+    SetUnique,
+)
+from doors.tables.schema.soundness import broken
+from doors.tables.sqlite import Connection, TablesError, changing
+
+
+def apply(connection: Connection, changes: Sequence[Change]) -> None:
+    """Make changes of the schema, each seeing those before it.
+
+    All of them happen, or, when this raises `TablesError`, none. The connection is none of guests', may do
+    anything, and is in no transaction.
+    """
+    with changing(connection, "the tables were not changed"):
+        sound = not broken(connection)
+        for change in changes:
+            make(connection, change)
+        if sound and (now := broken(connection)):
+            raise TablesError(
+                f"something else needs what the change takes away: {now}",
+                "Drop that view or trigger by a migration first, and make it anew after the change.",
+            )
+
+
+def make(connection: Connection, change: Change) -> None:
+    """Make one change, within a transaction."""
+    match change:
+        case CreateTable():
+            tables.create(connection, change)
+        case RenameTable():
+            tables.rename(connection, change)
+        case DropTable():
+            tables.drop(connection, change)
+        case AddColumn():
+            columns.add(connection, change)
+        case RenameColumn():
+            columns.rename(connection, change)
+        case RetypeColumn():
+            columns.retype(connection, change)
+        case DropColumn():
+            columns.drop(connection, change)
+        case SetNullable():
+            columns.set_nullable(connection, change)
+        case SetDefault():
+            columns.set_default(connection, change)
+        case SetUnique():
+            keys.set_unique(connection, change)
+        case SetPrimaryKey():
+            keys.set_primary_key(connection, change)
+        case SetNote():
+            tables.set_note(connection, change)
+        case CreateIndex():
+            indexes.create(connection, change)
+        case DropIndex():
+            indexes.drop(connection, change)
+        case _:
+            assert_never(change)
+    notes.forget_lost(connection)

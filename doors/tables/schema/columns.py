@@ -1,0 +1,199 @@
+"""Columns added, renamed, retyped, dropped and given other rules, within a transaction."""
+
+import re
+
+from doors.tables.catalog import NOW, declared, without_type
+from doors.tables.definition import ColumnText
+from doors.tables.schema import notes
+from doors.tables.schema.change import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    RetypeColumn,
+    SetDefault,
+    SetNullable,
+)
+from doors.tables.schema.default import default_sql
+from doors.tables.schema.names import check_column_name
+from doors.tables.schema.rebuild import definition_of, rebuild
+from doors.tables.schema.rows import converter, handle, refuse_missing
+from doors.tables.schema.tables import MOST_COLUMNS, column_text, existing
+from doors.tables.sqlite import Connection, Error, TablesError, fold, literal, quoted, scalar
+from doors.tables.values import convert
+
+_CONVERT = "_svc_convert"
+
+
+def add(connection: Connection, change: AddColumn) -> None:
+    """Add a column. Where rows would be left without a value that they need, nothing happens."""
+    table, column = existing(connection, change.table), change.column
+    check_column_name(column.name)
+    if any(fold(each.name) == fold(column.name) for each in table.columns):
+        raise TablesError(
+            f"table {table.name} has a column {column.name} already", "Choose another name.", code="conflict"
+        )
+    if len(table.columns) >= MOST_COLUMNS:
+        raise TablesError(f"table {table.name} has {MOST_COLUMNS} columns", "It can not have more.")
+    if column.primary_key:
+        raise TablesError(
+            f"column {column.name} would be in the key of table {table.name} and have no values yet",
+            "Add the column, give every row a value, then make it the key.",
+        )
+    filled = scalar(connection, f"SELECT EXISTS (SELECT 1 FROM {quoted(table.name)})")
+    if filled and not column.nullable and column.default is None:
+        raise TablesError(
+            f"column {column.name} has no value for the rows that table {table.name} has",
+            "Give it a default; or add it without not null, fill it in, then set not null.",
+        )
+    if filled and column.unique and column.default is not None:
+        raise TablesError(
+            f"column {column.name} would be unique and its default the same in every row of {table.name}",
+            "Add it without unique or without the default, fill it in, then make it unique.",
+        )
+    text = column_text(connection, column)
+    definition = definition_of(connection, table)
+    if column.unique or column.default == "now()" or (not column.nullable and column.default is None):
+        definition = type(definition)((*definition.columns, text), definition.constraints, definition.options)
+        rebuild(connection, table, definition, {column.name: NOW} if column.default == "now()" else {})
+    else:
+        connection.execute(f"ALTER TABLE {quoted(table.name)} ADD COLUMN {text.sql()}")
+    notes.write(connection, table.name, column.name, column.note)
+
+
+def rename(connection: Connection, change: RenameColumn) -> None:
+    """Give a column another name."""
+    table = existing(connection, change.table)
+    column = table.column(change.column)
+    check_column_name(change.name)
+    if column.name == change.name:
+        return
+    if any(fold(each.name) == fold(change.name) and each is not column for each in table.columns):
+        raise TablesError(
+            f"table {table.name} has a column {change.name} already", "Choose another name.", code="conflict"
+        )
+    alter = f"ALTER TABLE {quoted(table.name)} RENAME COLUMN"
+    old = column.name
+    if fold(old) == fold(change.name):
+        connection.execute(f"{alter} {quoted(old)} TO _svc_renamed")
+        old = "_svc_renamed"
+    connection.execute(f"{alter} {quoted(old)} TO {quoted(change.name)}")
+    notes.rename_column(connection, table.name, column.name, change.name)
+
+
+def drop(connection: Connection, change: DropColumn) -> None:
+    """Remove a column. What else needs it has to go first."""
+    table = existing(connection, change.table)
+    column = table.column(change.column)
+    if column.primary_key:
+        raise TablesError(
+            f"column {column.name} is in the key of table {table.name}",
+            "Make other columns the key first, or none.",
+        )
+    if len(table.columns) == 1:
+        raise TablesError(
+            f"{column.name} is the only column of table {table.name}", "Drop the table instead."
+        )
+    for index in table.indexes:
+        if column.name in index.columns:
+            raise TablesError(
+                f"index {index.name} of table {table.name} needs column {column.name}",
+                f"Drop the index {index.name} first.",
+            )
+    definition = definition_of(connection, table)
+    text = definition.column(column.name)
+    if text.has("UNIQUE") or text.has("REFERENCES"):
+        rebuild(connection, table, definition.with_column(column.name, text.without("UNIQUE", "REFERENCES")))
+    try:
+        connection.execute(f"ALTER TABLE {quoted(table.name)} DROP COLUMN {quoted(column.name)}")
+    except Error as error:
+        raise TablesError(
+            f"column {column.name} of table {table.name} is needed elsewhere: {error}",
+            "Change what needs it first: a check, a unique or foreign key over several columns,"
+            " a generated column, a view or a trigger.",
+        ) from error
+
+
+def retype(connection: Connection, change: RetypeColumn) -> None:
+    """Give a column another type, and every value of it."""
+    table = existing(connection, change.table)
+    column = table.column(change.column)
+    if column.generated:
+        raise TablesError(
+            f"column {column.name} of table {table.name} is computed",
+            "Its type is what its expression gives.",
+        )
+    if column.type == change.type:
+        return
+    definition = definition_of(connection, table)
+    text = _retyped(connection, definition.column(column.name), column.default, column.type, change)
+    arguments = ", ".join(quoted(name) for name in (column.name, *handle(table)))
+    connection.create_scalar_function(_CONVERT, converter(table, column.name, column.type, change.type), -1)
+    try:
+        rebuild(
+            connection,
+            table,
+            definition.with_column(column.name, text),
+            {column.name: f"{_CONVERT}({arguments})"},
+        )
+    finally:
+        connection.create_scalar_function(_CONVERT, None, -1)
+
+
+def _retyped(
+    connection: Connection, text: ColumnText, default: str | None, old: str, change: RetypeColumn
+) -> ColumnText:
+    bare = without_type(text)
+    if default is not None and default != "now()":
+        value = scalar(connection, f"SELECT {default}")
+        try:
+            default = literal(convert(value, old, change.type))  # type: ignore[arg-type]
+        except ValueError as error:
+            raise TablesError(
+                f"the default of column {change.column} does not fit: {default} {error}",
+                "Take the default away or change it first.",
+            ) from None
+    if default is not None:
+        sql = default_sql(connection, change.column, change.type, default)
+        bare = bare.without("DEFAULT").having("DEFAULT", sql)
+    new = declared(bare.name, change.type)
+    clauses = tuple(
+        type(each)(each.kind, re.sub(r"\s+autoincrement", "", each.sql, flags=re.IGNORECASE))
+        if each.kind == "PRIMARY"
+        else each
+        for each in bare.clauses
+    )
+    needed = (
+        [] if bare.has("NOT NULL") or not bare.has("PRIMARY") or change.type == "integer" else ["NOT NULL"]
+    )
+    for sql in needed:
+        new = new.having("NOT NULL", sql)
+    return ColumnText(new.name, new.declared, (*new.clauses, *clauses))
+
+
+def set_nullable(connection: Connection, change: SetNullable) -> None:
+    """Say whether a column may have no value."""
+    table = existing(connection, change.table)
+    column = table.column(change.column)
+    definition = definition_of(connection, table)
+    text = definition.column(column.name).without("NOT NULL", "NULL")
+    if column.nullable == change.nullable:
+        return
+    if change.nullable and column.primary_key:
+        raise TablesError(f"column {column.name} is in the key of table {table.name} and always has a value")
+    if not change.nullable:
+        refuse_missing(connection, table, column.name)
+        text = text.having("NOT NULL", "NOT NULL")
+    rebuild(connection, table, definition.with_column(column.name, text))
+
+
+def set_default(connection: Connection, change: SetDefault) -> None:
+    """Set what new rows get, or take it away."""
+    table = existing(connection, change.table)
+    column = table.column(change.column)
+    if column.generated:
+        raise TablesError(f"column {column.name} of table {table.name} is computed and has no default")
+    definition = definition_of(connection, table)
+    text = definition.column(column.name).without("DEFAULT")
+    if change.default is not None:
+        text = text.having("DEFAULT", default_sql(connection, column.name, column.type, change.default))
+    rebuild(connection, table, definition.with_column(column.name, text))

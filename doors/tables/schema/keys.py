@@ -1,0 +1,78 @@
+"""Keys and uniqueness of a table's columns changed, within a transaction."""
+
+from dataclasses import replace
+
+from doors.tables.definition import Definition
+from doors.tables.schema.change import SetPrimaryKey, SetUnique
+from doors.tables.schema.rebuild import definition_of, rebuild
+from doors.tables.schema.rows import refuse_duplicates, refuse_missing
+from doors.tables.schema.tables import existing, with_key
+from doors.tables.sql_text import Token, tokens
+from doors.tables.sqlite import Connection, TablesError, fold, quoted
+
+
+def set_unique(connection: Connection, change: SetUnique) -> None:
+    """Say whether no two rows may have the same value in a column."""
+    table = existing(connection, change.table)
+    column = table.column(change.column)
+    if column.unique == change.unique:
+        return
+    definition = definition_of(connection, table)
+    text = definition.column(column.name)
+    if change.unique:
+        refuse_duplicates(connection, table, [column.name])
+        rebuild(connection, table, definition.with_column(column.name, text.having("UNIQUE", "UNIQUE")))
+        return
+    for index in table.indexes:
+        if index.unique and not index.partial and index.columns == (column.name,):
+            connection.execute(f"DROP INDEX {quoted(index.name)}")
+    kept = _without(definition, "UNIQUE", (column.name,))
+    rebuild(connection, table, kept.with_column(column.name, text.without("UNIQUE")))
+
+
+def set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
+    """Make columns the key of a table."""
+    table = existing(connection, change.table)
+    columns = [table.column(name) for name in change.columns]
+    key = tuple(column.name for column in columns)
+    if key == table.key:
+        return
+    if len(set(key)) < len(key):
+        raise TablesError(f"the key of table {table.name} would name a column twice")
+    if any(column.generated for column in columns):
+        raise TablesError(f"the key of table {table.name} can not have columns that are computed")
+    for name in key:
+        refuse_missing(connection, table, name)
+    if key:
+        refuse_duplicates(connection, table, key)
+    definition = _without(definition_of(connection, table), "PRIMARY")
+    for name in table.key:
+        text = definition.column(name)
+        needs = text.has("PRIMARY") and not text.has("NOT NULL")
+        text = text.without("PRIMARY")
+        definition = definition.with_column(name, text.having("NOT NULL", "NOT NULL") if needs else text)
+    if not key:
+        options = [part.strip() for part in definition.options.split(",")]
+        strict = [part for part in options if part.upper() == "STRICT"]
+        definition = replace(definition, options=", ".join(strict))
+    rebuild(connection, table, with_key(definition, key))
+
+
+def _without(definition: Definition, word: str, columns: tuple[str, ...] | None = None) -> Definition:
+    """Return a definition without the table constraints of a kind, over some columns or over any."""
+    kept = []
+    for sql in definition.constraints:
+        parts = list(tokens(sql))
+        if parts[0].is_word("CONSTRAINT"):
+            parts = parts[2:]
+        if not parts[0].is_word(word) or (
+            columns is not None and _named(parts) != [fold(name) for name in columns]
+        ):
+            kept.append(sql)
+    return replace(definition, constraints=tuple(kept))
+
+
+def _named(parts: list[Token]) -> list[str]:
+    """Return the columns of `unique (a, b)`, folded."""
+    inner = [part for part in parts if part.kind in ("word", "name") and not part.is_word("UNIQUE")]
+    return [fold(part.value) for part in inner]

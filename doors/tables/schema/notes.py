@@ -1,0 +1,54 @@
+"""Notes on tables and columns: a table of svc's own beside them, made when the first note is written."""
+
+from doors.tables.catalog import NOTES, find, read
+from doors.tables.sqlite import Connection, TablesError, rows, scalar
+
+TABLE = f"""CREATE TABLE IF NOT EXISTS {NOTES} (
+  table_name TEXT NOT NULL COLLATE NOCASE,
+  column_name TEXT NOT NULL COLLATE NOCASE,
+  note TEXT NOT NULL,
+  PRIMARY KEY (table_name, column_name)
+) STRICT, WITHOUT ROWID"""
+LONGEST = 10_000
+
+
+def write(connection: Connection, table: str, column: str, note: str) -> None:
+    """Write a note, on the table where `column` is empty. An empty note is none."""
+    if note:
+        connection.execute(TABLE)
+        connection.execute(f"INSERT OR REPLACE INTO {NOTES} VALUES (?, ?, ?)", (table, column, note))
+    elif _kept(connection):
+        where = "table_name = ? AND column_name = ?"
+        connection.execute(f"DELETE FROM {NOTES} WHERE {where}", (table, column))
+
+
+def rename_table(connection: Connection, old: str, new: str) -> None:
+    """Let the notes of a table follow its new name."""
+    if _kept(connection):
+        connection.execute(f"UPDATE {NOTES} SET table_name = ? WHERE table_name = ?", (new, old))
+
+
+def rename_column(connection: Connection, table: str, old: str, new: str) -> None:
+    """Let the note of a column follow its new name."""
+    if _kept(connection):
+        connection.execute(
+            f"UPDATE {NOTES} SET column_name = ? WHERE table_name = ? AND column_name = ?", (new, table, old)
+        )
+
+
+def forget_lost(connection: Connection) -> None:
+    """Remove the notes on what is no longer there."""
+    if not _kept(connection):
+        return
+    tables = read(connection)
+    for table, column in rows(connection, f"SELECT table_name, column_name FROM {NOTES}"):
+        try:
+            there = find(tables, table)
+            if column:
+                there.column(column)
+        except TablesError:
+            write(connection, table, column, "")
+
+
+def _kept(connection: Connection) -> bool:
+    return scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", NOTES) is not None

@@ -1,0 +1,84 @@
+"""A table made anew from another definition, with its rows: for what ALTER TABLE can not do.
+
+The rows wait in a table without rules while theirs is replaced. Renaming a table instead would read, and
+might rewrite, whatever names it: its own checks, views, triggers, foreign keys.
+Source: https://sqlite.org/lang_altertable.html#making_other_kinds_of_table_schema_changes
+"""
+
+from collections.abc import Mapping
+
+from doors.tables.catalog import Table
+from doors.tables.definition import Definition, parse
+from doors.tables.schema.rows import row_name
+from doors.tables.sqlite import Connection, fold, quoted, rows, scalar
+
+_ASIDE = "_svc_rows"
+
+
+def definition_of(connection: Connection, table: Table) -> Definition:
+    """Return the definition of a table as it is."""
+    sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
+    return parse(scalar(connection, sql, table.name))
+
+
+def rebuild(
+    connection: Connection, table: Table, definition: Definition, values: Mapping[str, str] | None = None
+) -> None:
+    """Replace a table by one of another definition and keep its rows, their numbers, indexes and triggers.
+
+    `values` gives the expression for a column, where it is not the column of that name in the old table.
+    To be called in a transaction that does not enforce foreign keys.
+    """
+    expressions = {fold(column.name): quoted(column.name) for column in table.columns}
+    expressions |= {fold(name): sql for name, sql in (values or {}).items()}
+    copied = [
+        column.name
+        for column in definition.columns
+        if fold(column.name) in expressions and not column.has("GENERATED")
+    ]
+    targets = [quoted(name) for name in copied]
+    sources = [expressions[fold(name)] for name in copied]
+    number = row_name(table)
+    name = quoted(table.name)
+    dependants = rows(
+        connection,
+        "SELECT sql FROM sqlite_schema"
+        " WHERE tbl_name = ? AND type IN ('index', 'trigger') AND sql IS NOT NULL",
+        table.name,
+    )
+    last = _last_number(connection, table)
+    aside = [f"c{at}" for at in range(len(sources))]
+    # Columns without a type keep every value as it is.
+    connection.execute(f"CREATE TABLE {_ASIDE} ({', '.join(['number', *aside])})")
+    connection.execute(
+        f"INSERT INTO {_ASIDE} SELECT {', '.join([number or 'NULL', *sources])} FROM {name}"
+        f" ORDER BY {number or ', '.join(map(quoted, table.key))}"
+    )
+    connection.execute(f"DROP TABLE {name}")
+    connection.execute(definition.sql(table.name))
+    numbered = _numbers_itself(connection, table.name)
+    if number and not numbered and "WITHOUT" not in definition.options.upper():
+        targets.append(number)
+        aside.append("number")
+    connection.execute(
+        f"INSERT INTO {name} ({', '.join(targets)}) SELECT {', '.join(aside)} FROM {_ASIDE} ORDER BY rowid"
+    )
+    connection.execute(f"DROP TABLE {_ASIDE}")
+    for (sql,) in dependants:
+        connection.execute(sql)
+    if last is not None and numbered:
+        connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, table.name))
+
+
+def _numbers_itself(connection: Connection, table: str) -> bool:
+    """Say whether a column stands for the row's number: a key of one column that is declared INTEGER."""
+    found = rows(connection, "SELECT upper(type) FROM pragma_table_info(?) WHERE pk", table)
+    return found == [("INTEGER",)]
+
+
+def _last_number(connection: Connection, table: Table) -> int | None:
+    """Return the highest number that an AUTOINCREMENT ever gave."""
+    if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
+        return None
+    found: int | None = scalar(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table.name)
+    return found

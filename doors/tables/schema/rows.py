@@ -1,0 +1,77 @@
+"""Rows that stand in the way of a change: found before it, and named with what to do about them."""
+
+from collections.abc import Callable, Sequence
+
+from doors.tables.catalog import ColumnType, Table
+from doors.tables.schema.names import ROW_NAMES
+from doors.tables.sqlite import Connection, TablesError, Value, fold, quoted, rows
+from doors.tables.values import convert, shown
+
+
+def row_name(table: Table) -> str | None:
+    """Return how SQL calls the number of a row; None where rows have none, or a column took every name."""
+    taken = {fold(column.name) for column in table.columns}
+    if table.without_rowid:
+        return None
+    return next((name for name in ROW_NAMES if name not in taken), None)
+
+
+def handle(table: Table) -> tuple[str, ...]:
+    """Return the columns, or the row's number, by which people find a row."""
+    return table.key or tuple(filter(None, (row_name(table),)))
+
+
+def described(table: Table, values: Sequence[Value]) -> str:
+    """Name a row by the values of its handle."""
+    pairs = zip(handle(table), values, strict=False)
+    return "the row with " + ", ".join(f"{name} = {shown(value)}" for name, value in pairs)
+
+
+def converter(table: Table, column: str, old: ColumnType, new: ColumnType) -> Callable[..., Value]:
+    """Return the SQL function (value, handle...) that makes values of another type, or names the misfit."""
+
+    def converted(value: Value, *key: Value) -> Value:
+        try:
+            return convert(value, old, new)
+        except ValueError as error:
+            raise TablesError(
+                f"column {column} of table {table.name} can not become {new}:"
+                f" in {described(table, key)} the value {shown(value)} {error}",
+                "Change that value or set it to null and try again; or choose text, which holds it.",
+            ) from None
+
+    return converted
+
+
+def refuse_missing(connection: Connection, table: Table, column: str) -> None:
+    """Raise when a row has no value in a column."""
+    where = f"FROM {quoted(table.name)} WHERE {quoted(column)} IS NULL"
+    found = rows(connection, f"SELECT {_names(handle(table))} {where} LIMIT 1")
+    if found:
+        raise TablesError(
+            f"column {column} of table {table.name} has no value in {described(table, found[0])}",
+            f"Give every row one first: UPDATE {quoted(table.name)} SET {quoted(column)} = … "
+            f"WHERE {quoted(column)} IS NULL",
+        )
+
+
+def refuse_duplicates(connection: Connection, table: Table, columns: Sequence[str]) -> None:
+    """Raise when rows have the same values in columns."""
+    names = _names(columns)
+    where = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in columns)
+    found = rows(
+        connection,
+        f"SELECT count(*), {names} FROM {quoted(table.name)} WHERE {where} GROUP BY {names}"
+        " HAVING count(*) > 1 LIMIT 1",
+    )
+    if found:
+        count, *values = found[0]
+        pairs = ", ".join(f"{name} = {shown(value)}" for name, value in zip(columns, values, strict=True))
+        raise TablesError(
+            f"{', '.join(columns)} can not be unique: {count} rows of table {table.name} have {pairs}",
+            "Change or delete all of them but one first.",
+        )
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(quoted(name) for name in columns) or "NULL"

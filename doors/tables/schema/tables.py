@@ -1,0 +1,133 @@
+"""Tables made, renamed, dropped and noted, within a transaction."""
+
+from collections.abc import Sequence
+
+from doors.tables.catalog import Column, Table, declared, find, read
+from doors.tables.definition import ColumnText, Definition
+from doors.tables.schema import notes
+from doors.tables.schema.change import CreateTable, DropTable, RenameTable, SetNote
+from doors.tables.schema.default import default_sql
+from doors.tables.schema.names import check_column_name, check_name
+from doors.tables.sqlite import Connection, TablesError, fold, quoted, rows
+
+MOST_COLUMNS = 500
+
+
+def existing(connection: Connection, name: str) -> Table:
+    """Return a table that can be changed. Raises `TablesError` for views and virtual tables too."""
+    table = find(read(connection), name)
+    if table.kind != "table":
+        raise TablesError(
+            f"{table.name} is a {table.kind if table.kind == 'view' else 'virtual table'}",
+            "Only tables can be changed here; a migration can drop it and make it anew.",
+        )
+    return table
+
+
+def refuse_taken(connection: Connection, name: str, of: str = "table") -> None:
+    """Raise when something of that name is there; tables, views and indexes share their names."""
+    found = rows(connection, "SELECT type, name FROM sqlite_schema WHERE name = ? COLLATE NOCASE", name)
+    if found:
+        raise TablesError(
+            f"there is a {' '.join(found[0])} already", f"Choose another name for the {of}.", code="conflict"
+        )
+
+
+def create(connection: Connection, change: CreateTable) -> None:
+    """Make a table."""
+    check_name(change.table, "a table")
+    refuse_taken(connection, change.table)
+    if not 1 <= len(change.columns) <= MOST_COLUMNS:
+        raise TablesError(
+            f"table {change.table} would have {len(change.columns)} columns",
+            f"It may have 1 to {MOST_COLUMNS}.",
+        )
+    seen: set[str] = set()
+    for column in change.columns:
+        check_column_name(column.name)
+        if fold(column.name) in seen:
+            raise TablesError(
+                f"table {change.table} would have two columns named {column.name}",
+                "Capitals do not tell names apart.",
+            )
+        seen.add(fold(column.name))
+    connection.execute(_definition(connection, change.columns).sql(change.table))
+    notes.write(connection, change.table, "", change.note)
+    for column in change.columns:
+        notes.write(connection, change.table, column.name, column.note)
+
+
+def column_text(connection: Connection, column: Column) -> ColumnText:
+    """Return a column as `create table` holds it, without what makes it the key."""
+    text = declared(column.name, column.type)
+    if not column.nullable or column.primary_key:
+        text = text.having("NOT NULL", "NOT NULL")
+    if column.default is not None:
+        text = text.having("DEFAULT", default_sql(connection, column.name, column.type, column.default))
+    if column.unique and not column.primary_key:
+        text = text.having("UNIQUE", "UNIQUE")
+    return text
+
+
+def _definition(connection: Connection, columns: Sequence[Column]) -> Definition:
+    texts = Definition(tuple(column_text(connection, column) for column in columns))
+    return with_key(texts, [column.name for column in columns if column.primary_key])
+
+
+def with_key(definition: Definition, key: Sequence[str]) -> Definition:
+    """Return a definition that has no key yet with one. A key of one integer is the number of the row."""
+    if not key:
+        return definition
+    only = definition.column(key[0])
+    if len(key) == 1 and only.declared.upper() == "INTEGER" and not only.has("CHECK"):
+        numbered = only.without("NOT NULL", "UNIQUE").having("PRIMARY", "PRIMARY KEY")
+        return definition.with_column(key[0], numbered)
+    for name in key:
+        column = definition.column(name)
+        if not column.has("NOT NULL"):
+            definition = definition.with_column(name, column.having("NOT NULL", "NOT NULL"))
+    names = ", ".join(quoted(name) for name in key)
+    return Definition(
+        definition.columns, (f"PRIMARY KEY ({names})", *definition.constraints), definition.options
+    )
+
+
+def rename(connection: Connection, change: RenameTable) -> None:
+    """Give a table another name."""
+    table = existing(connection, change.table)
+    check_name(change.name, "a table")
+    if table.name == change.name:
+        return
+    old = table.name
+    if fold(old) == fold(change.name):
+        # SQLite takes another spelling of the same name for one that is taken.
+        connection.execute(f"ALTER TABLE {quoted(old)} RENAME TO _svc_renamed")
+        old = "_svc_renamed"
+    else:
+        refuse_taken(connection, change.name)
+    connection.execute(f"ALTER TABLE {quoted(old)} RENAME TO {quoted(change.name)}")
+    notes.rename_table(connection, table.name, change.name)
+
+
+def drop(connection: Connection, change: DropTable) -> None:
+    """Remove a table."""
+    table = existing(connection, change.table)
+    for other in rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
+        parents = rows(connection, 'SELECT "table" FROM pragma_foreign_key_list(?)', other[0])
+        if other[0] != table.name and any(fold(parent[0]) == fold(table.name) for parent in parents):
+            raise TablesError(
+                f"table {table.name} can not be dropped: table {other[0]} refers to it",
+                f"Drop {other[0]} or its column that refers to {table.name} first.",
+            )
+    connection.execute(f"DROP TABLE {quoted(table.name)}")
+
+
+def set_note(connection: Connection, change: SetNote) -> None:
+    """Write a note on a table or a column."""
+    table = find(read(connection), change.table)
+    if len(change.note) > notes.LONGEST:
+        raise TablesError(
+            f"the note has {len(change.note)} characters", f"A note may have {notes.LONGEST} at most."
+        )
+    column = table.column(change.column).name if change.column else ""
+    notes.write(connection, table.name, column, change.note)

@@ -1,0 +1,474 @@
+import pytest
+
+from doors.tables.catalog import Column, Table, read
+from doors.tables.schema.apply import apply
+from doors.tables.schema.change import (
+    AddColumn,
+    Change,
+    CreateIndex,
+    CreateTable,
+    DropColumn,
+    DropIndex,
+    DropTable,
+    RenameColumn,
+    RenameTable,
+    RetypeColumn,
+    SetDefault,
+    SetNote,
+    SetNullable,
+    SetPrimaryKey,
+    SetUnique,
+)
+from doors.tables.sqlite import Connection, ConstraintError, Error, TablesError, rows, scalar
+
+VISITS = CreateTable(
+    "visits",
+    (
+        Column("id", "integer", primary_key=True),
+        Column("name", "text", nullable=False, note="who came"),
+        Column("at", "timestamp", nullable=False, default="now()"),
+        Column("score", "real", default="0.5"),
+        Column("paid", "boolean", default="false"),
+        Column("extra", "json", default="'{}'"),
+        Column("photo", "blob"),
+    ),
+    note="every visit",
+)
+
+
+def table(database: Connection, name: str = "visits") -> Table:
+    return read(database)[name]
+
+
+@pytest.fixture
+def visits(database: Connection) -> Connection:
+    apply(database, [VISITS])
+    database.execute("insert into visits (id, name) values (1, 'ada'), (5, 'bob'), (9, 'cy')")
+    return database
+
+
+def refused(database: Connection, *changes: Change) -> str:
+    """The message and hint of changes that are refused, of which nothing is left."""
+    before = rows(database, "select type, name, sql from sqlite_schema order by name")
+    with pytest.raises(TablesError) as caught:
+        apply(database, changes)
+    assert rows(database, "select type, name, sql from sqlite_schema order by name") == before
+    return f"{caught.value.message}\n{caught.value.hint}"
+
+
+def test_a_table_is_read_as_it_was_made(visits: Connection) -> None:
+    made = table(visits)
+    assert [(each.name, each.type, each.default, each.note) for each in made.columns] == [
+        ("id", "integer", None, ""),
+        ("name", "text", None, "who came"),
+        ("at", "timestamp", "now()", ""),
+        ("score", "real", "0.5", ""),
+        ("paid", "boolean", "0", ""),
+        ("extra", "json", "'{}'", ""),
+        ("photo", "blob", None, ""),
+    ]
+    assert made.key == ("id",)
+    assert made.note == "every visit"
+    assert made.strict
+    assert [each.name for each in made.columns if not each.nullable] == ["id", "name", "at"]
+
+
+def test_generated_tables_hold_values_to_their_logical_types(visits: Connection) -> None:
+    for column, value in [
+        ("at", "'2026-01-01'"),
+        ("at", "'2026-02-30T00:00:00.000Z'"),
+        ("at", "'2026-01-01T24:00:00.000Z'"),
+        ("at", "'2026-01-01 00:00:00.000Z'"),
+        ("paid", "2"),
+        ("extra", "'{'"),
+        ("score", "'x'"),
+        ("photo", "'text'"),
+        ("name", "null"),
+    ]:
+        with pytest.raises(ConstraintError):
+            visits.execute(f"update visits set {column} = {value}")
+    visits.execute("update visits set at = '2028-02-29T23:59:59.999Z', paid = true, extra = '[1]'")
+
+
+def test_the_default_now_is_understood_by_any_sqlite(visits: Connection) -> None:
+    assert scalar(visits, "select count(*) from visits where at glob '20??-*T*.???Z'") == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " a",
+        "a ",
+        "a\0b",
+        "a\nb",
+        "sqlite_x",
+        "SQLite_x",
+        "_svc",
+        "_SVC_x",
+        "x" * 121,
+        "\ud800",
+        "\u202ex",
+    ],
+)
+def test_names_that_can_not_be_are_refused(database: Connection, name: str) -> None:
+    assert "a table can not be named" in refused(database, CreateTable(name, (Column("a", "text"),)))
+    assert "a column can not be named" in refused(database, CreateTable("t", (Column(name, "text"),)))
+
+
+@pytest.mark.parametrize(
+    "name", ['a "b" c', "été", "名前", "a'b", "select", "a.b", "[x]", "`", "x;--", "می‌روم", "1"]
+)
+def test_names_of_any_script_and_quotes_are_names(database: Connection, name: str) -> None:
+    columns = (Column(name, "timestamp", default="now()"), Column("b", "boolean", unique=True))
+    apply(database, [CreateTable(name, columns), CreateIndex(name, (name, "b"))])
+    database.execute(f'insert into "{name.replace(chr(34), chr(34) * 2)}" (b) values (1)')
+    apply(database, [RetypeColumn(name, name, "text"), SetUnique(name, "b", False)])
+    assert [each.type for each in table(database, name).columns] == ["text", "boolean"]
+    apply(database, [RenameColumn(name, name, "plain"), RenameTable(name, "t")])
+    assert [each.name for each in table(database, "t").columns] == ["plain", "b"]
+    assert table(database, "t").indexes[0].columns == ("plain", "b")
+
+
+def test_tables_that_can_not_be_made_are_refused(visits: Connection) -> None:
+    one = (Column("a", "text"),)
+    assert "visits already" in refused(visits, CreateTable("VISITS", one))
+    assert "0 columns" in refused(visits, CreateTable("t", ()))
+    assert "two columns named A" in refused(visits, CreateTable("t", (*one, Column("A", "text"))))
+    assert "the number of a row" in refused(visits, CreateTable("t", (Column("ROWID", "text"),)))
+    assert "501 columns" in refused(
+        visits, CreateTable("t", tuple(Column(f"c{at}", "text") for at in range(501)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("type", "default", "message"),
+    [
+        ("integer", "now()", "can not default to now()"),
+        ("integer", "1.5", "is no integer"),
+        ("integer", "random()", "neither now() nor one value"),
+        ("integer", "1; drop table visits", "neither now() nor one value"),
+        ("integer", "(select 1)", "neither now() nor one value"),
+        ("text", "open", "in single quotes"),
+        ("text", '"open"', "in single quotes"),
+        ("text", "", "neither now()"),
+        ("boolean", "2", "is no boolean"),
+        ("timestamp", "'soon'", "is no timestamp"),
+        ("json", "'{'", "is no JSON"),
+        ("integer", "9223372036854775808", "is no integer"),
+    ],
+)
+def test_defaults_that_do_not_fit_are_refused(
+    database: Connection, type: str, default: str, message: str
+) -> None:
+    made = CreateTable("t", (Column("a", type, default=default),))  # type: ignore[arg-type]
+    assert message in refused(database, made)
+
+
+def test_columns_are_added_with_what_their_rows_need(visits: Connection) -> None:
+    apply(
+        visits,
+        [
+            AddColumn("visits", Column("plain", "json", note="n")),
+            AddColumn("visits", Column("count", "integer", nullable=False, default="-3")),
+            AddColumn("visits", Column("seen", "timestamp", nullable=False, default="now()")),
+            AddColumn("visits", Column("code", "text", unique=True)),
+        ],
+    )
+    found = rows(visits, "select id, plain, count, code from visits order by id")
+    assert found == [(1, None, -3, None), (5, None, -3, None), (9, None, -3, None)]
+    assert scalar(visits, "select count(distinct seen) from visits where seen is not null") == 1
+    assert table(visits).column("CODE").unique
+    assert table(visits).column("plain").note == "n"
+    assert "no value for the rows" in refused(
+        visits, AddColumn("visits", Column("x", "text", nullable=False))
+    )
+    assert "has a column ID already" in refused(visits, AddColumn("visits", Column("ID", "text")))
+    assert "unique" in refused(visits, AddColumn("visits", Column("x", "text", default="'a'", unique=True)))
+    assert "key" in refused(visits, AddColumn("visits", Column("x", "text", primary_key=True)))
+
+
+def test_an_empty_table_takes_a_column_that_must_have_a_value(visits: Connection) -> None:
+    visits.execute("delete from visits")
+    apply(visits, [AddColumn("visits", Column("x", "text", nullable=False))])
+    assert not table(visits).column("x").nullable
+
+
+def test_notes_follow_names_and_go_with_what_they_are_on(visits: Connection) -> None:
+    apply(visits, [RenameTable("visits", "guests"), RenameColumn("guests", "name", "who")])
+    assert table(visits, "guests").note == "every visit"
+    assert table(visits, "guests").column("who").note == "who came"
+    apply(visits, [SetNote("guests", "who", ""), SetNote("guests", "", "all"), SetNote("guests", "id", "n")])
+    assert [each.note for each in table(visits, "guests").columns][:2] == ["n", ""]
+    apply(visits, [DropTable("guests"), CreateTable("guests", (Column("id", "integer"),))])
+    assert table(visits, "guests").note == table(visits, "guests").columns[0].note == ""
+
+
+def test_another_spelling_of_a_name_is_a_new_name(visits: Connection) -> None:
+    apply(visits, [RenameTable("visits", "Visits"), RenameColumn("visits", "name", "NAME")])
+    assert table(visits, "Visits").columns[1].name == "NAME"
+    assert table(visits, "Visits").columns[1].note == "who came"
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "new", "becomes"),
+    [
+        ("text", "42", "integer", 42),
+        ("text", "-9223372036854775808", "integer", -(2**63)),
+        ("text", "1e3", "real", 1000.0),
+        ("text", "Yes", "boolean", 1),
+        ("text", "2026-01-02", "timestamp", "2026-01-02T00:00:00.000Z"),
+        ("text", "2026-01-02 03:04:05.6789+02:00", "timestamp", "2026-01-02T01:04:05.678Z"),
+        ("text", '{"a": 1}', "json", '{"a": 1}'),
+        ("text", "é\0", "blob", b"\xc3\xa9\0"),
+        ("integer", 2**53, "real", float(2**53)),
+        ("integer", 7, "text", "7"),
+        ("integer", 1, "boolean", 1),
+        ("integer", 7, "json", "7"),
+        ("real", 3.0, "integer", 3),
+        ("real", 0.1, "text", "0.1"),
+        ("boolean", 1, "text", "true"),
+        ("boolean", 0, "json", "false"),
+        ("timestamp", "2026-01-02T01:04:05.678Z", "text", "2026-01-02T01:04:05.678Z"),
+        ("timestamp", "2026-01-02T01:04:05.678Z", "json", '"2026-01-02T01:04:05.678Z"'),
+        ("json", "[1]", "text", "[1]"),
+        ("blob", b"abc", "text", "abc"),
+    ],
+)
+def test_values_become_of_the_new_type(
+    database: Connection, old: str, value: object, new: str, becomes: object
+) -> None:
+    made = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
+    apply(database, [CreateTable("t", made)])
+    database.execute("insert into t values (4, ?), (6, null)", (value,))  # type: ignore[arg-type]
+    apply(database, [RetypeColumn("t", "v", new)])  # type: ignore[arg-type]
+    assert rows(database, "select * from t order by id") == [(4, becomes), (6, None)]
+    assert table(database, "t").column("v").type == new
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "new", "reason"),
+    [
+        ("text", "4.5", "integer", "is no whole number"),
+        ("text", "9223372036854775808", "integer", "is beyond 64 bits"),
+        ("text", "1" * 6000, "integer", "beyond 64 bits"),
+        ("text", "nan", "real", "is no number"),
+        ("text", "maybe", "boolean", "neither true nor false"),
+        ("text", "tomorrow", "timestamp", "is no timestamp"),
+        ("text", "2026-02-30", "timestamp", "no moment that the calendar has"),
+        ("text", "{", "json", "is no JSON"),
+        ("text", "NaN", "json", "is no JSON"),
+        ("integer", 2**53 + 1, "real", "more digits"),
+        ("integer", 2, "boolean", "is no boolean"),
+        ("integer", 1700000000, "timestamp", "is a number"),
+        ("real", 0.5, "integer", "has a fraction"),
+        ("real", 1e300, "integer", "beyond 64 bits"),
+        ("real", float("inf"), "integer", "has a fraction"),
+        ("blob", b"\xff", "text", "no text in UTF-8"),
+    ],
+)
+def test_values_that_do_not_fit_are_named(
+    database: Connection, old: str, value: object, new: str, reason: str
+) -> None:
+    made = (Column("id", "integer", primary_key=True), Column("v", old))  # type: ignore[arg-type]
+    apply(database, [CreateTable("t", made)])
+    database.execute("insert into t values (4, null), (6, ?)", (value,))  # type: ignore[arg-type]
+    text = refused(database, RetypeColumn("t", "v", new))  # type: ignore[arg-type]
+    assert "column v of table t" in text
+    assert "the row with id = 6" in text
+    assert reason in text
+    assert "set it to null" in text
+    assert scalar(database, "select v from t where id = 6") == value
+
+
+def test_a_retyped_key_keeps_being_the_key(visits: Connection) -> None:
+    apply(visits, [RetypeColumn("visits", "id", "text")])
+    assert table(visits).key == ("id",)
+    assert not table(visits).column("id").nullable
+    assert rows(visits, "select id from visits order by id") == [("1",), ("5",), ("9",)]
+    apply(visits, [RetypeColumn("visits", "id", "integer")])
+    assert rows(visits, "select id, rowid from visits order by id") == [(1, 1), (5, 5), (9, 9)]
+
+
+def test_a_default_is_retyped_with_its_column(visits: Connection) -> None:
+    apply(visits, [RetypeColumn("visits", "paid", "text")])
+    assert table(visits).column("paid").default == "'false'"
+    apply(visits, [SetDefault("visits", "paid", "'perhaps'")])
+    visits.execute("update visits set paid = 'true'")
+    assert "the default of column paid does not fit" in refused(
+        visits, RetypeColumn("visits", "paid", "boolean")
+    )
+
+
+def test_what_a_dropped_column_holds_up_is_named(visits: Connection) -> None:
+    apply(visits, [CreateIndex("visits", ("name",), name="by_name")])
+    visits.execute("create view v as select score from visits")
+    visits.execute("create trigger r after insert on visits begin update visits set paid = 1; end")
+    assert "index by_name" in refused(visits, DropColumn("visits", "name"))
+    assert "in the key" in refused(visits, DropColumn("visits", "id"))
+    assert "view v" in refused(visits, DropColumn("visits", "score"))
+    assert "trigger r" in refused(visits, DropColumn("visits", "paid"))
+    assert "has no column x" in refused(visits, DropColumn("visits", "x"))
+    apply(visits, [DropIndex("BY_NAME"), DropColumn("visits", "name"), DropColumn("visits", "extra")])
+    assert [each.name for each in table(visits).columns] == ["id", "at", "score", "paid", "photo"]
+
+
+def test_a_unique_column_can_be_dropped(visits: Connection) -> None:
+    apply(visits, [SetUnique("visits", "name", True), DropColumn("visits", "name")])
+    assert scalar(visits, "select count(*) from visits") == 3
+
+
+def test_the_only_column_stays(database: Connection) -> None:
+    apply(database, [CreateTable("t", (Column("a", "text"),))])
+    assert "only column" in refused(database, DropColumn("t", "a"))
+
+
+def test_a_dropped_table_that_others_need_is_refused(visits: Connection) -> None:
+    visits.execute("create table notes (visit integer references Visits(id))")
+    assert "table notes refers to it" in refused(visits, DropTable("visits"))
+    visits.execute("drop table notes; create view v as select name from visits")
+    assert "view v" in refused(visits, DropTable("visits"))
+    assert "there is no table x" in refused(visits, DropTable("x"))
+    assert "v is a view" in refused(visits, DropTable("v"))
+    assert "there is no table _svc_notes" in refused(visits, DropTable("_svc_notes"))
+
+
+def test_null_and_duplicates_stand_in_the_way_of_rules_and_are_named(visits: Connection) -> None:
+    visits.execute("update visits set score = null where id = 5")
+    assert "column score of table visits has no value in the row with id = 5" in refused(
+        visits, SetNullable("visits", "score", False)
+    )
+    visits.execute("update visits set name = 'same' where id > 1")
+    assert '2 rows of table visits have name = "same"' in refused(visits, SetUnique("visits", "name", True))
+    assert "2 rows" in refused(visits, SetPrimaryKey("visits", ("name",)))
+    assert "has no value" in refused(visits, SetPrimaryKey("visits", ("id", "score")))
+    assert "2 rows" in refused(visits, CreateIndex("visits", ("name", "paid"), unique=True))
+    assert "in the key" in refused(visits, SetNullable("visits", "id", True))
+
+
+def test_rules_come_and_go(visits: Connection) -> None:
+    apply(
+        visits,
+        [
+            SetUnique("visits", "name", True),
+            SetNullable("visits", "name", True),
+            SetNullable("visits", "score", False),
+            SetDefault("visits", "score", None),
+            SetDefault("visits", "name", "'it''s'"),
+        ],
+    )
+    name, score = table(visits).column("name"), table(visits).column("score")
+    assert (name.unique, name.nullable, name.default) == (True, True, "'it''s'")
+    assert (score.nullable, score.default) == (False, None)
+    apply(visits, [SetUnique("visits", "name", False), SetNullable("visits", "score", True)])
+    assert not table(visits).column("name").unique
+    visits.execute("create unique index u on visits(name)")
+    apply(visits, [SetUnique("visits", "name", False)])
+    assert table(visits).indexes == ()
+
+
+def test_the_key_moves(visits: Connection) -> None:
+    apply(visits, [SetPrimaryKey("visits", ("name", "id"))])
+    assert table(visits).key == ("name", "id")
+    apply(visits, [SetPrimaryKey("visits", ())])
+    assert table(visits).key == ()
+    assert not table(visits).column("id").nullable
+    assert rows(visits, "select rowid, id from visits order by 1") == [(1, 1), (5, 5), (9, 9)]
+    apply(visits, [SetPrimaryKey("visits", ("id",))])
+    assert table(visits).key == ("id",)
+
+
+def test_a_rebuilt_table_keeps_its_rows_numbers_indexes_triggers_views_and_keys(database: Connection) -> None:
+    database.execute(
+        """
+        create table parent (id integer primary key autoincrement,
+          name text collate nocase check (parent.name <> ''),
+          twice generated always as (id * 2), at datetime default current_timestamp, /* a note */
+          up integer references parent(id) on delete cascade, unique (name, up));
+        create table child (id integer references parent(id) on delete cascade, word);
+        create table log (line text);
+        create index i on parent(name, up) where up is not null;
+        create trigger t after delete on parent begin insert into log values (old.name); end;
+        create view v as select parent.name, twice from parent join child using (id);
+        insert into parent (id, name, up) values (3, 'a', null), (7, 'b', 3), (90, 'z', null);
+        delete from parent where id = 90; delete from log;
+        insert into child (rowid, id, word) values (10, 3, 'x'), (30, 7, x'00ff');
+        """
+    )
+    before = rows(database, "select rowid, * from parent"), rows(database, "select * from v")
+    kept = rows(database, "select rowid, * from child")
+    apply(
+        database,
+        [
+            SetNullable("parent", "name", False),
+            RetypeColumn("parent", "up", "real"),
+            RetypeColumn("parent", "up", "integer"),
+            SetDefault("child", "word", "'w'"),
+            SetUnique("parent", "name", True),
+        ],
+    )
+    assert (rows(database, "select rowid, * from parent"), rows(database, "select * from v")) == before
+    assert rows(database, "select rowid, * from child") == kept
+    assert rows(database, "select * from log") == []
+    database.execute("insert into parent (name) values ('new')")
+    assert scalar(database, "select max(id) from parent") == 91
+    with pytest.raises(ConstraintError):
+        database.execute("insert into parent (name) values ('NEW')")
+    database.execute("delete from parent where id = 3")
+    assert rows(database, "select line from log order by line") == [("a",), ("b",)]
+    assert rows(database, "select * from child") == []
+    assert [each.name for each in table(database, "parent").indexes] == ["i"]
+
+
+def test_hidden_row_numbers_survive_a_rebuild(database: Connection) -> None:
+    database.execute("create table t (rowid text, a); insert into t (oid, a) values (4, 'x'), (2, 'y')")
+    apply(database, [SetDefault("t", "a", "'1'")])
+    assert rows(database, "select oid, a from t order by oid") == [(2, "y"), (4, "x")]
+    database.execute("create table w (a text primary key, b) without rowid; insert into w values ('k', 1)")
+    apply(database, [SetDefault("w", "b", "'1'"), SetPrimaryKey("w", ())])
+    assert rows(database, "select a, b from w") == [("k", 1)]
+
+
+def test_of_several_changes_all_happen_or_none(visits: Connection) -> None:
+    good = AddColumn("visits", Column("x", "text"))
+    assert "nothing" in refused(visits, good, DropTable("nothing"))
+    with pytest.raises(ValueError, match="in a transaction"), visits:
+        apply(visits, [good])
+
+
+def test_foreign_keys_that_would_lead_nowhere_undo_a_change(database: Connection) -> None:
+    database.execute(
+        "create table p (a text unique, b text); create table c (a text references p(a));"
+        "insert into p values ('1', null); insert into c values ('1')"
+    )
+    assert "foreign key mismatch" in refused(database, SetUnique("p", "a", False))
+
+
+def test_a_full_disk_changes_nothing(visits: Connection) -> None:
+    visits.execute("update visits set photo = zeroblob(200000)")
+    pages = scalar(visits, "pragma page_count")
+    visits.execute(f"pragma max_page_count = {pages + 3}").fetchall()
+    before = rows(visits, "select * from visits")
+    assert "the disk is full" in refused(visits, SetNullable("visits", "photo", False))
+    assert rows(visits, "select * from visits") == before
+    visits.execute("pragma max_page_count = 1000000").fetchall()
+
+
+def test_another_writer_is_told_of(visits: Connection) -> None:
+    other = Connection(visits.filename)
+    other.execute("begin immediate")
+    assert "in use by another writer" in refused(visits, DropTable("visits"))
+    other.close()
+
+
+def test_a_reader_sees_the_table_before_or_after(visits: Connection) -> None:
+    other = Connection(visits.filename)
+    other.execute("begin")
+    assert scalar(other, "select typeof(id) from visits") == "integer"
+    apply(visits, [RetypeColumn("visits", "id", "text"), DropColumn("visits", "name")])
+    assert rows(other, "select id, name from visits where id = 1") == [(1, "ada")]
+    other.execute("commit")
+    assert scalar(other, "select typeof(id) from visits") == "text"
+    with pytest.raises(Error, match="no such column"):
+        other.execute("select name from visits")
+    other.close()
