@@ -22,8 +22,8 @@ class Follower:
     def poll(self) -> Page:
         """Return the next records, none when there are none yet. Raises `TimelineError`.
 
-        A page that is full may be followed by another at once. When it says that records were `missed`, they
-        had been removed to make room before this follower came to them.
+        When the page says that records were `missed`, they had been removed to make room before this follower
+        came to them.
         """
         reader = self._opened()
         if reader is None:

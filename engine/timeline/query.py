@@ -53,12 +53,14 @@ class Filter:
 class Page:
     """Records in their order; `upto` is the last cursor that was looked at, wanted or not.
 
-    `missed` is how many records, wanted or not, were removed before this reader came to them.
+    `missed` is how many records, wanted or not, were removed before this reader came to them; `more` says
+    that others may follow at once.
     """
 
     entries: list[Entry]
     upto: int
     missed: int = 0
+    more: bool = False
 
 
 def searchable(record: Record) -> str:
@@ -106,9 +108,10 @@ class TimelineReader:
             (cursor, *values, most),
         )
         found = [decode(row[0], row[1:]) for row in rows]
-        upto = found[-1].cursor if len(rows) == most else max(cursor, last)
+        more = len(rows) == most
+        upto = found[-1].cursor if more else max(cursor, last)
         missed = max(0, first - max(cursor + 1, self.origin()))
-        return Page([entry for entry in found if wanted.passes(entry.record)], upto, missed)
+        return Page([entry for entry in found if wanted.passes(entry.record)], upto, missed, more)
 
     def tail(self, count: int, wanted: Filter, *, after: int = 0, upto: int | None = None) -> list[Entry]:
         """Return the last `count` records that are wanted, the oldest first; none beyond `upto`."""

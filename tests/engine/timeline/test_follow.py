@@ -1,0 +1,117 @@
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.timeline.database import place
+from engine.timeline.follow import Follower
+from engine.timeline.query import Filter
+from engine.timeline.record import Record
+from engine.timeline.store import Keep, TimelineStore
+from tests.engine.timeline.records import BEGAN, LINE, SECOND, line
+
+WRITE = """
+import sys
+from pathlib import Path
+from engine.timeline.record import LineRecord
+from engine.timeline.store import TimelineStore
+for start in range(0, 3000, 100):
+    store = TimelineStore(Path(sys.argv[1]))
+    for number in range(start, start + 100, 10):
+        store.append([LineRecord(number + i, "", "web", "stdout", "") for i in range(10)], number)
+    store.close()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return place(tmp_path)
+
+
+def write(path: Path, *records: Record) -> None:
+    store = TimelineStore(path)
+    store.append(records, BEGAN)
+    store.close()
+
+
+def polled(follower: Follower) -> list[Record]:
+    return [entry.record for entry in follower.poll().entries]
+
+
+def test_it_waits_for_a_file_that_is_not_there_and_makes_none(path: Path) -> None:
+    follower = Follower(path, Filter(), 0)
+    assert polled(follower) == []
+    assert not path.parent.exists()
+    write(path, line(1))
+    assert polled(follower) == [line(1)]
+    follower.close()
+
+
+def test_each_record_comes_once_while_writers_come_and_go(path: Path) -> None:
+    writing = subprocess.Popen([sys.executable, "-c", WRITE, str(path)])
+    follower = Follower(path, Filter(), 0)
+    found: list[int] = []
+    while writing.poll() is None:
+        found += [record.time_ns for record in polled(follower)]
+    while page := polled(follower):
+        found += [record.time_ns for record in page]
+    follower.close()
+    assert writing.returncode == 0
+    assert found == list(range(3000))
+
+
+def test_a_place_can_be_taken_up_by_another_follower(path: Path) -> None:
+    write(path, *map(line, range(5)))
+    first = Follower(path, Filter(), 0)
+    cursors = [entry.cursor for entry in first.poll().entries]
+    first.close()
+    again = Follower(path, Filter(), cursors[2])
+    assert polled(again) == [line(3), line(4)]
+    again.close()
+
+
+def test_what_is_not_wanted_is_not_looked_at_twice(path: Path) -> None:
+    follower = Follower(path, Filter(resource="api"), 0)
+    write(path, *map(line, range(2500)), replace(LINE, resource="api"))
+    assert polled(follower) == [replace(LINE, resource="api")]
+    position = follower.position
+    write(path, line(1))
+    assert polled(follower) == [] and follower.position == position + 1
+    follower.close()
+
+
+def test_a_slow_follower_is_told_how_much_it_missed(path: Path) -> None:
+    write(path, line(1))
+    follower = Follower(path, Filter(), 0)
+    assert polled(follower) == [line(1)]
+    store = TimelineStore(path, Keep(seconds=1))
+    store.append([line(number) for number in range(2, 10)], BEGAN)
+    store.append([line(10)], BEGAN + 10 * SECOND)
+    store.trim(BEGAN + 10 * SECOND)
+    store.close()
+    page = follower.poll()
+    assert page.missed == 8
+    assert [entry.record for entry in page.entries] == [line(10)]
+    assert follower.poll().missed == 0
+    follower.close()
+
+
+def test_a_file_that_was_begun_anew_is_followed_from_its_beginning(path: Path) -> None:
+    write(path, line(1))
+    follower = Follower(path, Filter(), 0)
+    assert polled(follower) == [line(1)]
+    for file in path.parent.glob("timeline.db*"):
+        file.unlink()
+    assert polled(follower) == []
+    write(path, line(2), line(3))
+    assert polled(follower) == [line(2), line(3)]
+    follower.close()
+
+
+def test_a_place_beyond_the_end_is_one_of_another_file(path: Path) -> None:
+    write(path, line(1))
+    follower = Follower(path, Filter(), (1 << 63) - 1)
+    assert polled(follower) == [line(1)]
+    follower.close()

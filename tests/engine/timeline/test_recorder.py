@@ -1,0 +1,249 @@
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import pytest
+
+from engine.errors import SvcError
+from engine.timeline.database import place
+from engine.timeline.feed import Timeline
+from engine.timeline.follow import Follower
+from engine.timeline.query import Filter, TimelineReader
+from engine.timeline.record import LineRecord, PlatformRecord, Record
+from engine.timeline.recorder import TimelineRecorder
+from engine.timeline.store import TimelineStore
+from tests.engine.timeline.records import BEGAN, LINE, REQUEST, SAID, line
+
+FULL = """
+import resource, signal, sys, threading
+from pathlib import Path
+from engine.timeline.feed import Timeline
+from engine.timeline.record import LineRecord
+from engine.timeline.recorder import TimelineRecorder
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+told = threading.Event()
+def warn(error):
+    print(error.message, flush=True)
+    told.set()
+timeline = Timeline()
+recorder = TimelineRecorder(Path(sys.argv[1]), timeline, warn, every=0.01, retry=0.01)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+for number in range(600):
+    timeline.append(LineRecord(number, "", "web", "stdout", str(number) * 500))
+assert told.wait(60)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+timeline.append(LineRecord(600, "", "web", "stdout", "after"))
+recorder.close()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return place(tmp_path)
+
+
+def kept(path: Path) -> list[Record]:
+    reader = TimelineReader(path)
+    found = [entry.record for entry in reader.tail(1 << 40, Filter())] if reader.ready() else []
+    reader.close()
+    return found
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end, pause = time.monotonic() + 60, threading.Event()
+    while not holds():
+        assert time.monotonic() < end
+        pause.wait(0.01)
+
+
+class Told:
+    """Warnings, as they come."""
+
+    def __init__(self) -> None:
+        self.errors: list[SvcError] = []
+        self.event = threading.Event()
+
+    def __call__(self, error: SvcError) -> None:
+        self.errors.append(error)
+        self.event.set()
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    yield Told()
+
+
+def test_what_is_recorded_is_kept_when_it_ends_and_meanwhile(path: Path, told: Told) -> None:
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline.append(REQUEST)
+    until(lambda: path.exists() and bool(kept(path)))
+    timeline.append(SAID)
+    timeline.append(LINE)
+    recorder.close()
+    assert kept(path) == [REQUEST, SAID, LINE]
+    assert told.errors == []
+
+
+def test_nothing_is_made_where_nothing_happens(path: Path, told: Told) -> None:
+    TimelineRecorder(path, Timeline(), told).close()
+    assert not path.parent.exists()
+
+
+def test_many_threads_lose_nothing_and_keep_their_own_order(path: Path, told: Told) -> None:
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+
+    def many(who: str) -> None:
+        for number in range(3000):
+            timeline.append(LineRecord(number, "", who, "stdout", ""))
+
+    threads = [threading.Thread(target=many, args=(who,)) for who in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    recorder.close()
+    for who in "abcd":
+        assert [record.time_ns for record in kept(path) if record.resource == who] == list(range(3000))
+
+
+def test_two_that_record_one_project_keep_everything(path: Path, told: Told) -> None:
+    timelines = [Timeline(), Timeline()]
+    recorders = [TimelineRecorder(path, timeline, told, every=0.005) for timeline in timelines]
+    for number in range(4000):
+        timelines[number % 2].append(line(number))
+    for recorder in recorders:
+        recorder.close()
+    assert {record.time_ns - BEGAN for record in kept(path)} == set(range(4000))
+    assert told.errors == []
+
+
+def test_it_goes_on_where_the_folder_was_deleted(path: Path, told: Told) -> None:
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline.append(line(1))
+    until(lambda: path.exists() and bool(kept(path)))
+    for file in path.parent.iterdir():
+        file.unlink()
+    path.parent.rmdir()
+    timeline.append(line(2))
+    recorder.close()
+    assert kept(path) == [line(2)]
+    assert told.errors == []
+
+
+def test_a_file_that_is_damaged_is_put_aside_and_another_begun(path: Path, told: Told) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"not a database at all" * 100)
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline.append(LINE)
+    recorder.close()
+    assert kept(path) == [LINE]
+    (aside,) = path.parent.glob("timeline-damaged-*.db")
+    assert aside.read_bytes() == b"not a database at all" * 100
+    (error,) = told.errors
+    assert "damaged" in error.message and aside.name in error.hint
+
+
+def test_a_file_that_is_damaged_while_it_is_written_is_put_aside_too(path: Path, told: Told) -> None:
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01, retry=0.01)
+    timeline.append(line(1))
+    until(lambda: path.exists() and bool(kept(path)))
+    follower = Follower(path, Filter(), 0)
+    assert [entry.record for entry in follower.poll().entries] == [line(1)]
+    for file in path.parent.glob("timeline.db*"):
+        file.unlink()
+    path.write_bytes(b"rubbish" * 1000)
+    timeline.append(line(2))
+    assert told.event.wait(60)
+    recorder.close()
+    assert [entry.record for entry in follower.poll().entries] == [line(2)]
+    follower.close()
+    assert len(list(path.parent.glob("timeline-damaged-*.db"))) == 1
+
+
+def test_a_file_whose_inside_is_damaged_is_put_aside_as_soon_as_that_shows(path: Path, told: Told) -> None:
+    store = TimelineStore(path)
+    store.append([line(number) for number in range(5000)], BEGAN)
+    store.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xee" * (path.stat().st_size - 4096))
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline.append(LINE)
+    recorder.close()
+    assert kept(path) == [LINE]
+    assert "damaged" in told.errors[0].message
+
+
+def test_a_file_of_a_newer_svc_is_not_touched(path: Path, told: Told) -> None:
+    TimelineStore(path).close()
+    database = apsw.Connection(str(path))
+    database.execute("pragma user_version = 99")
+    database.close()
+    before = path.read_bytes()
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline.append(LINE)
+    assert told.event.wait(60)
+    timeline.append(LINE)
+    recorder.close()
+    assert path.read_bytes() == before
+    assert ["newer svc" in error.message for error in told.errors] == [True]
+
+
+def test_records_wait_for_a_folder_that_can_not_be_made_for_a_while(path: Path, told: Told) -> None:
+    path.parent.write_text("in the way")
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01, retry=0.01)
+    timeline.append(line(1))
+    assert told.event.wait(60)
+    timeline.append(line(2))
+    path.parent.unlink()
+    recorder.close()
+    assert kept(path) == [line(1), line(2)]
+    assert len(told.errors) == 1
+
+
+def test_what_waits_is_bounded_and_the_timeline_says_how_much_is_lost(path: Path, told: Told) -> None:
+    path.parent.write_text("in the way")
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told, every=0.01, retry=0.01, waiting_bytes=100_000)
+    for number in range(1000):
+        timeline.append(replace(line(number), text="x" * 488))
+    path.parent.unlink()
+    recorder.close()
+    *waited, lost = kept(path)
+    assert [record.time_ns - BEGAN for record in waited] == list(range(100))
+    assert isinstance(lost, PlatformRecord) and lost.level == "WARN"
+    assert lost.text.startswith("900 records are lost")
+
+
+def test_a_full_disk_is_told_once_and_loses_nothing(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=False, timeout=150
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 1 and "can not be kept" in done.stdout
+    assert [record.time_ns for record in kept(path)] == list(range(601))
+
+
+def test_a_record_costs_its_appender_microseconds(path: Path, told: Told) -> None:
+    timeline = Timeline()
+    recorder = TimelineRecorder(path, timeline, told)
+    began = time.thread_time()
+    for _ in range(20_000):
+        timeline.append(REQUEST)
+    taken = time.thread_time() - began
+    recorder.close()
+    assert taken / 20_000 < 100e-6
+    assert len(kept(path)) == 20_000
