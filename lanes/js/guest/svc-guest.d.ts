@@ -48,4 +48,63 @@ declare module '@svc/guest' {
   export type Log = (message: string, attributes?: Record<string, unknown>) => void;
 
   export const log: { readonly debug: Log; readonly info: Log; readonly warn: Log; readonly error: Log };
+
+  /** The tables of the Project: SQLite's SQL, without a connection to make or a secret to set. */
+  export namespace tables {
+    /** null, or what a column can hold; a `Date` is sent as a timestamp, plain objects and arrays as JSON text. */
+    type Param = string | number | bigint | boolean | null | Date | BufferSource | object;
+
+    /**
+     * A value of a row: a `bigint` for an integer that a number does not hold, bytes for a blob, text for a
+     * timestamp (ISO 8601, UTC), and for a json column whatever its document is.
+     */
+    type Value = string | number | bigint | boolean | null | Uint8Array | object;
+
+    interface Outcome<Row> {
+      /** How many rows were inserted, updated or deleted. */
+      readonly changes: number;
+      /** The rowid of the last row that was inserted; without one, it is 0. */
+      readonly lastId: number | bigint;
+      /** The rows of a RETURNING clause, or of a statement in a batch that reads. */
+      readonly rows: Row[];
+    }
+
+    /** A statement of a batch, made with `sql`. */
+    interface Statement {
+      readonly json: string;
+    }
+
+    /** The rows of a statement that reads: a template, whose values become parameters. */
+    function query<Row = Record<string, Value>>(sql: TemplateStringsArray, ...values: Param[]): Promise<Row[]>;
+    /** The rows of a statement that reads: a text with $1, $2 …, and their values. */
+    function query<Row = Record<string, Value>>(sql: string, ...params: Param[]): Promise<Row[]>;
+
+    /** Run a statement that writes: a template, or a text and its parameters. Resolves when it is on the disk. */
+    function exec<Row = Record<string, Value>>(
+      sql: TemplateStringsArray | string,
+      ...params: Param[]
+    ): Promise<Outcome<Row>>;
+
+    /** A statement for `batch`: a template, or a text and its parameters. */
+    function sql(sql: TemplateStringsArray | string, ...params: Param[]): Statement;
+
+    /** Run statements in one transaction: all of them, or none. There is an outcome for each. */
+    function batch<Row = Record<string, Value>>(statements: Iterable<Statement>): Promise<Outcome<Row>[]>;
+
+    /** What the tables refuse; `message` has SQLite's words and the place. */
+    class Error extends globalThis.Error {
+      /** The HTTP status of the answer: 4xx for what the program can change. */
+      readonly status: number;
+      /** The kind of error, `constraint` for instance. */
+      readonly code: string;
+      readonly title: string;
+      readonly detail?: string;
+      /** What to do about it. */
+      readonly hint?: string;
+      /** Where in the SQL it is, counted in characters from 1. */
+      readonly position?: number;
+      /** The number of the statement in a batch, from 0. */
+      readonly statement?: number;
+    }
+  }
 }

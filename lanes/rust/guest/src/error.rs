@@ -6,6 +6,7 @@ use std::io;
 use std::panic::Location;
 
 use crate::abi::streams::StreamError;
+use crate::tables::Refusal;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -22,8 +23,10 @@ pub enum ErrorKind {
     TimedOut,
     /// An exchange with another server failed.
     Network,
-    /// A header, a URL, a status or an event is not valid.
+    /// A header, a URL, a status, an event, a parameter or a column is not valid.
     Invalid,
+    /// The tables refuse a statement; [`Error::refusal`] has the reason.
+    Refused,
     /// Anything else.
     Other,
 }
@@ -96,6 +99,32 @@ impl Error {
     /// Where in the source it was made, or met with `?`.
     pub fn place(&self) -> &'static Location<'static> {
         self.place
+    }
+
+    /// What the tables say, when it is they who refused: of this error or of its causes.
+    ///
+    /// ```no_run
+    /// # use svc_guest::{tables::{self, params}, Response, Result};
+    /// fn add(name: &str) -> Result<Response> {
+    ///     match tables::exec("insert into users (name) values ($1)", params![name]) {
+    ///         Err(error) if error.refusal().is_some_and(|refusal| refusal.status() == 409) => {
+    ///             Ok(Response::text("there is one of that name\n").with_status(409))
+    ///         }
+    ///         done => done.map(|_| Response::empty(204)),
+    ///     }
+    /// }
+    /// ```
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match (&self.cause, &self.what) {
+            (_, What::Error(error)) => error.downcast_ref(),
+            (Some(cause), _) => cause.refusal(),
+            _ => None,
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(refusal: Refusal) -> Self {
+        Self::made(ErrorKind::Refused, What::Error(Box::new(refusal)))
     }
 
     /// A stream that gave or took nothing; `what` names it.

@@ -23,6 +23,7 @@
 //! - [`Response`] is made of a text, of bytes, of a stream ([`Response::stream`]) or of server-sent events
 //!   ([`Response::events`]).
 //! - [`client`] sends requests to other servers, several at once with [`client::all`].
+//! - [`tables`] reads and writes the tables of the Project.
 //! - [`log`] writes structured records; `println!` and `eprintln!` write plain ones.
 //! - The environment is [`mod@std::env`]'s, the clock [`std::time`]'s, and [`sleep`] waits.
 //!
@@ -44,6 +45,8 @@ mod query;
 mod request;
 mod response;
 mod serve;
+pub mod tables;
+mod telemetry;
 mod writer;
 
 use std::time::Duration;
@@ -60,8 +63,6 @@ pub use writer::Writer;
 #[doc(hidden)]
 pub mod macros {
     pub use crate::abi::WORLD;
-    pub use crate::json::Value;
-    pub use crate::log::write;
     pub use crate::serve::{serve, Answer};
 }
 
@@ -71,7 +72,7 @@ pub mod macros {
 /// svc_guest::sleep(std::time::Duration::from_millis(200));
 /// ```
 pub fn sleep(duration: Duration) {
-    abi::poll::Pollable::after(duration).block();
+    telemetry::block(&abi::poll::Pollable::after(duration));
 }
 
 /// Say which function answers requests.

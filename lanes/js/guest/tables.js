@@ -1,0 +1,113 @@
+// `tables` of '@svc/guest': SQL over the tables of the Project. Types and documentation are in svc-guest.d.ts.
+const encoder = new TextEncoder();
+const LONG = /\d{16}/;
+
+class TablesError extends Error {
+  constructor(status, problem) {
+    const { code = '', title = `the answer has status ${status}`, detail, hint, position, statement } = problem;
+    const batched = statement === undefined ? '' : `, in statement ${statement + 1}`;
+    const place = position === undefined ? '' : `, at position ${position} of the SQL`;
+    super(`${detail || title}${batched}${place}`);
+    this.name = 'TablesError';
+    Object.assign(this, { status, code, title, detail, hint, position, statement });
+  }
+}
+
+export async function query(sql, ...params) {
+  return rowsOf(await ask('query', written(sql, params)));
+}
+
+export async function exec(sql, ...params) {
+  return outcome(await ask('exec', written(sql, params)));
+}
+
+class Statement {
+  constructor(json) {
+    this.json = json;
+  }
+}
+
+export function sql(text, ...params) {
+  return new Statement(written(text, params));
+}
+
+export async function batch(statements) {
+  const all = Array.from(statements, (statement) => {
+    if (statement instanceof Statement) return statement.json;
+    throw new TypeError('a batch is made of statements: tables.sql`…`');
+  });
+  return (await ask('batch', `{"statements":[${all.join()}]}`)).results.map(outcome);
+}
+
+function outcome(answer) {
+  const { changes = 0, last_id: lastId = 0 } = answer;
+  return { changes, lastId, rows: rowsOf(answer) };
+}
+
+// `blobs` names the columns whose texts are base 64.
+function rowsOf({ rows = [], blobs = [] }) {
+  for (const name of blobs) {
+    for (const row of rows) {
+      if (typeof row[name] === 'string') row[name] = Uint8Array.fromBase64(row[name]);
+    }
+  }
+  return rows;
+}
+
+async function ask(path, body) {
+  const endpoint = globalThis.process?.env?.SVC_TABLES_ENDPOINT;
+  if (!endpoint) throw new Error('SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc');
+  // Bytes, since a text would get a content type: each header is a call of the host.
+  const answer = await fetch(`${endpoint}/v1/${path}`, { method: 'POST', body: encoder.encode(body) });
+  const text = await answer.text();
+  if (answer.status === 200) return read(text);
+  let problem = {};
+  try {
+    problem = JSON.parse(text);
+  } catch {
+    // What is no document has its status to tell.
+  }
+  throw new TablesError(answer.status, problem);
+}
+
+// An integer that a number does not hold becomes a bigint. Few texts have one: the others are read at full speed.
+function read(text) {
+  if (!LONG.test(text)) return JSON.parse(text);
+  return JSON.parse(text, (_, value, { source }) => {
+    const exact = typeof value !== 'number' || Number.isSafeInteger(value) || /[.eE]/.test(source);
+    return exact ? value : BigInt(source);
+  });
+}
+
+// `text` has $1, $2 …, or is a template, whose values become those.
+function written(text, params) {
+  const whole = Array.isArray(text?.raw) ? text.reduce((before, after, n) => `${before}$${n}${after}`) : text;
+  if (typeof whole !== 'string') throw new TypeError(`the SQL is of type ${typeof whole}, not a string`);
+  return `{"sql":${JSON.stringify(whole)},"params":[${params.map(param).join()}]}`;
+}
+
+function param(value, at) {
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value);
+    case 'boolean':
+    case 'bigint':
+      return String(value);
+    case 'number':
+      if (Number.isFinite(value)) return String(value);
+      break;
+    case 'object': {
+      if (value === null) return 'null';
+      if (value instanceof Date) return JSON.stringify(value.toISOString());
+      if (value instanceof ArrayBuffer) return blob(new Uint8Array(value));
+      if (ArrayBuffer.isView(value)) return blob(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
+      return JSON.stringify(JSON.stringify(value));
+    }
+  }
+  const hint = value === undefined ? '; null stands for no value' : '';
+  throw new TypeError(`parameter $${at + 1} is ${String(value)}, which no column holds${hint}`);
+}
+
+const blob = (bytes) => `{"base64":"${bytes.toBase64()}"}`;
+
+export { TablesError as Error };

@@ -1,0 +1,93 @@
+//! What the tables answer, read.
+
+use super::base64;
+use super::read::document;
+use super::row::Row;
+use super::value::Value;
+use super::Outcome;
+
+const UNREADABLE: &str = "the tables answered what can not be read";
+
+/// The rows of a query.
+pub(super) fn rows(said: &str) -> Result<Vec<Row>, &'static str> {
+    outcome(said).map(|outcome| outcome.rows)
+}
+
+/// What one statement did.
+pub(super) fn outcome(said: &str) -> Result<Outcome, &'static str> {
+    document(said).and_then(one).ok_or(UNREADABLE)
+}
+
+/// What the statements of a batch did.
+pub(super) fn outcomes(said: &str) -> Result<Vec<Outcome>, &'static str> {
+    let Some(Value::Object(members)) = document(said) else { return Err(UNREADABLE) };
+    for (name, value) in members {
+        if let ("results", Value::Array(all)) = (name.as_str(), value) {
+            return all.into_iter().map(one).collect::<Option<_>>().ok_or(UNREADABLE);
+        }
+    }
+    Err(UNREADABLE)
+}
+
+fn one(value: Value) -> Option<Outcome> {
+    let Value::Object(members) = value else { return None };
+    let mut outcome = Outcome::default();
+    let mut blobs = Vec::new();
+    for (name, value) in members {
+        match (name.as_str(), value) {
+            ("changes", Value::Integer(changes)) => outcome.changes = u64::try_from(changes).ok()?,
+            ("last_id", Value::Integer(id)) => outcome.last_id = id,
+            ("rows", Value::Array(rows)) => {
+                outcome.rows = rows.into_iter().map(row).collect::<Option<_>>()?
+            }
+            ("blobs", Value::Array(names)) => blobs = names,
+            _ => {}
+        }
+    }
+    for name in blobs {
+        let Value::Text(name) = name else { return None };
+        outcome.rows.iter_mut().try_for_each(|row| unpack(row, &name))?;
+    }
+    Some(outcome)
+}
+
+/// Make bytes of a column whose texts are base 64.
+fn unpack(row: &mut Row, name: &str) -> Option<()> {
+    for (known, value) in &mut row.0 {
+        if let (true, Value::Text(text)) = (known == name, &*value) {
+            *value = Value::Blob(base64::decode(text)?);
+        }
+    }
+    Some(())
+}
+
+fn row(value: Value) -> Option<Row> {
+    match value {
+        Value::Object(members) => Some(Row(members)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        assert_eq!(rows(r#"{"rows":[{"id":1},{"id":2}]}"#).unwrap()[1].get::<i64>("id").unwrap(), 2);
+        let blobs = rows(r#"{"rows":[{"d":"AP8Q"},{"d":null}],"blobs":["d"]}"#).unwrap();
+        assert_eq!(blobs[0].get::<Vec<u8>>("d").unwrap(), [0, 255, 16]);
+        assert_eq!(blobs[1].get::<Option<Vec<u8>>>("d").unwrap(), None);
+        let all =
+            outcomes(r#"{"results":[{"changes":1,"last_id":7,"rows":[]},{"rows":[{"a":null}]}]}"#).unwrap();
+        assert_eq!((all[0].changes, all[0].last_id, all[1].rows.len()), (1, 7, 1));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told() {
+        for bad in ["", "[]", "{\"rows\":[1]}", "{\"changes\":-1}", r#"{"rows":[{"d":"?"}],"blobs":["d"]}"#] {
+            assert_eq!(outcome(bad), Err(UNREADABLE), "{bad}");
+        }
+        assert_eq!(outcomes("{}"), Err(UNREADABLE));
+    }
+}

@@ -1,0 +1,205 @@
+//! The tables of the Project: SQL without a connection to make or a secret to set.
+//!
+//! ```no_run
+//! use svc_guest::tables::{self, params};
+//! use svc_guest::Result;
+//!
+//! tables::row! {
+//!     struct User {
+//!         id: i64,
+//!         name: String,
+//!     }
+//! }
+//!
+//! fn rename(id: i64, name: &str) -> Result<Option<User>> {
+//!     tables::exec("update users set name = $2 where id = $1", params![id, name])?;
+//!     let users = tables::query_as("select id, name from users where id = $1", params![id])?;
+//!     Ok(users.into_iter().next())
+//! }
+//! ```
+//!
+//! The dialect is SQLite's. Parameters are `$1`, `$2` and so on, in any order and as often as needed. SQL is
+//! text that stands in the program, so what people send can never become SQL; [`Sql::made`] lets through what
+//! is put together at run time, and shows at the place.
+
+mod answer;
+mod base64;
+mod param;
+mod read;
+mod refusal;
+mod row;
+mod time;
+mod value;
+
+use crate::client;
+use crate::error::{Error, ErrorKind, Result};
+
+pub use crate::__params as params;
+pub use crate::__row as row;
+pub use param::Param;
+pub use refusal::Refusal;
+pub use row::{to_json, FromRow, Row};
+pub use value::{FromValue, Value};
+
+/// SQL. A `&'static str`, a literal for instance, becomes one by itself.
+#[derive(Clone, Debug)]
+pub struct Sql(std::borrow::Cow<'static, str>);
+
+impl Sql {
+    /// Take SQL that is put together while the program runs: a choice of columns, an order. Values belong into
+    /// parameters.
+    pub fn made(text: impl Into<String>) -> Self {
+        Self(text.into().into())
+    }
+}
+
+impl From<&'static str> for Sql {
+    fn from(text: &'static str) -> Self {
+        Self(text.into())
+    }
+}
+
+/// What a statement did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// How many rows were inserted, updated or deleted.
+    pub changes: u64,
+    /// The rowid of the last row that was inserted; without one, it is 0.
+    pub last_id: i64,
+    /// The rows of a `RETURNING` clause, or of a statement in a batch that reads.
+    pub rows: Vec<Row>,
+}
+
+/// One of the statements of a [`batch`].
+#[derive(Clone, Debug)]
+pub struct Statement(std::result::Result<String, String>);
+
+impl Statement {
+    /// A statement and its parameters.
+    pub fn new(sql: impl Into<Sql>, params: &[&dyn Param]) -> Self {
+        Self(written(&sql.into(), params))
+    }
+}
+
+/// Return the rows of a statement that reads.
+///
+/// # Errors
+///
+/// [`ErrorKind::Refused`] for what the tables refuse, with an [`Error::refusal`].
+#[track_caller]
+pub fn query(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Vec<Row>> {
+    let said = ask("/v1/query", written(&sql.into(), params))?;
+    Ok(answer::rows(&said)?)
+}
+
+/// Return the rows of a statement that reads as values of a type, of `row!` for instance.
+///
+/// # Errors
+///
+/// As for [`query`], and [`ErrorKind::Invalid`] for a column that is missing or does not fit.
+#[track_caller]
+pub fn query_as<T: FromRow>(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Vec<T>> {
+    query(sql, params)?.into_iter().map(|row| Ok(T::from_row(row)?)).collect()
+}
+
+/// Run a statement that writes. When it returns without an error, what it wrote is on the disk.
+///
+/// # Errors
+///
+/// As for [`query`].
+#[track_caller]
+pub fn exec(sql: impl Into<Sql>, params: &[&dyn Param]) -> Result<Outcome> {
+    let said = ask("/v1/exec", written(&sql.into(), params))?;
+    Ok(answer::outcome(&said)?)
+}
+
+/// Run statements in one transaction: all of them, or none. There is an outcome for each.
+///
+/// ```no_run
+/// use svc_guest::tables::{self, params, Statement};
+///
+/// fn transfer(from: i64, to: i64, cents: i64) -> svc_guest::Result<()> {
+///     tables::batch([
+///         Statement::new("update accounts set cents = cents - $1 where id = $2", params![cents, from]),
+///         Statement::new("update accounts set cents = cents + $1 where id = $2", params![cents, to]),
+///     ])?;
+///     Ok(())
+/// }
+/// ```
+///
+/// # Errors
+///
+/// As for [`query`].
+#[track_caller]
+pub fn batch(statements: impl IntoIterator<Item = Statement>) -> Result<Vec<Outcome>> {
+    let all: std::result::Result<Vec<String>, String> = statements
+        .into_iter()
+        .enumerate()
+        .map(|(at, statement)| statement.0.map_err(|error| format!("statement {}: {error}", at + 1)))
+        .collect();
+    let said = ask("/v1/batch", all.map(|all| format!("{{\"statements\":[{}]}}", all.join(","))))?;
+    Ok(answer::outcomes(&said)?)
+}
+
+/// Write a statement as JSON; the error says which parameter can not be sent.
+fn written(sql: &Sql, params: &[&dyn Param]) -> std::result::Result<String, String> {
+    use crate::json::Value as _;
+    let mut json = String::with_capacity(sql.0.len() + 32 + 16 * params.len());
+    json.push_str("{\"sql\":");
+    sql.0.write_json(&mut json);
+    json.push_str(",\"params\":[");
+    for (at, param) in params.iter().enumerate() {
+        if at > 0 {
+            json.push(',');
+        }
+        param.write(&mut json).map_err(|error| format!("parameter ${} {error}", at + 1))?;
+    }
+    json.push_str("]}");
+    Ok(json)
+}
+
+#[track_caller]
+fn ask(path: &str, body: std::result::Result<String, String>) -> Result<String> {
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => return Err(Error::of(ErrorKind::Invalid, error)),
+    };
+    let endpoint = std::env::var("SVC_TABLES_ENDPOINT").unwrap_or_default();
+    if endpoint.is_empty() {
+        let missing = "SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc";
+        return Err(Error::of(ErrorKind::Other, missing));
+    }
+    let mut response = client::post(endpoint + path).json(body).send()?;
+    let said = response.text()?;
+    match response.status() {
+        200 => Ok(said),
+        status => Err(Error::refused(Refusal::of(status, &said))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_one_json_document() {
+        let sql = "select $1, \"a\"";
+        let statement = Statement::new(sql, params![1, "ü\"", None::<bool>, 2.0, vec![1_u8, 2]]);
+        let json = r#"{"sql":"select $1, \"a\"","params":[1,"ü\"",null,2.0,{"base64":"AQI="}]}"#;
+        assert_eq!(statement.0.unwrap(), json);
+        assert_eq!(
+            Statement::new(Sql::made(String::new()), params![]).0.unwrap(),
+            r#"{"sql":"","params":[]}"#
+        );
+    }
+
+    #[test]
+    fn what_no_column_holds_is_told_with_its_number() {
+        let statement = Statement::new("select $1, $2", params![1, f64::NAN]);
+        assert_eq!(statement.0.unwrap_err(), "parameter $2 is NaN, which no column holds");
+        let error = batch([Statement::new("select $1", params![u64::MAX])]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().starts_with("statement 1: parameter $1 is 18446744073709551615"));
+        assert_eq!(error.place().line(), line!() - 3);
+    }
+}
