@@ -78,7 +78,12 @@ def _timestamp(value: Any) -> Any:
     return f"{found[1]}T{found[2]}{(found[3] or '.')[:4].ljust(4, '0')}Z"
 
 
-CONVERTERS: dict[str, Convert] = {"boolean": _boolean, "json": _json, "timestamp": _timestamp}
+def _blob(value: Any) -> Any:
+    """Text in a column of blobs comes as its bytes, so that every string of such a column is base 64."""
+    return value.encode() if type(value) is str else value
+
+
+CONVERTERS: dict[str, Convert] = {"blob": _blob, "boolean": _boolean, "json": _json, "timestamp": _timestamp}
 """What the values of a column become, by its logical type; other types stay what they are."""
 
 

@@ -4,6 +4,7 @@
 appear, so that the values must be put in the statement's own order before they are bound.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,13 +34,17 @@ TypeOf = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One statement. `order` is empty when the parameters are bound as they come."""
+    """One statement. `order` is empty when the parameters are bound as they come.
+
+    `blobs` follows the rows of a result in JSON: the names of the columns whose values are base 64.
+    """
 
     sql: str
     count: int
     order: tuple[int, ...]
     names: tuple[str, ...]
     converters: tuple[tuple[int, Convert], ...]
+    blobs: bytes
     writes: bool
     heavy: bool
 
@@ -96,6 +101,7 @@ def make_plan(connection: Connection, sandbox: Sandbox, sql: str, type_of: TypeO
         order=order,
         names=_distinct([column[0] for column in found["columns"]]),
         converters=_converters(found["columns"], type_of),
+        blobs=_blobs(found["columns"], type_of),
         writes=not found["readonly"],
         heavy=sandbox.heavy,
     )
@@ -143,6 +149,11 @@ def _converters(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[tupl
         if convert is not None:
             found.append((index, convert))
     return tuple(found)
+
+
+def _blobs(columns: Sequence[Sequence[str]], type_of: TypeOf) -> bytes:
+    names = [name for name, _, _, table, origin in columns if origin and type_of(table, origin) == "blob"]
+    return b',"blobs":%b' % json.dumps(names, ensure_ascii=False).encode() if names else b""
 
 
 def _counted(number: int, noun: str) -> str:

@@ -85,7 +85,7 @@ class Session:
             raise problem from error
 
     def rows(self, plan: Plan, params: list[Value], room: int = MAX_RESULT) -> bytes:
-        """Run a statement; return its rows as a JSON array of at most `room` bytes."""
+        """Run a statement; return its rows as a JSON array of at most `room` bytes, and what follows it."""
         try:
             cursor = self._connection.execute(plan.sql, plan.bind(params))
         except (Problem, *GUESTS_OWN) as error:
@@ -104,7 +104,7 @@ class Session:
             raise
         if len(text) > room:
             raise _too_large()
-        return b"[%b]" % text
+        return b"[%b]%b" % (text, plan.blobs)
 
     def _rest(self, plan: Plan, cursor: Any, first: bytes, room: int) -> bytes:
         pieces = [first]

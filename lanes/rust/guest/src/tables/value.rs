@@ -159,9 +159,11 @@ impl FromValue for String {
 }
 
 impl FromValue for Vec<u8> {
+    /// A blob that is computed, and not of a column, comes as base 64.
     fn from_value(value: Value) -> Result<Self, String> {
         match value {
             Value::Blob(value) => Ok(value),
+            Value::Text(text) => base64::decode(&text).ok_or_else(|| "is a text, not a blob".to_owned()),
             other => unfit(&other, "a blob"),
         }
     }

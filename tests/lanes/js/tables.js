@@ -1,0 +1,106 @@
+import { json, tables } from '@svc/guest';
+
+const BYTES = new Uint8Array([0, 255, 16]);
+const MOMENT = new Date('2026-01-31T12:34:56.789Z');
+const DOCUMENT = { list: [1, 2.5, null], text: 'ü' };
+
+const same = (a, b) =>
+  a instanceof Uint8Array && b instanceof Uint8Array ? String([...a]) === String([...b]) :
+  typeof a === 'object' && a !== null ? JSON.stringify(a) === JSON.stringify(b) : Object.is(a, b);
+
+function differences(row, wanted) {
+  return Object.keys(wanted).filter((name) => !same(row[name], wanted[name])).map((name) => `${name}: ${String(row[name])}`);
+}
+
+async function types() {
+  await tables.exec(
+    'insert into things (i, r, t, b, at, j, d) values ($1, $2, $3, $4, $5, $6, $7)',
+    -(2n ** 63n), 1.5e300, 'ü"\\\n\0😀', true, MOMENT, DOCUMENT, BYTES,
+  );
+  const [row] = await tables.query`select * from things`;
+  const found = differences(row, {
+    id: 1, i: -(2n ** 63n), r: 1.5e300, t: 'ü"\\\n\0😀', b: true, at: '2026-01-31T12:34:56.789Z', j: DOCUMENT, d: BYTES,
+  });
+  const [more] = await tables.query(
+    'select $1 as large, $2 as safe, $3 as part, $4 as text, $5 as real',
+    2n ** 63n - 1n, Number.MAX_SAFE_INTEGER, 0.1, '9007199254740993', 1.2345678901234567e-300,
+  );
+  found.push(...differences(more, {
+    large: 2n ** 63n - 1n, safe: Number.MAX_SAFE_INTEGER, part: 0.1, text: '9007199254740993',
+    real: 1.2345678901234567e-300,
+  }));
+  const [{ d: part }] = await tables.query('select d from things where d = $1', BYTES.buffer);
+  return [...found, ...differences({ part }, { part: BYTES })];
+}
+
+async function nulls() {
+  const values = Array(7).fill(null);
+  await tables.exec('insert into things (i, r, t, b, at, j, d) values ($1, $2, $3, $4, $5, $6, $7)', ...values);
+  const [row] = await tables.query`select i, r, t, b, at, j, d from things`;
+  return Object.keys(row).filter((name) => row[name] !== null);
+}
+
+async function hostile() {
+  const name = "'; drop table users; --";
+  await tables.exec`insert into users (name) values (${name})`;
+  return tables.query`select name from users where name = ${name}`;
+}
+
+const wire = ({ changes, lastId, rows }) => ({ changes, last_id: lastId, rows });
+
+async function exec() {
+  const inserted = await tables.exec`insert into users (id, name) values (${7}, ${'ada'})`;
+  const updated = await tables.exec('update users set age = $2 where name = $1', 'ada', 36);
+  const returned = await tables.exec`insert into users (name) values (${'bob'}) returning id, name`;
+  return [inserted, updated, returned].map(wire);
+}
+
+function told({ status, code, message, position, statement }) {
+  return { status, code, message, position, statement };
+}
+
+const failure = (promise) => promise.then(() => 'no error', (error) => (error instanceof tables.Error ? told(error) : String(error)));
+
+async function batch() {
+  const insert = (name) => tables.sql`insert into users (name) values (${name})`;
+  const done = await tables.batch([insert('ada'), insert('bob'), tables.sql('select count(*) as n from users')]);
+  return [done.map(wire), await failure(tables.batch([insert('eve'), insert('ada')]))];
+}
+
+async function errors() {
+  await tables.exec`insert into users (name) values ('ada')`;
+  return Promise.all([
+    failure(tables.query('select nme from users')),
+    failure(tables.exec`insert into users (name) values ('ada')`),
+    failure(tables.query('select $1', 1, 2)),
+    failure(tables.query('delete from users')),
+  ]);
+}
+
+function unfit() {
+  return Promise.all([
+    failure(tables.query('select $1', undefined)),
+    failure(tables.query('select $1, $2', 1, NaN)),
+    failure(tables.query`select ${Infinity}`),
+    failure(tables.query('select $1', () => 1)),
+    failure(tables.query(undefined)),
+    failure(tables.batch(['select 1'])),
+  ]);
+}
+
+const ROUTES = {
+  '/types': types,
+  '/nulls': nulls,
+  '/order': () => tables.query('select $2 as b, $1 as a, $1 as again', 'first', 'second'),
+  '/hostile': hostile,
+  '/exec': exec,
+  '/batch': batch,
+  '/errors': errors,
+  '/unfit': unfit,
+};
+
+export default {
+  async fetch(request) {
+    return json(await ROUTES[new URL(request.url).pathname]());
+  },
+};

@@ -1,0 +1,61 @@
+"""`svc_guest::tables`, against the real Door."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildFailed
+from tests.lanes import tables
+from tests.lanes.rust.conftest import Crate, handler
+from tests.lanes.tables import Guests
+
+pytestmark = pytest.mark.slow
+SOURCE = Path(__file__).with_name("tables.rs")
+NOT_CONSTANT = (
+    'tables::query(&format!("select {}", request.path()), tables::params![])?; Ok(Response::empty(204))'
+)
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> ComponentArtifact:
+    crate = Crate(tmp_path_factory.mktemp("tables ü").resolve(), cache)
+    crate.program(SOURCE.read_text(encoding="utf-8"))
+    return crate.build("deploy")
+
+
+@pytest.fixture
+def guests(artifact: ComponentArtifact, tmp_path: Path, cache: Path) -> Guests:
+    return Guests(artifact, "rust", tmp_path, cache)
+
+
+@pytest.mark.parametrize("case", tables.CASES)
+def test_tables(guests: Guests, case: Callable[[Guests], None]) -> None:
+    case(guests)
+
+
+def test_what_no_column_holds_is_not_sent(guests: Guests) -> None:
+    tables.what_no_column_holds_is_not_sent(
+        guests,
+        "parameter $2 is NaN",
+        "parameter $1 is 18446744073709551615, which is more than an integer holds",
+        "statement 2: parameter $1 is inf",
+        "parameter $1 is a time that no timestamp holds",
+    )
+
+
+def test_a_column_that_does_not_fit_a_field_is_told(guests: Guests) -> None:
+    assert guests.json("/misfit") == [
+        "column r is a text, not a real",
+        "column n is 300, which u8 does not hold",
+        "column m is not in the row",
+    ]
+
+
+def test_sql_that_is_put_together_does_not_compile(tmp_path: Path, cache: Path) -> None:
+    crate = Crate(tmp_path.resolve(), cache)
+    crate.program(handler(NOT_CONSTANT))
+    with pytest.raises(BuildFailed) as caught:
+        crate.build()
+    assert "'static" in caught.value.output or "Sql: From<&String>" in caught.value.output

@@ -1,0 +1,154 @@
+"""Guests that use tables, on a real engine with the real Door: what the tests of the three libraries share.
+
+Each library's test program answers the same addresses, so that the same is asked of all of them.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from doors.tables.door import TablesDoor
+from engine.artifact import ComponentArtifact
+from engine.door import DOMAIN, DoorPlace
+from engine.manifest.model import Resource
+from engine.wasm.doorway import OpenDoor
+from engine.wasm.runner import Runner
+from tests.engine.wasm.conftest import Answer, Client
+
+SCHEMA = """
+create table things (
+    id integer primary key, i integer, r real, t text, b boolean, at timestamp, j json, d blob
+);
+create table users (id integer primary key, name text not null unique, age integer check (age < 200));
+"""
+ENDPOINT = {"SVC_TABLES_ENDPOINT": f"http://tables.{DOMAIN}"}
+
+
+class Guests:
+    """A component whose Project has tables; `ask` runs it, one request after the other."""
+
+    def __init__(self, artifact: ComponentArtifact, lane: str, folder: Path, cache: Path) -> None:
+        self._artifact = artifact
+        self._resource = Resource("api", lane, folder)  # type: ignore[arg-type]
+        self._cache = cache
+        self._place = DoorPlace("test", folder / "tables", lambda entry: None)
+        self._place.folder.mkdir(parents=True)
+        with apsw.Connection(str(self._place.folder / "tables.db")) as connection:
+            connection.execute(SCHEMA)
+        connection.close()
+
+    def rows(self, sql: str) -> list[Any]:
+        """Ask the file itself."""
+        connection = apsw.Connection(str(self._place.folder / "tables.db"))
+        try:
+            return list(connection.execute(sql))
+        finally:
+            connection.close()
+
+    def ask(self, *targets: str, environment: dict[str, str] = ENDPOINT) -> list[Answer]:
+        async def main() -> list[Answer]:
+            door = TablesDoor()
+            tables = door.open(self._place)
+            runner = Runner(self._cache)
+            try:
+                guest = await runner.guest(
+                    self._resource,
+                    self._artifact,
+                    environment,
+                    fast=True,
+                    report=lambda line: None,
+                    doors={"tables": OpenDoor(tables, door.max_body)},
+                )
+                return [await Client().call(guest, target) for target in targets]
+            finally:
+                await runner.aclose()
+                await tables.aclose()
+
+        return asyncio.run(main())
+
+    def json(self, target: str, **options: Any) -> Any:
+        """Return what one request was answered with."""
+        (answer,) = self.ask(target, **options)
+        assert answer.report.outcome == "ok", (answer.report.detail, answer.lines)
+        return json.loads(answer.body)
+
+
+def every_type_comes_back_as_it_went(guests: Guests) -> None:
+    """The program compares in its own types; it answers with what differs."""
+    different = guests.json("/types")
+    assert different == [], different
+    ((i, r, t, b, at, j, d, kind),) = guests.rows(
+        "select i, r, t, b, at, j, hex(d), typeof(d) from things where id = 1"
+    )
+    assert (i, r, t, b) == (-(2**63), 1.5e300, 'ü"\\\n\0😀', 1)
+    assert at == "2026-01-31T12:34:56.789Z"
+    assert json.loads(j) == {"list": [1, 2.5, None], "text": "ü"}
+    assert (d, kind) == ("00FF10", "blob")
+
+
+def nulls_stay_nulls(guests: Guests) -> None:
+    different = guests.json("/nulls")
+    assert different == [], different
+    assert guests.rows("select i, r, t, b, at, j, d from things") == [(None,) * 7]
+
+
+def parameters_have_their_numbers(guests: Guests) -> None:
+    assert guests.json("/order") == [{"a": "first", "b": "second", "again": "first"}]
+
+
+def text_that_people_send_is_never_sql(guests: Guests) -> None:
+    assert guests.json("/hostile") == [{"name": "'; drop table users; --"}]
+    assert guests.rows("select name from users") == [("'; drop table users; --",)]
+
+
+def writing_says_what_it_did(guests: Guests) -> None:
+    inserted, updated, returned = guests.json("/exec")
+    assert inserted == {"changes": 1, "last_id": 7, "rows": []}
+    assert updated["changes"] == 1 and updated["rows"] == []
+    assert returned == {"changes": 1, "last_id": 8, "rows": [{"id": 8, "name": "bob"}]}
+
+
+def a_batch_is_done_whole_or_not_at_all(guests: Guests) -> None:
+    done, failed = guests.json("/batch")
+    assert [each["changes"] for each in done[:2]] == [1, 1]
+    assert done[2]["rows"] == [{"n": 2}]
+    assert (failed["code"], failed["statement"]) == ("constraint", 1)
+    assert guests.rows("select name from users order by id") == [("ada",), ("bob",)]
+
+
+def what_is_refused_is_told_with_its_place(guests: Guests) -> None:
+    syntax, unique, count, writes = guests.json("/errors")
+    assert (syntax["code"], syntax["status"]) == ("sql-error", 400)
+    assert "no such column: nme" in syntax["message"]
+    assert syntax["position"] == 1 + "select nme".index("nme")
+    assert (unique["code"], unique["status"]) == ("constraint", 409)
+    assert "users.name" in unique["message"]
+    assert count["code"] == "bad-parameters" and writes["code"] == "writes-in-query"
+
+
+def what_no_column_holds_is_not_sent(guests: Guests, *words: str) -> None:
+    told = guests.json("/unfit")
+    assert len(told) == len(words)
+    for said, word in zip(told, words, strict=True):
+        assert word in said, told
+
+
+def without_svc_it_says_so(guests: Guests) -> None:
+    (answer,) = guests.ask("/order", environment={})
+    assert answer.report.outcome == "guest-failed"
+    assert "SVC_TABLES_ENDPOINT is not set" in answer.report.detail
+
+
+CASES = (
+    every_type_comes_back_as_it_went,
+    nulls_stay_nulls,
+    parameters_have_their_numbers,
+    text_that_people_send_is_never_sql,
+    writing_says_what_it_did,
+    a_batch_is_done_whole_or_not_at_all,
+    what_is_refused_is_told_with_its_place,
+    without_svc_it_says_so,
+)
