@@ -20,6 +20,7 @@ func serve(handler http.Handler) {
 func answer(incoming wasi.Request) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	defer FlushLog() // when the handler panics, too
 	request, err := newRequest(ctx, incoming)
 	writer := newResponseWriter(ctx, cancel, incoming)
 	if err != nil {

@@ -1,0 +1,19 @@
+package wasi
+
+import "context"
+
+// Post sends a request whose body is here as a whole, and does not wait for the response. The host has all of
+// it when this returns.
+func Post(ctx context.Context, request Outgoing, body []byte) error {
+	future, handle, err := begin(ctx, request)
+	if err != nil {
+		return err
+	}
+	defer futureDrop(future)
+	writer := newWriter(ctx, handle)
+	if _, err := writer.Write(body); err != nil {
+		writer.Abort()
+		return err
+	}
+	return writer.Finish()
+}

@@ -1,0 +1,83 @@
+"""Records that go guests write: how they come to the telemetry Door, and that none is lost on the way."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from tests.lanes.go.conftest import Module
+from tests.lanes.logged import Logged, run
+
+pytestmark = pytest.mark.slow
+SOURCE = Path(__file__).with_name("log.go").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
+    module = Module(tmp_path_factory.mktemp("log ü").resolve(), cache)
+    module.program(SOURCE)
+    return module
+
+
+@pytest.fixture(scope="module")
+def artifact(module: Module) -> ComponentArtifact:
+    return module.build("deploy")
+
+
+@pytest.fixture
+def ask(module: Module, artifact: ComponentArtifact, cache: Path) -> Callable[..., Logged]:
+    def ask(target: str, run_limit_secs: int = 30) -> Logged:
+        resource = Resource("api", "go", module.workdir, run_limit_secs=run_limit_secs)
+        return asyncio.run(run(cache, resource, artifact, target))
+
+    return ask
+
+
+def test_records_of_a_run_come_in_one_batch_with_their_severities(ask: Callable[..., Logged]) -> None:
+    logged = ask("/")
+    assert (logged.answer.status, logged.answer.lines) == (200, [])
+    assert [(entry.severity, entry.body) for entry in logged.entries] == [
+        ("DEBUG", "first"),
+        ("INFO", "second"),
+        ("WARN", "third"),
+    ]
+    assert logged.entries[0].attributes == {
+        **{"lane": "go", "request.n": "7", "request.ok": "true", "request.err": "gone"},
+        "request.at.level": "2",
+    }
+    assert len(logged.requests) == 1
+
+
+def test_what_was_logged_before_a_panic_is_there(ask: Callable[..., Logged]) -> None:
+    logged = ask("/panic")
+    assert logged.answer.report.outcome == "guest-failed"
+    assert "panicked" in logged.answer.report.detail
+    assert logged.bodies == ["first"]
+
+
+def test_an_error_is_sent_at_once_and_what_was_before_it_too(ask: Callable[..., Logged]) -> None:
+    assert ask("/exit").bodies == ["first", "the end"]
+
+
+def test_who_waits_sends_before_it_waits_long(ask: Callable[..., Logged]) -> None:
+    assert len(ask("/sleep").requests) == 2
+
+
+@pytest.mark.parametrize("how", ["spin", "flush"])
+def test_what_was_sent_before_the_host_ends_a_run_is_there(ask: Callable[..., Logged], how: str) -> None:
+    logged = ask(f"/{how}", run_limit_secs=1)
+    assert logged.answer.report.outcome == "run-limit"
+    assert logged.bodies == ["first"]
+
+
+def test_very_many_records_come_in_order_and_in_few_batches(ask: Callable[..., Logged]) -> None:
+    logged = ask("/many")
+    assert logged.bodies == ["first", *(f"number {n}" for n in range(1000)), "second", "third"]
+    assert len(logged.requests) < 60
+
+
+def test_the_default_logger_may_write_there_too(ask: Callable[..., Logged]) -> None:
+    assert ask("/default").bodies == ["first", "this", "second", "third"]
