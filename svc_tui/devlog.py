@@ -5,7 +5,7 @@ printed as they come, and its own line when it ends.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -94,16 +94,16 @@ class DevLog:
         if not record.root:
             return
         del self._open[record.request_id]
-        self._write(_request(entry.spans))
+        self._write(request_line(entry.spans, clock(entry.spans[-1].time_ns)))
         for line in entry.lines:
             self._write(_line(line, "", indent=True))
 
 
-def _request(spans: list[RequestRecord]) -> Styled:
+def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
     """Return the line of a request; spans come innermost first."""
     front, inner = spans[-1], spans[0]
     line: Styled = [
-        (clock(front.time_ns), "dim"),
+        (when, "dim"),
         (f" {front.method:<6} ", "bold"),
         (f"{front.target:<{TARGET_WIDTH}}", ""),
         (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
@@ -119,7 +119,7 @@ def _request(spans: list[RequestRecord]) -> Styled:
     if inner.code in _QUIET:
         line.append((f"  {inner.detail}", "dim"))
     elif inner.detail:
-        line.append((f"\n    {inner.detail}", "red"))
+        line.append((f"\n    {_hung(inner.detail)}", "red"))
     return line
 
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "new": Command("new", "new", "Make a Project that runs as it is."),
     "dev": Command("dev", "dev", "Serve the Project in this folder and rebuild what you save."),
     "build": Command("build", "build", "Build every Resource as a deploy does."),
+    "logs": Command("logs", "logs", "Show what happened: requests, log records, output."),
     "usage": Command("usage", "usage", "Show what each Resource took: time, memory, bytes."),
     "doctor": Command("doctor", "doctor", "Check what builds need, and install it."),
 }

@@ -15,8 +15,11 @@ from engine.colour import COLOUR
 ColorMode = Literal["auto", "always", "never"]
 COLOR_MODES: tuple[str, ...] = get_args(ColorMode)
 
-CONTROL = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if code not in (9, 10)}
-"""For `str.translate`: what a guest or a tool prints must not move the cursor or recolour the terminal."""
+_CONTROL = [*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+CONTROL = {code: "\ufffd" for code in _CONTROL if code not in (9, 10)}
+"""For `str.translate`: what a guest or a tool prints must not move the cursor, recolour the terminal, or turn
+the direction of what follows.
+"""
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?=\n)")
 
 

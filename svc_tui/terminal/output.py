@@ -5,7 +5,10 @@ Owns what a closed pipe means: success.
 
 import json
 import os
+import re
+import select
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NoReturn
@@ -21,6 +24,7 @@ Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style (empty: plain)."""
 
 _console = console("auto", stderr=False)
+_COMMANDING = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SYSTEMS = {
     "standard": ColorSystem.STANDARD,
     "256": ColorSystem.EIGHT_BIT,
@@ -77,7 +81,35 @@ def _style(name: str) -> Style:
 
 def data(value: Any) -> None:
     """Write one JSON document on a line."""
-    line(json.dumps(value, ensure_ascii=False))
+    data_lines([value])
+
+
+def data_lines(values: Sequence[Any]) -> None:
+    """Write JSON documents, one a line, at once."""
+    text = "".join(f"{_json(value)}\n" for value in values)
+    file = _console.file
+    _written(lambda: (file.write(text), file.flush()))
+
+
+def _json(value: Any) -> str:
+    """Return JSON in which no character commands a terminal; those below space are never bare in JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return _COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def pause(seconds: float) -> None:
+    """Wait, and end the program well as soon as nobody reads its output any more."""
+    try:
+        number = _console.file.fileno()
+    except (OSError, ValueError):
+        time.sleep(seconds)
+        return
+    watched = select.poll()
+    watched.register(number, 0)  # what is no event to ask for is told all the same: errors and hang-ups
+    if watched.poll(seconds * 1000):
+        closed_pipe()
 
 
 def _written(write: Callable[[], object]) -> None:

@@ -1,0 +1,197 @@
+"""`svc logs`: the timeline of the Project, while `svc dev` runs and after."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.door import Severity
+from engine.errors import SvcError
+from engine.manifest.load import find, load
+from engine.timeline.database import place
+from engine.timeline.follow import Follower
+from engine.timeline.level import SEVERITIES
+from engine.timeline.query import PAGE, Filter, TimelineReader
+from engine.timeline.row import Entry
+from svc_tui.logview import LogView, document
+from svc_tui.terminal import diagnostics, output
+
+TAIL = 100
+LAST = (1 << 63) - 1
+PAUSE_SECONDS = 0.05
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+_TIME = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
+
+
+def logs(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    resource: Annotated[str | None, typer.Option("--resource", metavar="NAME", help="One Resource.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="How far back: 30s, 10m, 12h, 7d.")
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option("--level", metavar="LEVEL", help="This level and above, from trace to fatal."),
+    ] = None,
+    request: Annotated[str | None, typer.Option("--request", metavar="ID", help="One request.")] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option("--grep", metavar="RE", help="Records in which a regular expression is found."),
+    ] = None,
+    tail: Annotated[
+        int | None,
+        typer.Option(
+            "--tail",
+            metavar="N",
+            min=0,
+            help=f"At most the last N; {TAIL} unless --since, --after or --request is given.",
+        ),
+    ] = None,
+    after: Annotated[
+        int | None,
+        typer.Option("--after", metavar="CURSOR", min=0, max=LAST, help="Only what comes after a record."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a record.")] = False,
+) -> None:
+    """Show requests, log records and what guests printed, in the order in which they were recorded."""
+    root = find(Path.cwd())
+    path = place(root)
+    wanted = Filter(resource, request, _severity(level), _pattern(grep))
+    seconds = None if since is None else _seconds(since)
+    if tail is None and since is None and after is None and request is None:
+        tail = TAIL
+    shown = 0
+    view = LogView(dated=not output.is_terminal(), apart=resource is not None or grep is not None)
+
+    def show(entries: Sequence[Entry]) -> None:
+        nonlocal shown
+        shown += len(entries)
+        if as_json:
+            output.data_lines([document(entry) for entry in entries])
+        else:
+            output.styled_lines([line for entry in entries for line in view.lines(entry.record)])
+
+    if not path.exists():
+        _check_resource(root, resource, set())
+        if not follow:
+            diagnostics.note("nothing is recorded here yet: `svc dev` records what it serves")
+            return
+        diagnostics.note("nothing is recorded here yet: waiting for `svc dev`")
+        position = after or 0
+    else:
+        position = _show_kept(path, root, wanted, seconds, tail, after, show)
+    if follow:
+        _follow(Follower(path, wanted, position), show)
+        return
+    output.styled_lines(list(view.rest()))
+    if not shown and tail != 0:
+        diagnostics.note("nothing that is recorded is what you asked for")
+
+
+def _show_kept(
+    path: Path,
+    root: Path,
+    wanted: Filter,
+    seconds: float | None,
+    tail: int | None,
+    after: int | None,
+    show: Callable[[Sequence[Entry]], None],
+) -> int:
+    """Show what is there and return the cursor up to which it was looked through."""
+    reader = TimelineReader(path)
+    try:
+        if not reader.ready():
+            return after or 0
+        if wanted.resource is not None:
+            _check_resource(root, wanted.resource, reader.resources())
+        first, last = reader.bounds()
+        begin = after or 0
+        if seconds is not None:
+            begin = max(begin, reader.before(time.time_ns() - int(seconds * 1e9)))
+        if 0 < begin < first - 1 and after is not None:
+            _tell_missed(reader.after(begin, wanted, most=1).missed)
+        if tail is not None:
+            show(reader.tail(tail, wanted, after=begin, upto=last))
+            return max(begin, last)
+        while begin < last:
+            page = reader.after(begin, wanted, PAGE)
+            show(page.entries)
+            begin = page.upto
+        return begin
+    finally:
+        reader.close()
+
+
+def _follow(follower: Follower, show: Callable[[Sequence[Entry]], None]) -> None:
+    while True:
+        before = follower.position
+        page = follower.poll()
+        _tell_missed(page.missed if before else 0)
+        if page.entries:
+            show(page.entries)
+        if not page.more:
+            output.pause(PAUSE_SECONDS)
+
+
+def _tell_missed(count: int) -> None:
+    if count:
+        were = "1 record was" if count == 1 else f"{count} records were"
+        diagnostics.warn(
+            f"{were} removed before they could be shown",
+            "The timeline keeps the last 7 days, and 256 MiB at most.",
+        )
+
+
+def _severity(text: str | None) -> Severity | None:
+    if text is None:
+        return None
+    for severity in SEVERITIES:
+        if severity == text.upper():
+            return severity
+    names = [severity.lower() for severity in SEVERITIES]
+    close = get_close_matches(text.lower(), names, n=1)
+    hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(names[:-1])} or {names[-1]}."
+    raise SvcError(f'there is no level "{text}"', hint, code="usage")
+
+
+def _seconds(text: str) -> float:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise SvcError(
+            f'"{text}" is no time to look back',
+            "Use seconds, minutes, hours or days: 30s, 10m, 12h, 7d.",
+            code="usage",
+        )
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise SvcError(
+            f'"{text}" is no regular expression: {error}',
+            "Put a backslash before a character that is meant as it is: \\[",
+            code="usage",
+        ) from error
+
+
+def _check_resource(root: Path, name: str | None, recorded: set[str]) -> None:
+    """Refuse a Resource that neither the manifest nor the timeline knows."""
+    if name is None or name in recorded:
+        return
+    try:
+        names = recorded | set(load(root).resources)
+    except SvcError:
+        return  # The manifest has mistakes, which are not this command's to tell; any name may be meant.
+    if name in names:
+        return
+    close = get_close_matches(name, names, n=1)
+    hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(sorted(names))}."
+    raise SvcError(f'there is no resource "{name}"', hint, code="usage")

@@ -1,0 +1,126 @@
+"""How `svc logs` shows the timeline: JSON documents for programs, lines for people.
+
+Owns the fields of the documents, which are documented and stay, and the layout of the lines.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from typing import Any
+
+from engine.timeline.level import level
+from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.row import Entry
+from svc_tui.devlog import badge, clock, request_line, words
+from svc_tui.terminal.output import Styled
+
+HELD = 1000
+"""How many requests wait at most for the span that began them."""
+
+
+def document(entry: Entry) -> dict[str, Any]:
+    """Return a record's fields: times are RFC 3339 in UTC, durations nanoseconds, sizes bytes."""
+    record = entry.record
+    head = {
+        "cursor": entry.cursor,
+        "kind": kind(record),
+        "time": utc(record.time_ns),
+        "level": level(record),
+        "resource": record.resource,
+        "request_id": record.request_id,
+    }
+    if isinstance(record, RequestRecord):
+        return head | {
+            "trace_id": record.trace_id,
+            "span_id": record.span_id,
+            "parent": record.parent,
+            "root": record.root,
+            "method": record.method,
+            "target": record.target,
+            "status": record.status,
+            "code": record.code,
+            "detail": record.detail,
+            "wall_ns": record.wall_ns,
+            "compute_ns": record.compute_ns,
+            "peak_memory": record.peak_memory,
+            "bytes_in": record.bytes_in,
+            "bytes_out": record.bytes_out,
+        }
+    if isinstance(record, StructuredRecord):
+        span = {"trace_id": record.trace_id, "span_id": record.span_id}
+        return head | span | {"body": record.body, "attributes": dict(record.attributes)}
+    return head | {"body": record.text}
+
+
+def kind(record: Record) -> str:
+    """Return which kind of record it is: request, structured, stdout, stderr or platform."""
+    if isinstance(record, RequestRecord):
+        return "request"
+    if isinstance(record, StructuredRecord):
+        return "structured"
+    return record.stream if isinstance(record, LineRecord) else "platform"
+
+
+def utc(time_ns: int) -> str:
+    """Return a time as `2026-11-21T15:03:10.123456789Z`."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+
+
+class LogView:
+    """Turns entries into lines: one for each record, and one for a request with all its spans."""
+
+    def __init__(self, *, dated: bool, apart: bool, today: Callable[[], date] = date.today) -> None:
+        """`dated` writes the date into every line; else a line of its own tells of another day than today.
+
+        `apart` gives every span a line of its own, for filters that may leave out others of the request.
+        """
+        self._dated = dated
+        self._apart = apart
+        self._day = None if dated else today()
+        self._spans: OrderedDict[str, list[RequestRecord]] = OrderedDict()
+
+    def lines(self, record: Record) -> Iterator[Styled]:
+        """Yield the lines of the next record; a span below another waits for the request's own."""
+        if not isinstance(record, RequestRecord):
+            yield from self._at(record.time_ns, lambda when: _said(record, when))
+            return
+        spans = self._spans.pop(record.request_id, [])
+        spans.append(record)
+        if record.root or self._apart:
+            yield from self._request(spans)
+            return
+        self._spans[record.request_id] = spans
+        if len(self._spans) > HELD:
+            yield from self._request(self._spans.popitem(last=False)[1])
+
+    def rest(self) -> Iterator[Styled]:
+        """Yield the lines of requests whose beginning is not to be seen."""
+        while self._spans:
+            yield from self._request(self._spans.popitem(last=False)[1])
+
+    def _request(self, spans: list[RequestRecord]) -> Iterator[Styled]:
+        ended = spans[-1].time_ns + spans[-1].wall_ns
+        return self._at(ended, lambda when: request_line(spans, when))
+
+    def _at(self, time_ns: int, line: Callable[[str], Styled]) -> Iterator[Styled]:
+        """Yield a line with its time, and before it the day where that is another than in the line before."""
+        day = datetime.fromtimestamp(time_ns // 1_000_000_000).date()
+        if self._dated:
+            yield line(f"{day} {clock(time_ns)}")
+            return
+        if day != self._day:
+            self._day = day
+            yield [(f"{day:%A} {day}", "dim")]
+        yield line(clock(time_ns))
+
+
+def _said(record: Record, when: str) -> Styled:
+    assert not isinstance(record, RequestRecord)
+    line: Styled = [(f"{when} ", "dim"), badge(record)]
+    if record.resource:
+        line.append((f"{record.resource}  ", "cyan"))
+    line += words(record)
+    if record.request_id:
+        line.append((f"  {record.request_id}", "dim"))
+    return line

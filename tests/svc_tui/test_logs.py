@@ -1,0 +1,358 @@
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.timeline.database import place
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.store import Keep, TimelineStore
+from svc_tui.logview import LogView
+from svc_tui.main import run
+
+NOW = time.time_ns()
+MINUTE = 60_000_000_000
+ROOT = RequestRecord(
+    *(NOW, "01id", "t" * 32, "s" * 16, "", "web", "GET", "/api/x?y=1", 200, "", ""),
+    *(5_000_000, 0, None, 3, 6, True),
+)
+INNER = replace(
+    ROOT,
+    span_id="i" * 16,
+    parent=ROOT.span_id,
+    resource="api",
+    compute_ns=2_000_000,
+    peak_memory=1 << 20,
+    root=False,
+)
+PRINTED = LineRecord(NOW, "01id", "api", "stdout", "hello")
+LOGGED = StructuredRecord(NOW, "01id", "t" * 32, "i" * 16, "api", "WARN", "low", {"left": "3"})
+BUILT = PlatformRecord(NOW, "api", "INFO", "ready")
+COMMAND = [sys.executable, "-m", "svc_tui", "logs"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "svc.toml").write_text(
+        '[project]\nname = "shop"\n[resource.web]\nlane = "static"\noutput = "."\n'
+        '[resource.front-end]\nlane = "static"\npublic = true\noutput = "site"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def record(project: Path, *records: Record, now_ns: int = NOW) -> None:
+    store = TimelineStore(place(project))
+    store.append(records, now_ns)
+    store.close()
+
+
+def lines(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert run(["logs", *options]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def documents(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines(capsys, "--json", *options)]
+
+
+def test_json_has_a_document_for_each_record_with_its_own_fields(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(project, PRINTED, LOGGED, INNER, ROOT, BUILT)
+    printed, logged, inner, root, built = documents(capsys)
+    common = {"cursor", "kind", "time", "level", "resource", "request_id"}
+    assert set(printed) == set(built) == common | {"body"}
+    assert set(logged) == common | {"body", "attributes", "trace_id", "span_id"}
+    assert (
+        set(inner)
+        == set(root)
+        == common
+        | {
+            *("trace_id", "span_id", "parent", "root", "method", "target", "status", "code", "detail"),
+            *("wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out"),
+        }
+    )
+    kinds = [document["kind"] for document in (printed, logged, inner, root, built)]
+    assert kinds == ["stdout", "structured", "request", "request", "platform"]
+    assert {document["request_id"] for document in (printed, logged, inner, root)} == {"01id"}
+    assert (logged["level"], logged["body"], logged["attributes"]) == ("WARN", "low", {"left": "3"})
+    assert (inner["parent"], inner["root"], root["root"]) == (root["span_id"], False, True)
+    assert (inner["wall_ns"], inner["peak_memory"], root["peak_memory"]) == (5_000_000, 1 << 20, None)
+    moment = datetime.fromisoformat(printed["time"])
+    assert printed["time"].endswith("Z") and abs(moment.timestamp() - NOW / 1e9) < 1e-3
+
+
+def test_a_request_is_one_line_with_its_path_through_the_resources(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(project, PRINTED, LOGGED, INNER, ROOT)
+    printed, logged, request = lines(capsys)
+    assert re.fullmatch(r"\S{10} \S{12} STDOUT api  hello  01id", printed)
+    assert re.fullmatch(r"\S{10} \S{12} WARN   api  low left=3  01id", logged)
+    assert " ".join(request.split()[2:]) == ("GET /api/x?y=1 200 5.0 ms cpu 2.0 ms 1.0 MiB web → api 01id")
+
+
+def test_spans_stand_alone_where_a_filter_may_hide_the_others(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(project, replace(INNER, detail="boom", status=500, code="guest-failed"), replace(ROOT, status=500))
+    assert len(lines(capsys, "--resource", "api")) == 2
+    assert "boom" in "".join(lines(capsys, "--grep", "boom"))
+    assert len(lines(capsys, "--resource", "web")) == 1
+
+
+def test_a_span_whose_request_did_not_end_is_shown_last(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(project, INNER, PRINTED)
+    printed, inner = lines(capsys)
+    assert "hello" in printed and "api" in inner
+
+
+def test_a_hundred_are_shown_unless_another_number_is_asked_for(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(project, *(replace(PRINTED, text=str(number)) for number in range(2500)))
+    assert [row["body"] for row in documents(capsys)] == [str(n) for n in range(2400, 2500)]
+    assert [row["body"] for row in documents(capsys, "--tail", "2")] == ["2498", "2499"]
+    assert documents(capsys, "--tail", "0") == []
+    assert len(documents(capsys, "--tail", "5000")) == 2500
+    assert len(documents(capsys, "--request", "01id")) == 2500
+    assert len(documents(capsys, "--since", "7d")) == 2500
+    cursor = documents(capsys, "--tail", "1101")[0]["cursor"]
+    assert documents(capsys, "--after", str(cursor))[0]["body"] == "1400"
+    assert [row["body"] for row in documents(capsys, "--grep", "^.$")] == list("0123456789")
+
+
+def test_filters_pick(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record(project, PRINTED, LOGGED, BUILT, now_ns=NOW - 20 * MINUTE)
+    record(project, INNER, replace(ROOT, status=500))
+    assert [row["kind"] for row in documents(capsys, "--since", "10m")] == ["request", "request"]
+    assert len(documents(capsys, "--since", "30m")) == 5
+    assert [row["kind"] for row in documents(capsys, "--level", "Warn")] == ["structured", "request"]
+    assert [row["kind"] for row in documents(capsys, "--resource", "api", "--grep", "l+o")] == [
+        *("stdout", "structured")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--resource", "frontend"], "Did you mean front-end?"),
+        (["--resource", "x"], "There are: api, front-end, web."),
+        (["--level", "wran"], "Did you mean warn?"),
+        (["--level", "9"], "trace, debug, info, warn, error or fatal"),
+        (["--grep", "["], "regular expression"),
+        (["--grep", "a{99999999999}"], "regular expression"),
+        (["--since", "5x"], "30s, 10m, 12h, 7d"),
+        (["--since", ""], "30s, 10m, 12h, 7d"),
+        (["--since=-1m"], "30s, 10m, 12h, 7d"),
+        (["--since", "٣h"], "30s, 10m, 12h, 7d"),
+        (["--tail=-1"], "--tail"),
+        (["--tail", "many"], "--tail"),
+        (["--after", str(1 << 63)], "--after"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused_with_what_does(
+    project: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
+) -> None:
+    record(project, PRINTED)
+    assert run(["logs", *options]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_resource_that_was_removed_can_still_be_asked_for(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(project, PRINTED)
+    (project / "svc.toml").write_text("no manifest at all")
+    assert len(lines(capsys, "--resource", "api")) == 1
+    assert lines(capsys, "--resource", "another") == []
+
+
+def test_where_nothing_is_recorded_it_says_what_records(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["logs"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "" and "svc dev" in told.err
+    assert not place(project).exists()
+    assert run(["logs", "--resource", "wbe"]) == 2
+    record(project, PRINTED)
+    assert run(["logs", "--request", "another"]) == 0
+    assert "nothing that is recorded" in capsys.readouterr().err
+
+
+def test_a_damaged_file_is_told_with_what_becomes_of_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place(project).parent.mkdir()
+    place(project).write_bytes(b"rubbish" * 1000)
+    for options in ([], ["-f"], ["--json"]):
+        assert run(["logs", *options]) == 1
+        told = capsys.readouterr()
+        assert told.out == "" and "is damaged" in told.err and "puts it aside" in told.err
+
+
+def test_what_was_removed_before_the_cursor_given_is_told(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(project, *[PRINTED] * 10)
+    cursor = documents(capsys)[0]["cursor"]
+    store = TimelineStore(place(project), Keep(seconds=1))
+    store.append([BUILT], NOW + MINUTE)
+    store.trim(NOW + MINUTE)
+    store.close()
+    assert run(["logs", "--json", "--after", str(cursor)]) == 0
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == 1 and "9 records were removed" in told.err
+
+
+NASTY = "\x1b[2J\x1b]0;title\x07\x9b31m\x00\r\x7f\u202eevil\u2028\ntwo"
+
+
+def test_no_command_of_a_guest_reaches_the_terminal(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(
+        project,
+        replace(PRINTED, text=NASTY),
+        replace(LOGGED, body=NASTY, attributes={NASTY: NASTY}),
+        replace(ROOT, target="/\x9b2J", detail=NASTY, code="guest-failed", status=500),
+    )
+    for options in ([], ["--json"]):
+        for color in ("never", "always"):
+            assert run(["--color", color, "logs", *options]) == 0
+            written = capsys.readouterr().out
+            ours = re.sub(r"\x1b\[[0-9;]*m", "", written) if color == "always" and not options else written
+            assert [c for c in ours if c != "\n" and re.match(r"[\x00-\x1f\x7f-\x9f\u2028\u202e]", c)] == []
+            assert "evil" in ours
+    assert [row.get("body", row.get("detail")) for row in documents(capsys)] == [NASTY] * 3
+
+
+def test_further_lines_of_what_a_guest_says_do_not_look_like_records(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(project, replace(LOGGED, body="one\n2026-01-01 00:00:00.000 ERROR  web  forged\nthree"))
+    first, *rest = lines(capsys)
+    assert "one" in first and [line.startswith("    │ ") for line in rest] == [True, True]
+
+
+def test_a_person_is_told_the_day_once(project: Path) -> None:
+    view = LogView(dated=False, apart=False, today=lambda: date.fromtimestamp(NOW / 1e9))
+    earlier = replace(PRINTED, time_ns=NOW - 3 * 24 * 60 * MINUTE)
+    shown = [
+        "".join(text for text, _ in line)
+        for each in (earlier, earlier, PRINTED, PRINTED)
+        for line in view.lines(each)
+    ]
+    assert len(shown) == 6
+    assert str(date.fromtimestamp(earlier.time_ns / 1e9)) in shown[0]
+    assert str(date.fromtimestamp(NOW / 1e9)) in shown[3]
+
+
+class Following:
+    """`svc logs -f` in a process of its own."""
+
+    def __init__(self, project: Path, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, "-f", *options], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None and self.process.stderr is not None
+        self.out, self.err = self.process.stdout, self.process.stderr
+
+    def row(self) -> dict[str, Any]:
+        return json.loads(self.out.readline())  # type: ignore[no-any-return]
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def followers() -> Iterator[list[Following]]:
+    started: list[Following] = []
+    yield started
+    for follower in started:
+        if follower.process.poll() is None:
+            follower.process.kill()
+            follower.process.wait()
+        follower.out.close()
+        follower.err.close()
+
+
+def test_a_follower_waits_for_the_first_record_and_ends_with_ctrl_c(
+    project: Path, followers: list[Following]
+) -> None:
+    follower = Following(project, "--json")
+    followers.append(follower)
+    assert "waiting for `svc dev`" in follower.err.readline()
+    record(project, PRINTED)
+    assert follower.row()["body"] == "hello"
+    record(project, LOGGED)
+    assert follower.row()["body"] == "low"
+    assert follower.end(signal.SIGINT) == 130
+    assert "Traceback" not in follower.err.read()
+
+
+def test_a_follower_takes_up_where_another_ended(project: Path, followers: list[Following]) -> None:
+    record(project, *(replace(PRINTED, text=str(number)) for number in range(5)))
+    first = Following(project, "--json")
+    followers.append(first)
+    rows = [first.row() for _ in range(3)]
+    assert first.end(signal.SIGINT) == 130
+    record(project, replace(PRINTED, text="5"))
+    again = Following(project, "--json", "--after", str(rows[-1]["cursor"]))
+    followers.append(again)
+    assert [again.row()["body"] for _ in range(3)] == ["3", "4", "5"]
+
+
+def test_a_reader_that_has_enough_ends_the_follower_though_nothing_comes(
+    project: Path, followers: list[Following]
+) -> None:
+    record(project, PRINTED)
+    follower = Following(project)
+    followers.append(follower)
+    assert "hello" in follower.out.readline()
+    follower.out.close()
+    assert follower.process.wait(60) == 0
+    assert follower.err.read() == ""
+
+
+def test_a_terminal_gets_colours_and_clock_times(project: Path) -> None:
+    record(project, replace(LOGGED, severity="ERROR"))
+    leader, follower = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    subprocess.run(COMMAND, cwd=project, stdout=follower, env=environment | {"TERM": "xterm"}, check=True)
+    os.close(follower)
+    written = os.read(leader, 1 << 16).decode()
+    os.close(leader)
+    assert "\x1b[31mERROR" in written
+    assert re.match(r"(\x1b\[2m)?\S*\d\d:\d\d:\d\d\.\d{3}", written.splitlines()[-1])
+
+
+def test_twenty_thousand_records_are_followed_in_order(project: Path, followers: list[Following]) -> None:
+    follower = Following(project, "--json", "--tail", "0")
+    followers.append(follower)
+    found: list[str] = []
+    reading = threading.Thread(target=lambda: found.extend(follower.row()["body"] for _ in range(20_000)))
+    assert "waiting" in follower.err.readline()
+    store = TimelineStore(place(project))
+    reading.start()
+    for begin in range(0, 20_000, 500):
+        store.append([replace(PRINTED, text=str(begin + i)) for i in range(500)], NOW)
+    reading.join(150)
+    store.close()
+    assert found == [str(number) for number in range(20_000)]
