@@ -26,6 +26,7 @@ use crate::body::Body;
 use crate::error::{Error, ErrorKind, Result};
 use crate::headers::Headers;
 use crate::response::fields;
+use crate::telemetry;
 use crate::writer::Writer;
 
 /// A GET request.
@@ -224,7 +225,7 @@ impl Pending {
     pub fn wait(self) -> Result<Response> {
         let ready = self.future.subscribe();
         match &self.timer {
-            None => ready.block(),
+            None => telemetry::block(&ready),
             Some(timer) if ready.before(timer) => {}
             Some(_) => {
                 let message = format!("{}: there was no answer in time", self.what);

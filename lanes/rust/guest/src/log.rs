@@ -1,4 +1,4 @@
-//! Structured records: one line of JSON each, on standard error.
+//! Structured records: a severity, a message and named values, kept with the request that they belong to.
 //!
 //! ```
 //! use svc_guest::log;
@@ -8,27 +8,94 @@
 //! log::warn!("{user} was slow");
 //! ```
 //!
-//! writes `{"level":"info","msg":"signed in","user":"ada","ms":12}` and a second line. The message is a
-//! format string whose `{names}` are variables, or any expression. Values are texts, numbers, booleans and
-//! options of them; give `value.to_string()` for others.
+//! The message is a format string whose `{names}` are variables, or any expression. Values are texts, numbers,
+//! booleans and options of them; give `value.to_string()` for others.
+//!
+//! Hosted, records go to the telemetry Door once [`init`] was called, which [`handler!`](crate::handler) does.
+//! They are sent together: when the handler is over or fails, waits or calls another server, at an error, and
+//! when there are many or the first is 20 ms old. [`flush`] sends them at once.
+//!
+//! Elsewhere, and before that call, each record is one line of JSON on standard error:
+//! `{"level":"info","msg":"signed in","user":"ada","ms":12}`.
 
 use std::io::Write;
 
 pub use crate::__debug as debug;
 pub use crate::__error as error;
 pub use crate::__info as info;
+pub use crate::__trace as trace;
 pub use crate::__warn as warn;
-use crate::json::Value;
+pub use crate::json::Value;
+use crate::telemetry;
 
-#[doc(hidden)]
-pub fn write(level: &str, message: &str, values: &[(&str, &dyn Value)]) {
-    // In one piece, so that no other line comes between. That nobody reads it is no reason to fail.
-    let _ = std::io::stderr().write_all(record(level, message, values).as_bytes());
+/// How much a record matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// The finest detail.
+    Trace,
+    /// For who looks for a fault.
+    Debug,
+    /// What happens in the ordinary course.
+    Info,
+    /// What may become an error.
+    Warn,
+    /// What failed.
+    Error,
 }
 
-fn record(level: &str, message: &str, values: &[(&str, &dyn Value)]) -> String {
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+
+    /// The SeverityNumber of OpenTelemetry.
+    const fn severity(self) -> u8 {
+        match self {
+            Self::Trace => 1,
+            Self::Debug => 5,
+            Self::Info => 9,
+            Self::Warn => 13,
+            Self::Error => 17,
+        }
+    }
+}
+
+/// Send records to the telemetry Door from now on. A program with [`handler!`](crate::handler) has this done
+/// for it; one that answers requests by other means calls it first, and [`flush`] at the end of each request.
+pub fn init() {
+    telemetry::open();
+}
+
+/// Send the records that wait. What the host itself ends, by a limit or a trap, loses those that were not.
+pub fn flush() {
+    telemetry::flush();
+}
+
+/// Write a record, as the macros do: for adapters of logging libraries.
+///
+/// ```
+/// use svc_guest::log::{self, Level};
+///
+/// log::record(Level::Info, "signed in", &[("user", &"ada"), ("ms", &12)]);
+/// ```
+pub fn record(level: Level, message: &str, values: &[(&str, &dyn Value)]) {
+    if telemetry::is_open() {
+        telemetry::add(level.severity(), message, values);
+    } else {
+        // In one piece, so that no other line comes between. That nobody reads it is no reason to fail.
+        let _ = std::io::stderr().write_all(line(level, message, values).as_bytes());
+    }
+}
+
+fn line(level: Level, message: &str, values: &[(&str, &dyn Value)]) -> String {
     let mut line = String::from("{\"level\":");
-    level.write_json(&mut line);
+    level.name().write_json(&mut line);
     line.push_str(",\"msg\":");
     message.write_json(&mut line);
     for (name, value) in values {
@@ -44,48 +111,55 @@ fn record(level: &str, message: &str, values: &[(&str, &dyn Value)]) -> String {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __record {
-    ($level:literal, $message:literal $(, $name:ident = $value:expr)* $(,)?) => {
-        $crate::macros::write(
-            $level,
+    ($level:ident, $message:literal $(, $name:ident = $value:expr)* $(,)?) => {
+        $crate::log::record(
+            $crate::log::Level::$level,
             &::std::format!($message),
-            &[$((::std::stringify!($name), &$value as &dyn $crate::macros::Value)),*],
+            &[$((::std::stringify!($name), &$value as &dyn $crate::log::Value)),*],
         )
     };
-    ($level:literal, $message:expr $(, $name:ident = $value:expr)* $(,)?) => {
-        $crate::macros::write(
-            $level,
+    ($level:ident, $message:expr $(, $name:ident = $value:expr)* $(,)?) => {
+        $crate::log::record(
+            $crate::log::Level::$level,
             &::std::string::ToString::to_string(&$message),
-            &[$((::std::stringify!($name), &$value as &dyn $crate::macros::Value)),*],
+            &[$((::std::stringify!($name), &$value as &dyn $crate::log::Value)),*],
         )
     };
+}
+
+/// Write a record of level `trace`; see [`log`](crate::log).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __trace {
+    ($($record:tt)*) => { $crate::__record!(Trace, $($record)*) };
 }
 
 /// Write a record of level `debug`; see [`log`](crate::log).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __debug {
-    ($($record:tt)*) => { $crate::__record!("debug", $($record)*) };
+    ($($record:tt)*) => { $crate::__record!(Debug, $($record)*) };
 }
 
 /// Write a record of level `info`; see [`log`](crate::log).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __info {
-    ($($record:tt)*) => { $crate::__record!("info", $($record)*) };
+    ($($record:tt)*) => { $crate::__record!(Info, $($record)*) };
 }
 
 /// Write a record of level `warn`; see [`log`](crate::log).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __warn {
-    ($($record:tt)*) => { $crate::__record!("warn", $($record)*) };
+    ($($record:tt)*) => { $crate::__record!(Warn, $($record)*) };
 }
 
 /// Write a record of level `error`; see [`log`](crate::log).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __error {
-    ($($record:tt)*) => { $crate::__record!("error", $($record)*) };
+    ($($record:tt)*) => { $crate::__record!(Error, $($record)*) };
 }
 
 #[cfg(test)]
@@ -94,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_record_is_one_line_of_json() {
-        let line = record("info", "two\nlines", &[("ms", &12), ("user", &Some("ada"))]);
+        let line = line(Level::Info, "two\nlines", &[("ms", &12), ("user", &Some("ada"))]);
         assert_eq!(line, "{\"level\":\"info\",\"msg\":\"two\\nlines\",\"ms\":12,\"user\":\"ada\"}\n");
     }
 

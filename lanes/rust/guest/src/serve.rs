@@ -10,6 +10,7 @@ use crate::abi::incoming::{IncomingRequest, ResponseOutparam};
 use crate::error::{Error, ErrorKind};
 use crate::request::Request;
 use crate::response::Response;
+use crate::telemetry;
 
 /// What a handler may return.
 pub trait Answer {
@@ -32,6 +33,7 @@ impl<E: Into<Box<dyn StdError>>> Answer for Result<Response, E> {
 /// Answer one request; the two numbers are the handles that the host calls the handler with.
 pub fn serve<A: Answer>(request: u32, place: u32, handle: fn(Request) -> A) {
     panic::set_hook(Box::new(panicked));
+    telemetry::open();
     let place = ResponseOutparam::from_handle(place);
     match handle(Request::of(IncomingRequest::from_handle(request))).answer() {
         Ok(response) => match response.send(place) {
@@ -41,6 +43,7 @@ pub fn serve<A: Answer>(request: u32, place: u32, handle: fn(Request) -> A) {
         },
         Err(error) => fail(&*error),
     }
+    telemetry::flush();
     let _ = std::io::stdout().flush();
 }
 
@@ -78,6 +81,7 @@ fn at(text: &mut String, place: &Location<'_>) {
 
 /// The host reports the last line that is not indented as the reason.
 fn end(text: &str) -> ! {
+    telemetry::flush();
     let _ = std::io::stderr().write_all(text.as_bytes());
     process::exit(1)
 }

@@ -1,0 +1,142 @@
+//! The way of records to the telemetry Door: in batches, as OTLP/HTTP in JSON.
+//!
+//! Records wait here for others, and never longer than the program could be stopped without them being sent:
+//! what fails in this crate's hands sends them first, and so does whatever may take long.
+
+use std::cell::RefCell;
+use std::mem;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::abi::poll::Pollable;
+use crate::client;
+use crate::json::Value;
+
+/// How much of a batch, in bytes, is sent without waiting for more.
+const FULL: usize = 8 << 10;
+
+/// How old a batch becomes, measured when a record comes.
+const OLD: Duration = Duration::from_millis(20);
+
+const HEAD: &str = "{\"resourceLogs\":[{\"scopeLogs\":[{\"logRecords\":[";
+const TAIL: &str = "]}]}]}";
+
+thread_local! {
+    static BATCH: RefCell<Batch> = const { RefCell::new(Batch { url: None, records: String::new(), since: None }) };
+}
+
+struct Batch {
+    url: Option<String>,
+    records: String,
+    since: Option<Instant>,
+}
+
+/// Find the Door; without one nothing changes.
+pub(crate) fn open() {
+    let endpoint = std::env::var("SVC_TELEMETRY_ENDPOINT").unwrap_or_default();
+    if !endpoint.is_empty() {
+        let url = format!("{}/v1/logs", endpoint.trim_end_matches('/'));
+        BATCH.with_borrow_mut(|batch| batch.url = Some(url));
+    }
+}
+
+/// Whether records go to the Door.
+pub(crate) fn is_open() -> bool {
+    BATCH.with_borrow(|batch| batch.url.is_some())
+}
+
+/// Take a record along; `severity` is a SeverityNumber of OpenTelemetry.
+pub(crate) fn add(severity: u8, message: &str, values: &[(&str, &dyn Value)]) {
+    let record = record(SystemTime::now(), severity, message, values);
+    let due = BATCH.with_borrow_mut(|batch| {
+        if !batch.records.is_empty() {
+            batch.records.push(',');
+        }
+        batch.records.push_str(&record);
+        let since = *batch.since.get_or_insert_with(Instant::now);
+        batch.records.len() >= FULL || since.elapsed() >= OLD
+    });
+    if due || severity >= 17 {
+        flush();
+    }
+}
+
+/// Send what waits. The Door has it when this returns; its answer is not waited for.
+pub(crate) fn flush() {
+    let batch = BATCH.with_borrow_mut(|batch| {
+        batch.since = None;
+        (!batch.records.is_empty()).then(|| (batch.url.clone(), mem::take(&mut batch.records)))
+    });
+    if let Some((Some(url), records)) = batch {
+        // That nobody takes it is no reason to fail.
+        let _ = client::post(url).json(format!("{HEAD}{records}{TAIL}")).start();
+    }
+}
+
+/// Wait; what is unsent does not wait long.
+pub(crate) fn block(ready: &Pollable) {
+    if BATCH.with_borrow(|batch| batch.since.is_some()) && !ready.before(&Pollable::after(OLD)) {
+        flush();
+    }
+    ready.block();
+}
+
+fn record(time: SystemTime, severity: u8, message: &str, values: &[(&str, &dyn Value)]) -> String {
+    let ns = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let mut json = format!("{{\"timeUnixNano\":\"{ns}\",\"severityNumber\":{severity},\"body\":{{\"stringValue\":");
+    message.write_json(&mut json);
+    json.push_str("},\"attributes\":[");
+    for (index, (name, value)) in values.iter().enumerate() {
+        json.push_str(if index > 0 { ",{\"key\":" } else { "{\"key\":" });
+        name.write_json(&mut json);
+        json.push_str(",\"value\":");
+        any_value(&mut json, *value);
+        json.push('}');
+    }
+    json.push_str("]}");
+    json
+}
+
+/// Write a value as an AnyValue: which of its kinds shows in its JSON.
+fn any_value(json: &mut String, value: &dyn Value) {
+    let mut plain = String::new();
+    value.write_json(&mut plain);
+    let kind = match plain.as_bytes().first() {
+        Some(b'"') => "stringValue",
+        Some(b't' | b'f') => "boolValue",
+        Some(b'-' | b'0'..=b'9') if plain.parse::<i64>().is_ok() => {
+            plain = format!("\"{plain}\"");
+            "intValue"
+        }
+        Some(b'-' | b'0'..=b'9') => "doubleValue",
+        _ => {
+            json.push_str("{}");
+            return;
+        }
+    };
+    json.push_str(&format!("{{\"{kind}\":{plain}}}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_a_log_record_of_otlp() {
+        let values: [(&str, &dyn Value); 6] =
+            [("a", &"x\""), ("b", &true), ("c", &-7), ("d", &0.5), ("e", &None::<u8>), ("f", &u64::MAX)];
+        let time = UNIX_EPOCH + Duration::from_nanos(1_800_000_000_000_000_001);
+        assert_eq!(
+            record(time, 9, "two\nlines", &values),
+            concat!(
+                "{\"timeUnixNano\":\"1800000000000000001\",\"severityNumber\":9,",
+                "\"body\":{\"stringValue\":\"two\\nlines\"},\"attributes\":[",
+                "{\"key\":\"a\",\"value\":{\"stringValue\":\"x\\\"\"}},",
+                "{\"key\":\"b\",\"value\":{\"boolValue\":true}},",
+                "{\"key\":\"c\",\"value\":{\"intValue\":\"-7\"}},",
+                "{\"key\":\"d\",\"value\":{\"doubleValue\":0.5}},",
+                "{\"key\":\"e\",\"value\":{}},",
+                "{\"key\":\"f\",\"value\":{\"doubleValue\":18446744073709551615}}]}"
+            )
+        );
+    }
+}

@@ -1,0 +1,103 @@
+"""Records that rust guests write: how they come to the telemetry Door, and that none is lost on the way."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from tests.lanes.logged import Logged, run
+from tests.lanes.rust.conftest import Crate, handler
+
+pytestmark = pytest.mark.slow
+SOURCE = handler("""
+    use std::time::Duration;
+    log::debug!("first", n = 7, ok = true, rate = 0.5, name = "ü", none = None::<&str>);
+    match request.path() {
+        "/fail" => return Err("failed".into()),
+        "/panic" => panic!("panicked"),
+        "/exit" => { log::error!("the end"); std::process::exit(3) }
+        "/sleep" => sleep(Duration::from_millis(300)),
+        "/spin" => { sleep(Duration::from_millis(30)); loop { std::hint::black_box(()) } }
+        "/flush" => { log::flush(); loop { std::hint::black_box(()) } }
+        "/many" => for n in 0..1000 { log::info!("number {n}") },
+        "/stream" => return Ok(Response::stream(|out| {
+            use std::io::Write;
+            out.write_all(b"one")?;
+            log::warn!("in the stream");
+            Ok(())
+        })),
+        _ => {}
+    }
+    log::trace!("second");
+    log::warn!("third");
+    Ok(Response::text("hello"))
+""")
+
+
+@pytest.fixture(scope="module")
+def crate(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Crate:
+    crate = Crate(tmp_path_factory.mktemp("log ü").resolve(), cache)
+    crate.program(SOURCE)
+    return crate
+
+
+@pytest.fixture(scope="module")
+def artifact(crate: Crate) -> ComponentArtifact:
+    return crate.build("deploy")
+
+
+@pytest.fixture
+def ask(crate: Crate, artifact: ComponentArtifact, cache: Path) -> Callable[..., Logged]:
+    def ask(target: str, run_limit_secs: int = 30) -> Logged:
+        resource = Resource("api", "rust", crate.workdir, run_limit_secs=run_limit_secs)
+        return asyncio.run(run(cache, resource, artifact, target))
+
+    return ask
+
+
+def test_records_of_a_run_come_in_one_batch_with_their_severities(ask: Callable[..., Logged]) -> None:
+    logged = ask("/")
+    assert (logged.answer.status, logged.answer.lines) == (200, [])
+    assert [(entry.severity, entry.body) for entry in logged.entries] == [
+        ("DEBUG", "first"),
+        ("TRACE", "second"),
+        ("WARN", "third"),
+    ]
+    assert logged.entries[0].attributes == {"n": "7", "ok": "true", "rate": "0.5", "name": "ü", "none": ""}
+    assert len(logged.requests) == 1
+
+
+@pytest.mark.parametrize("how", ["fail", "panic"])
+def test_what_was_logged_before_a_failure_is_there(ask: Callable[..., Logged], how: str) -> None:
+    logged = ask(f"/{how}")
+    assert logged.answer.report.outcome == "guest-failed"
+    assert logged.bodies == ["first"]
+
+
+def test_an_error_is_sent_at_once_and_what_was_before_it_too(ask: Callable[..., Logged]) -> None:
+    assert ask("/exit").bodies == ["first", "the end"]
+
+
+def test_who_waits_sends_before_it_waits_long(ask: Callable[..., Logged]) -> None:
+    assert [len(ask("/sleep").requests), len(ask("/").requests)] == [2, 1]
+
+
+@pytest.mark.parametrize("how", ["spin", "flush"])
+def test_what_was_sent_before_the_host_ends_a_run_is_there(ask: Callable[..., Logged], how: str) -> None:
+    logged = ask(f"/{how}", run_limit_secs=1)
+    assert logged.answer.report.outcome == "run-limit"
+    assert logged.bodies == ["first"]
+
+
+def test_very_many_records_come_in_order_and_in_few_batches(ask: Callable[..., Logged]) -> None:
+    logged = ask("/many")
+    assert logged.bodies == ["first", *(f"number {n}" for n in range(1000)), "second", "third"]
+    assert len(logged.requests) < 60
+
+
+def test_a_streamed_response_logs_too(ask: Callable[..., Logged]) -> None:
+    logged = ask("/stream")
+    assert (logged.answer.body, logged.bodies) == (b"one", ["first", "in the stream"])
