@@ -1,0 +1,159 @@
+"""An artifact as blobs: a package, which is a document that names the files of the artifact.
+
+Owns the document. Each file is a blob of its own, so that one that did not change is never sent again; the
+document is a blob too, and its sha256 is the package's name. Storing and fetching are `store.py`'s.
+
+The document is JSON in UTF-8, keys sorted, no spaces: equal artifacts make equal packages.
+`{"files":{"component.wasm":["<sha256>",<bytes>],…},"kind":"component","version":1}`.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.bucket.errors import BadName
+from engine.bucket.protocols import Digest, as_digest
+from engine.errors import SvcError
+from engine.image import BLOBS, INDEX, blob_path, read_index
+
+VERSION = 1
+COMPONENT, SCRIPT, SOURCE_MAP = "component.wasm", "script.js", "source.map"
+
+Kind = Literal["component", "image"]
+_MAIN: Mapping[Kind, str] = {"component": COMPONENT, "image": INDEX}
+_NAMES = {
+    "component": re.compile("|".join(map(re.escape, (COMPONENT, SCRIPT, SOURCE_MAP)))),
+    "image": re.compile(rf"{re.escape(INDEX)}|{BLOBS}/([0-9a-f]{{64}})"),
+}
+
+
+class PackageError(SvcError):
+    """An artifact can not be packed, or a package is none."""
+
+    code = "package"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file: its blob, and its size in bytes."""
+
+    digest: Digest
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """The files of an artifact by their names, which are paths in the folder that it is unpacked to."""
+
+    kind: Kind
+    files: Mapping[str, Part]
+
+    @property
+    def artifact(self) -> Digest:
+        """The artifact's own name: the sha256 of the component or of the image's index."""
+        return self.files[_MAIN[self.kind]].digest
+
+    @property
+    def digests(self) -> frozenset[Digest]:
+        """The blobs of all files."""
+        return frozenset(part.digest for part in self.files.values())
+
+    def encode(self) -> bytes:
+        """Return the document."""
+        files = {name: [part.digest, part.size] for name, part in self.files.items()}
+        document = {"version": VERSION, "kind": self.kind, "files": files}
+        return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode(document: bytes) -> Package:
+    """Return the package of a document. Raises `PackageError`."""
+    try:
+        read = json.loads(document)
+        if isinstance(read, dict) and isinstance(read.get("version"), int) and read["version"] > VERSION:
+            raise PackageError("a package was made by a newer svc", "Update svc.")
+        if read["version"] != VERSION or read["kind"] not in get_args(Kind):
+            raise ValueError
+        kind: Kind = read["kind"]
+        files = {_name(kind, name): _part(entry) for name, entry in read["files"].items()}
+        if _MAIN[kind] not in files:
+            raise ValueError
+        return Package(kind, files)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadName) as error:
+        raise PackageError("what should be a package is none", "Deploy again what it belongs to.") from error
+
+
+def _name(kind: Kind, name: str) -> str:
+    if not _NAMES[kind].fullmatch(name):
+        raise ValueError(name)
+    return name
+
+
+def _part(entry: Any) -> Part:
+    digest, size = entry
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError(size)
+    return Part(as_digest(digest), size)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A package, and where its contents are: bytes in hand, or files of the artifact."""
+
+    package: Package
+    contents: Mapping[Digest, bytes | Path]
+
+
+def pack(artifact: Artifact) -> Packed:
+    """Name the files of an artifact; blocks while it reads them. Raises `PackageError` and `ImageDamaged`."""
+    if isinstance(artifact, ComponentArtifact):
+        sources = _component(artifact)
+        kind: Kind = "component"
+    elif isinstance(artifact, ImageArtifact):
+        sources = _image(artifact)
+        kind = "image"
+    else:
+        raise PackageError(
+            f"the folder {artifact.root} is served as it is and has no artifact",
+            "Build it for deploying first.",
+        )
+    try:
+        files = {name: _measured(source) for name, source in sources.items()}
+    except OSError as error:
+        raise PackageError(
+            f"{error.filename} can not be read: {error.strerror}", "Build again: svc build --no-cache"
+        ) from error
+    package = Package(kind, files)
+    if package.artifact != artifact.digest:
+        raise PackageError(
+            f"the artifact sha256:{artifact.digest} has changed since it was built",
+            "Build again: svc build --no-cache",
+        )
+    return Packed(package, {files[name].digest: source for name, source in sources.items()})
+
+
+def _component(artifact: ComponentArtifact) -> dict[str, bytes | Path]:
+    sources: dict[str, bytes | Path] = {COMPONENT: artifact.component}
+    if artifact.script is not None:
+        sources[SCRIPT] = artifact.script.encode()
+    if artifact.source_map is not None:
+        sources[SOURCE_MAP] = artifact.source_map
+    return sources
+
+
+def _image(artifact: ImageArtifact) -> dict[str, bytes | Path]:
+    digests = {digest for file in read_index(artifact) for digest, _ in file.encodings.values()}
+    blobs = {f"{BLOBS}/{digest}": blob_path(artifact.folder, digest) for digest in sorted(digests)}
+    return {INDEX: artifact.folder / INDEX, **blobs}
+
+
+def _measured(source: bytes | Path) -> Part:
+    if isinstance(source, bytes):
+        return Part(Digest(hashlib.sha256(source).hexdigest()), len(source))
+    with source.open("rb") as file:
+        digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())
+        return Part(digest, file.tell())

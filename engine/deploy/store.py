@@ -1,0 +1,143 @@
+"""Packages into a bucket's blobs, and out of them as artifacts in a local folder.
+
+Owns the order: the files first, the document last, so that a package that is there is whole; and unpacking
+under another name, so that a folder that has a package's name is whole too. Which packages are needed is not
+known here (`garbage.py`).
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.bucket.errors import BlobMissing
+from engine.bucket.protocols import Blobs, Digest
+from engine.deploy.inputs import content_digest
+from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, Package, PackageError, Packed, decode
+from engine.image import BLOBS
+
+T = TypeVar("T")
+Name = TypeVar("Name", bound=str)
+AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A package in the bucket, and what had to be sent for it: blobs, and their bytes."""
+
+    package: Digest
+    sent: int
+    sent_bytes: int
+
+
+async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
+    """Return which contents must be sent; the others are kept from now on for the time that garbage is."""
+    digests = sorted(package.digests)
+    kept = await _each(blobs.keep, digests)
+    return frozenset(digest for digest, there in zip(digests, kept, strict=True) if not there)
+
+
+async def store(blobs: Blobs, packed: Packed) -> Stored:
+    """Send what is missing of a package, its document last. Raises `BucketError`, and OSError of files."""
+    wanted = await missing(blobs, packed.package)
+    await _each(lambda digest: blobs.put(packed.contents[digest], digest), sorted(wanted))
+    sent = {part.digest: part.size for part in packed.package.files.values() if part.digest in wanted}
+    return Stored(await blobs.put(packed.package.encode()), len(sent), sum(sent.values()))
+
+
+async def load(blobs: Blobs, digest: Digest) -> Package:
+    """Return a package of the bucket. Raises `BlobMissing`, `BlobDamaged` and `PackageError`."""
+    return decode(await blobs.get(digest))
+
+
+async def keep(blobs: Blobs, digest: Digest) -> Package:
+    """Return a package all of which is there, as it is for the time that garbage is kept from now on.
+
+    Raises as `load` does.
+    """
+    if not await blobs.keep(digest):
+        raise BlobMissing(digest)
+    package = await load(blobs, digest)
+    for gone in sorted(await missing(blobs, package)):
+        raise BlobMissing(gone)
+    return package
+
+
+async def unpack(blobs: Blobs, digest: Digest, folder: Path) -> Artifact:
+    """Return the artifact of a package, in the folder of the package's name below `folder`.
+
+    What is there already is checked, not made again. Raises as `load` does, and `PackageError` where the disk
+    does not do its part.
+    """
+    package = await load(blobs, digest)
+    root = folder / digest
+    try:
+        if not await asyncio.to_thread(_whole, package, root):
+            await _unpack(blobs, package, root)
+        return await asyncio.to_thread(_artifact, package, root)
+    except OSError as error:
+        raise PackageError(
+            f"the package sha256:{digest} can not be unpacked to {root}: {error.strerror}",
+            "Check that the folder can be written and that its disk has room.",
+        ) from error
+
+
+async def _unpack(blobs: Blobs, package: Package, root: Path) -> None:
+    root.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(dir=root.parent, prefix=".new-"))
+    try:
+        (new / BLOBS).mkdir()
+        await _each(lambda name: blobs.copy_to(package.files[name].digest, new / name), sorted(package.files))
+        new.chmod(0o755)
+        await asyncio.to_thread(_name, package, new, root)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+
+
+def _name(package: Package, new: Path, root: Path) -> None:
+    """Give an unpacked folder its name, unless another of the same has it by now."""
+    if root.exists():
+        if _whole(package, root):
+            return
+        shutil.rmtree(root)
+    try:
+        new.replace(root)
+    except OSError:
+        if not _whole(package, root):
+            raise
+
+
+def _whole(package: Package, root: Path) -> bool:
+    try:
+        return all(content_digest(root / name) == part.digest for name, part in package.files.items())
+    except FileNotFoundError:
+        return False
+
+
+def _artifact(package: Package, root: Path) -> Artifact:
+    if package.kind == "image":
+        return ImageArtifact(root, package.artifact)
+    script = (root / SCRIPT).read_bytes().decode() if SCRIPT in package.files else None
+    source_map = (root / SOURCE_MAP).read_bytes() if SOURCE_MAP in package.files else None
+    return ComponentArtifact(root / COMPONENT, package.artifact, script, source_map)
+
+
+async def _each(step: Callable[[Name], Awaitable[T]], names: Iterable[Name]) -> list[T]:
+    """Take a step for each name, a few at once, and return what they return; the first failure ends all."""
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: Name) -> T:
+        async with free:
+            return await step(name)
+
+    steps = [asyncio.ensure_future(one(name)) for name in names]
+    try:
+        return await asyncio.gather(*steps)
+    finally:
+        for taken in steps:
+            taken.cancel()
+        await asyncio.gather(*steps, return_exceptions=True)

@@ -1,0 +1,86 @@
+"""Artifacts of every kind, and Deployments made of them, for the tests of what a deploy keeps."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from engine.artifact import Artifact, ComponentArtifact
+from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Digest
+from engine.deploy.package import pack
+from engine.deploy.records import DeployedResource, Deployment
+from engine.deploy.store import Stored, store
+from engine.lane import BuildRequest
+from engine.manifest.model import Mount, Resource
+from lanes.static.lane import StaticLane
+from tests.lanes.components import component
+
+FILES = {"index.html": "<p>ü</p>" * 500, "a b/ü.css": "p{}" * 500, "empty": "", "copy.html": "<p>ü</p>" * 500}
+RESOURCE = Resource(
+    "web",
+    "js",
+    Path("/somewhere"),
+    public=True,
+    mounts=(Mount("/b/*", "b"), Mount("/a", "a")),
+    run_limit_secs=7,
+    memory_limit_mb=64,
+    egress=("https://api.example.com",),
+    env={"GREETING": "ü \n"},
+    secrets=("TOKEN",),
+)
+
+
+def opened(root: Path, scenario: Callable[[FolderBucket], Awaitable[Any]]) -> Any:
+    """Run a scenario on the bucket of a folder."""
+
+    async def main() -> Any:
+        bucket = FolderBucket(root)
+        try:
+            return await scenario(bucket)
+        finally:
+            await bucket.aclose()
+
+    return asyncio.run(main())
+
+
+def component_artifact(
+    folder: Path, note: str = "", script: str | None = None, source_map: bytes | None = None
+) -> ComponentArtifact:
+    content = component(note=note)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{note or 'made'}.wasm"
+    path.write_bytes(content)
+    return ComponentArtifact(path, sha256(content).hexdigest(), script, source_map, frozenset({path}))
+
+
+def image_artifact(folder: Path, files: dict[str, str] | None = None) -> Artifact:
+    """Have the static lane make an image for deploying."""
+    site = folder / "site"
+    for name, text in (files or FILES).items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+
+    async def main() -> Artifact:
+        lane = StaticLane()
+        try:
+            resource = Resource("site", "static", folder, output=site)
+            return await lane.build(BuildRequest(resource, folder, folder / "cache", "deploy"))
+        finally:
+            await lane.aclose()
+
+    return asyncio.run(main())
+
+
+async def stored(bucket: FolderBucket, artifact: Artifact) -> Stored:
+    return await store(bucket.blobs, pack(artifact))
+
+
+async def deployment(
+    bucket: FolderBucket, artifact: ComponentArtifact, id_: str, project: str = "shop"
+) -> Deployment:
+    """Store an artifact and return a Deployment that consists of it."""
+    kept = await stored(bucket, artifact)
+    part = DeployedResource.of(RESOURCE, kept.package, Digest(artifact.digest))
+    return Deployment(id_, project, 1_700_000_000_000_000_001, "ü", "4f2a", "a message\n", {"web": part})

@@ -1,0 +1,263 @@
+"""What was deployed is on record, one deployment at a time is live, and only garbage is swept."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.bucket.errors import BlobMissing
+from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Conflict
+from engine.deploy.garbage import GRACE_NS, GarbageError, Swept, sweep
+from engine.deploy.history import DeploymentError, Flip, History, Live
+from engine.deploy.records import RecordError, decode
+from engine.deploy.store import keep
+from tests.engine.deploy.packing import RESOURCE, component_artifact, deployment, opened, stored
+
+FOREVER = 1 << 62
+
+
+def test_a_record_keeps_all_that_serving_needs_and_no_place_of_the_builder(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        made = await deployment(bucket, component_artifact(tmp_path), "01a")
+        record = made.encode()
+        assert decode(record) == made
+        assert b"somewhere" not in record
+        served = decode(record).served(tmp_path / "unpacked")
+        package = made.resources["web"].package
+        assert served.name == "shop"
+        assert served.resources == {"web": replace(RESOURCE, workdir=tmp_path / "unpacked" / package)}
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_a_record_that_is_damaged_or_newer_says_so(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        record = json.loads((await deployment(bucket, component_artifact(tmp_path), "01a")).encode())
+        web = record["resources"]["web"]
+        mistakes: list[Any] = [
+            [],
+            {},
+            record | {"version": 0},
+            record | {"created_ns": "now"},
+            record | {"resources": []},
+            record | {"resources": {"api": web}},
+            record | {"resources": {"web": web | {"lane": "cobol"}}},
+            record | {"resources": {"web": web | {"package": "../" * 20}}},
+            record | {"resources": {"web": {key: value for key, value in web.items() if key != "env"}}},
+        ]
+        for wrong in mistakes:
+            with pytest.raises(RecordError, match="damaged"):
+                decode(json.dumps(wrong).encode())
+        with pytest.raises(RecordError, match="damaged"):
+            decode(b"\xff")
+        with pytest.raises(RecordError, match="newer svc"):
+            decode(json.dumps({"version": 2}).encode())
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_deployments_are_listed_the_newest_first_and_each_project_has_its_own(tmp_path: Path) -> None:
+    async def write(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        for project, id_ in (("shop", "02"), ("shop", "01"), ("shop-2", "03"), ("sho", "04")):
+            await history.add(await deployment(bucket, component_artifact(tmp_path), id_, project))
+        with pytest.raises(DeploymentError, match="already"):
+            await history.add(await deployment(bucket, component_artifact(tmp_path), "01"))
+
+    async def look(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        assert [made.id for made in await history.deployments("shop")] == ["02", "01"]
+        assert await history.deployments("other") == []
+        assert {made.id for made in await history.all()} == {"01", "02", "03", "04"}
+        assert (await history.get("shop", "01")).message == "a message\n"
+        for project, id_ in (("shop", "03"), ("other", "01"), ("shop", "")):
+            with pytest.raises(DeploymentError, match="has no deployment"):
+                await history.get(project, id_)
+
+    opened(tmp_path / "bucket", write)
+    opened(tmp_path / "bucket", look)
+
+
+def test_a_flip_goes_forth_and_back_and_one_that_knows_too_little_is_a_conflict(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        for id_ in ("01", "02"):
+            await history.add(await deployment(bucket, component_artifact(tmp_path, id_), id_))
+        assert await history.live("shop") is None
+        first = await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+        assert isinstance(first, Live)
+        assert first.deployment == "01"
+        late = await history.flip("shop", "02", at_ns=2, by="b", revision=None)
+        assert late == Conflict(first.revision)
+        second = await history.flip("shop", "02", at_ns=2, by="b", revision=first.revision)
+        assert isinstance(second, Live)
+        back = await history.flip("shop", "01", at_ns=3, by="c", revision=second.revision)
+        assert isinstance(back, Live)
+        assert back == await history.live("shop")
+        assert back.flips == (Flip("01", 1, "a"), Flip("02", 2, "b"), Flip("01", 3, "c"))
+        answers = await asyncio.gather(
+            *(history.flip("shop", "02", at_ns=4, by="d", revision=back.revision) for _ in range(10))
+        )
+        assert sum(isinstance(answer, Live) for answer in answers) == 1
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_what_is_not_whole_never_goes_live(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        with pytest.raises(DeploymentError):
+            await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+        made = await deployment(bucket, component_artifact(tmp_path), "01")
+        await history.add(made)
+        assert await bucket.blobs.delete(made.resources["web"].artifact, FOREVER)
+        with pytest.raises(BlobMissing):
+            await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+        assert await history.live("shop") is None
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_who_watches_hears_of_every_project_and_flip(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        for project in ("shop", "blog"):
+            await history.add(await deployment(bucket, component_artifact(tmp_path), "01", project))
+        first = await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+        async with aclosing(history.watch()) as seen:
+            assert await anext(seen) == first
+            waiting = asyncio.ensure_future(anext(seen))
+            await asyncio.sleep(0)
+            second = await history.flip("blog", "01", at_ns=1, by="a", revision=None)
+            assert isinstance(second, Live)
+            assert await waiting == second
+            assert second.project == "blog"
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_old_records_go_but_for_the_newest_and_the_one_that_serves(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        for number in range(6):
+            await history.add(await deployment(bucket, component_artifact(tmp_path), f"0{number}"))
+        await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+        assert await history.forget_old("shop", kept=2) == ["00", "02", "03"]
+        assert await history.forget_old("shop", kept=2) == []
+        assert [made.id for made in await history.deployments("shop")] == ["05", "04", "01"]
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_only_what_no_deployment_needs_is_swept_and_only_after_the_grace(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        kept = await deployment(bucket, component_artifact(tmp_path, "kept", "script", b"{}"), "01")
+        await history.add(kept)
+        loose = component_artifact(tmp_path, "loose", "script", b"{}")  # shares script and source map
+        package = (await stored(bucket, loose)).package
+        later = time.time_ns() + 2 * GRACE_NS
+        assert await sweep(bucket, time.time_ns()) == Swept(0, 0, 0)
+        assert await sweep(bucket, time.time_ns() + GRACE_NS // 2) == Swept(0, 0, 0)
+        swept = await sweep(bucket, later)
+        assert swept.blobs == 2  # its component, and its document
+        assert swept.size > loose.component.stat().st_size
+        assert not await bucket.blobs.exists(package)
+        await keep(bucket.blobs, kept.resources["web"].package)
+        assert await sweep(bucket, later) == Swept(0, 0, 0)
+        await history.add(replace(kept, id="02"))
+        assert await history.forget_old("shop", kept=1) == ["01"]
+        assert await sweep(bucket, later) == Swept(0, 0, 0)
+        assert await history.forget_old("shop", kept=0) == ["02"]
+        assert (await sweep(bucket, later)).blobs == 4
+        assert [info async for info in bucket.blobs.list()] == []
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_uploads_that_were_given_up_are_swept_too(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        made = await deployment(bucket, component_artifact(tmp_path), "01")
+        digest = made.resources["web"].artifact
+        assert await bucket.blobs.delete(digest, FOREVER)
+
+        async def beginning() -> AsyncGenerator[bytes, None]:
+            yield b"beg"
+
+        assert await bucket.blobs.upload(digest, 99, 0, beginning()) == 3
+        assert (await sweep(bucket, time.time_ns())).uploads == 0
+        assert (await sweep(bucket, time.time_ns() + 2 * GRACE_NS)).uploads == 1
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_nothing_is_swept_while_it_is_not_known_what_a_deployment_needs(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        made = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        await history.add(made)
+        await stored(bucket, component_artifact(tmp_path, "loose"))
+        assert await bucket.blobs.delete(made.resources["web"].package, FOREVER)
+        before = {info.digest async for info in bucket.blobs.list()}
+        with pytest.raises(GarbageError, match="deployment 01 of shop"):
+            await sweep(bucket, time.time_ns() + 2 * GRACE_NS)
+        assert {info.digest async for info in bucket.blobs.list()} == before
+        await stored(bucket, component_artifact(tmp_path, "kept"))
+        assert (await sweep(bucket, time.time_ns() + 2 * GRACE_NS)).blobs == 2
+
+    opened(tmp_path / "bucket", scenario)
+
+
+class Meanwhile:
+    """A bucket in which something happens just before a cell that begins so is changed, once."""
+
+    def __init__(self, bucket: FolderBucket, prefix: str, happens: Callable[[], Awaitable[object]]) -> None:
+        self.blobs, self.log, self.cells = bucket.blobs, bucket.log, self
+        self._cells = bucket.cells
+        self._prefix = prefix
+        self._happens: Callable[[], Awaitable[object]] | None = happens
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cells, name)
+
+    async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
+        happens, self._happens = self._happens, None if key.startswith(self._prefix) else self._happens
+        if happens is not None and key.startswith(self._prefix):
+            await happens()
+        return await self._cells.cas(key, value, revision)
+
+
+@pytest.mark.parametrize("first", ["forget", "flip"])
+def test_a_deployment_that_is_forgotten_as_it_goes_live_is_there_after_all(
+    tmp_path: Path, first: str
+) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        history = History(bucket)
+        for id_ in ("01", "02"):
+            await history.add(await deployment(bucket, component_artifact(tmp_path, id_), id_))
+        live = await history.flip("shop", "02", at_ns=1, by="a", revision=None)
+        assert isinstance(live, Live)
+
+        def flip(history: History) -> Awaitable[object]:
+            return history.flip("shop", "01", at_ns=2, by="a", revision=live.revision)
+
+        def forget(history: History) -> Awaitable[object]:
+            return history.forget_old("shop", kept=0)
+
+        if first == "forget":
+            await forget(History(Meanwhile(bucket, "deployments/", lambda: flip(history))))
+        else:
+            await flip(History(Meanwhile(bucket, "live/", lambda: forget(history))))
+        now = await history.live("shop")
+        assert now is not None
+        assert now.deployment == "01"
+        assert (await history.get("shop", "01")).id == "01"
+
+    opened(tmp_path / "bucket", scenario)

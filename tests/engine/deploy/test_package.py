@@ -1,0 +1,205 @@
+"""An artifact becomes blobs and comes back as it was; what did not change is not sent again."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, ImageArtifact
+from engine.bucket.errors import BlobDamaged, BlobMissing
+from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Digest
+from engine.deploy.package import PackageError, decode, pack
+from engine.deploy.store import keep, load, missing, store, unpack
+from engine.gateway.static_file import StaticFile
+from engine.gateway.static_source import ImageSource
+from engine.image import blob_path, read_index
+from tests.engine.deploy.packing import FILES, component_artifact, image_artifact, opened, stored
+
+FOREVER = 1 << 62
+
+
+def made(kind: str, folder: Path) -> Artifact:
+    if kind == "image":
+        return image_artifact(folder)
+    script, source_map = ("run('ü')", b'{"version":3}\xff') if kind == "js" else (None, None)
+    return component_artifact(folder, script=script, source_map=source_map)
+
+
+def check_same(found: Artifact, artifact: Artifact) -> None:
+    if isinstance(artifact, ComponentArtifact):
+        assert isinstance(found, ComponentArtifact)
+        assert found.component.read_bytes() == artifact.component.read_bytes()
+        assert found == replace(artifact, component=found.component, inputs=frozenset())
+        return
+    assert isinstance(artifact, ImageArtifact)
+    assert isinstance(found, ImageArtifact)
+    assert read_index(found) == read_index(artifact)
+    source = ImageSource(found)
+    for name, text in FILES.items():
+        file = source.find(name)
+        assert isinstance(file, StaticFile)
+        assert Path(file.representations["identity"].place).read_bytes() == text.encode()
+    for entry in read_index(artifact):
+        for digest, _ in entry.encodings.values():
+            assert (
+                blob_path(found.folder, digest).read_bytes()
+                == blob_path(artifact.folder, digest).read_bytes()
+            )
+
+
+@pytest.mark.parametrize("kind", ["image", "js", "go"])
+def test_an_artifact_comes_back_as_it_was_without_its_builder(tmp_path: Path, kind: str) -> None:
+    artifact = made(kind, tmp_path / "build ü")
+
+    async def scenario(bucket: FolderBucket) -> None:
+        package = (await stored(bucket, artifact)).package
+        moved = artifact
+        check_same(await unpack(bucket.blobs, package, tmp_path / "unpacked"), moved)
+        check_same(await unpack(bucket.blobs, package, tmp_path / "unpacked"), moved)
+        names = {path.name for path in (tmp_path / "unpacked").iterdir()}
+        assert names == {package}
+
+    opened(tmp_path / "bucket", scenario)
+
+
+@pytest.mark.parametrize("kind", ["image", "js", "go"])
+def test_equal_artifacts_are_one_package_and_are_sent_once(tmp_path: Path, kind: str) -> None:
+    one, two = pack(made(kind, tmp_path / "one")), pack(made(kind, tmp_path / "two"))
+    assert one.package.encode() == two.package.encode()
+
+    name = made(kind, tmp_path / "three").digest  # type: ignore[union-attr]
+
+    async def scenario(bucket: FolderBucket) -> None:
+        assert await missing(bucket.blobs, one.package) == one.package.digests
+        first = await store(bucket.blobs, one)
+        assert first.sent == len(one.package.digests)
+        assert first.sent_bytes == sum(
+            {part.digest: part.size for part in one.package.files.values()}.values()
+        )
+        again = await store(bucket.blobs, two)
+        assert (again.package, again.sent, again.sent_bytes) == (first.package, 0, 0)
+        assert await load(bucket.blobs, first.package) == one.package
+        assert one.package.artifact == name
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_of_a_changed_image_only_the_changed_files_are_sent(tmp_path: Path) -> None:
+    before = image_artifact(tmp_path / "one")
+    after = image_artifact(tmp_path / "two", FILES | {"index.html": "<p>new</p>"})
+
+    async def scenario(bucket: FolderBucket) -> None:
+        await stored(bucket, before)
+        assert (await stored(bucket, after)).sent == 2  # the page, too small to be compressed, and the index
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_a_folder_that_is_served_as_it_is_can_not_be_packed(tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match="has no artifact"):
+        pack(FolderArtifact(tmp_path))
+
+
+def test_an_artifact_that_has_changed_or_gone_since_its_build_is_refused(tmp_path: Path) -> None:
+    artifact = component_artifact(tmp_path / "build")
+    artifact.component.write_bytes(b"something else")
+    with pytest.raises(PackageError, match="has changed since it was built"):
+        pack(artifact)
+    artifact.component.unlink()
+    with pytest.raises(PackageError, match="can not be read"):
+        pack(artifact)
+
+
+@pytest.mark.parametrize("kind", ["image", "js", "go"])
+def test_a_package_whose_blobs_are_gone_is_missing_and_a_changed_one_is_damaged(
+    tmp_path: Path, kind: str
+) -> None:
+    artifact = made(kind, tmp_path / "build")
+
+    async def scenario(bucket: FolderBucket) -> None:
+        package = (await stored(bucket, artifact)).package
+        for digest in sorted((await keep(bucket.blobs, package)).digests | {package}):
+            assert await bucket.blobs.delete(digest, FOREVER)
+            with pytest.raises(BlobMissing):
+                await keep(bucket.blobs, package)
+            with pytest.raises(BlobMissing):
+                await unpack(bucket.blobs, package, tmp_path / "unpacked")
+            assert list((tmp_path / "unpacked").iterdir() if (tmp_path / "unpacked").exists() else []) == []
+            await stored(bucket, artifact)
+            path = bucket.root / "blobs" / digest
+            path.chmod(0o644)
+            path.write_bytes(b"damaged")
+            with pytest.raises(BlobDamaged):
+                await unpack(bucket.blobs, package, tmp_path / "unpacked")
+            await stored(bucket, artifact)
+        check_same(await unpack(bucket.blobs, package, tmp_path / "unpacked"), artifact)
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_what_was_unpacked_and_then_changed_is_unpacked_anew(tmp_path: Path) -> None:
+    artifact = made("image", tmp_path / "build")
+
+    async def scenario(bucket: FolderBucket) -> None:
+        package = (await stored(bucket, artifact)).package
+        root = tmp_path / "unpacked" / package
+        for gone in ("index.json", "blobs"):
+            check_same(await unpack(bucket.blobs, package, root.parent), artifact)
+            (root / gone).rename(tmp_path / gone)
+        check_same(await unpack(bucket.blobs, package, root.parent), artifact)
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_a_folder_that_can_not_be_unpacked_to_is_a_clear_error(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        package = (await stored(bucket, made("js", tmp_path / "build"))).package
+        (tmp_path / "file").write_text("a file")
+        with pytest.raises(PackageError, match="can not be unpacked to"):
+            await unpack(bucket.blobs, package, tmp_path / "file")
+
+    opened(tmp_path / "bucket", scenario)
+
+
+GOOD = {"version": 1, "kind": "component", "files": {"component.wasm": ["0" * 64, 5]}}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        {},
+        GOOD | {"version": 0},
+        GOOD | {"version": "1"},
+        GOOD | {"kind": "folder"},
+        GOOD | {"kind": ["component"]},
+        GOOD | {"files": {}},
+        GOOD | {"files": []},
+        GOOD | {"files": {"component.wasm": ["0" * 63, 5]}},
+        GOOD | {"files": {"component.wasm": ["0" * 64, -5]}},
+        GOOD | {"files": {"component.wasm": ["0" * 64, True]}},
+        GOOD | {"files": {"component.wasm": ["0" * 64]}},
+        GOOD | {"files": {"component.wasm": ["0" * 64, 5], "../../escaped": ["0" * 64, 5]}},
+        GOOD | {"files": {"component.wasm": ["0" * 64, 5], "script.js\n": ["0" * 64, 5]}},
+        GOOD | {"files": {"component.wasm": ["0" * 64, 5], "index.json": ["0" * 64, 5]}},
+        GOOD | {"kind": "image", "files": {"index.json": ["0" * 64, 5], "blobs/..": ["0" * 64, 5]}},
+    ],
+)
+def test_what_is_no_package_is_refused(wrong: Any) -> None:
+    with pytest.raises(PackageError, match="is none"):
+        decode(json.dumps(wrong).encode())
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff", b"{", b"[" * 100_000])
+def test_what_is_no_json_is_refused(text: bytes) -> None:
+    with pytest.raises(PackageError, match="is none"):
+        decode(text)
+
+
+def test_a_package_of_a_newer_svc_says_so() -> None:
+    assert decode(json.dumps(GOOD).encode()).artifact == Digest("0" * 64)
+    with pytest.raises(PackageError, match="newer svc"):
+        decode(json.dumps(GOOD | {"version": 2, "kind": "other"}).encode())
