@@ -1,0 +1,188 @@
+"""What `svc dev` serves is what `svc logs` shows: meanwhile, across a restart, and afterwards."""
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from tests.e2e.dev_server import dev_server
+
+pytestmark = pytest.mark.slow
+WITHIN_SECONDS = 60
+COMMAND = [sys.executable, "-m", "svc_tui", "logs"]
+GUEST = """
+export default {
+  async fetch(request, env) {
+    console.log('printed \\u001b[31mred');
+    console.error('complained');
+    await fetch(env.SVC_TELEMETRY_ENDPOINT + '/v1/logs', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ resourceLogs: [{ scopeLogs: [{ logRecords: [{
+        severityNumber: 13, body: { stringValue: 'logged' },
+        attributes: [{ key: 'path', value: { stringValue: new URL(request.url).pathname } }],
+      }] }] }] }),
+    });
+    return new Response('hello');
+  },
+};
+"""
+MANIFEST = """
+[project]
+name = "shop"
+[resource.front]
+lane = "static"
+public = true
+output = "site"
+mounts = { "/api/*" = "api" }
+[resource.api]
+lane = "js"
+entry = "api.js"
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop ü"
+    (folder / "site").mkdir(parents=True)
+    (folder / "site" / "index.html").write_text("hello\n")
+    (folder / "api.js").write_text(GUEST)
+    (folder / "svc.toml").write_text(MANIFEST)
+    return folder
+
+
+class Follower:
+    """A running `svc logs -f --json`; its documents come in a queue."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, "-f", "--json", *options], cwd=folder, stdout=subprocess.PIPE, text=True
+        )
+        self.seen: list[dict[str, Any]] = []
+        self._rows: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._rows.put(line)
+
+    def until_request(self, request_id: str) -> None:
+        """Take documents up to the one that ends a request."""
+        while not self.seen or (self.seen[-1]["request_id"], self.seen[-1].get("root")) != (request_id, True):
+            self.seen.append(json.loads(self._rows.get(timeout=WITHIN_SECONDS)))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reading.join(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def follower(shop: Path) -> Iterator[Follower]:
+    running = Follower(shop)
+    yield running
+    running.end()
+
+
+def shown(folder: Path, *options: str) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [*COMMAND, "--json", *options], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_request_is_followed_with_all_that_it_said_across_restarts(
+    shop: Path, home: Path, follower: Follower, workers: str
+) -> None:
+    asked = []
+    for round_ in range(3):
+        with dev_server(shop, home, "--workers", workers) as server:
+            for number in range(3):
+                answer = server.get(f"/api/{round_}/{number}")
+                assert answer.text == "hello"
+                asked.append(answer.headers["x-request-id"])
+            follower.until_request(asked[-1])
+            if round_ == 1:
+                server.process.kill()
+                server.process.wait()
+            else:
+                assert server.stop() == 0
+    of_requests = [row for row in follower.seen if row["request_id"]]
+    if workers == "1":
+        assert [row["request_id"] for row in of_requests if row.get("root")] == asked
+    for request_id in asked:
+        rows = [row for row in of_requests if row["request_id"] == request_id]
+        assert sorted(row["kind"] for row in rows) == [*["request"] * 2, "stderr", "stdout", "structured"]
+        by = {row["kind"]: row for row in rows}
+        assert by["stdout"]["body"] == "printed \x1b[31mred"
+        assert by["stderr"]["body"] == "complained"
+        assert (by["structured"]["level"], by["structured"]["body"]) == ("WARN", "logged")
+        inner, root = (row for row in rows if row["kind"] == "request")
+        assert by["structured"]["attributes"]["path"] == root["target"]
+        assert by["structured"]["span_id"] == inner["span_id"]
+        assert (inner["resource"], root["resource"], inner["parent"]) == ("api", "front", root["span_id"])
+        assert inner["compute_ns"] > 0 and inner["peak_memory"] > 0
+        assert shown(shop, "--request", request_id) == rows
+    cursors = [row["cursor"] for row in follower.seen]
+    assert cursors == sorted(set(cursors))
+    assert shown(shop, "--since", "1d") == follower.seen
+    assert shown(shop, "--after", str(cursors[6])) == follower.seen[7:]
+
+
+def test_head_ends_a_follower(shop: Path, home: Path) -> None:
+    with dev_server(shop, home) as server:
+        assert server.get("/").status_code == 200
+        assert server.stop() == 0
+    pipe = f'"{sys.executable}" -m svc_tui logs -f | head -1; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(
+        ["bash", "-c", pipe], cwd=shop, capture_output=True, text=True, timeout=WITHIN_SECONDS, check=True
+    )
+    request, status = done.stdout.splitlines()
+    assert "GET" in request and status == "0" and done.stderr == ""
+
+
+def test_dev_serves_on_where_its_timeline_is_damaged(shop: Path, home: Path) -> None:
+    (shop / ".svc").mkdir()
+    (shop / ".svc" / "timeline.db").write_bytes(b"rubbish" * 1000)
+    with dev_server(shop, home) as server:
+        assert server.get("/").status_code == 200
+        server.wait_for("is damaged.*; a new one is begun", WITHIN_SECONDS)
+        assert server.get("/").status_code == 200
+        assert server.stop() == 0
+    assert [row["target"] for row in shown(shop)] == ["/", "/"]
+
+
+def test_dev_serves_on_beside_a_timeline_of_a_newer_svc(shop: Path, home: Path) -> None:
+    (shop / ".svc").mkdir()
+    path = shop / ".svc" / "timeline.db"
+    newer = apsw.Connection(str(path))
+    newer.execute("pragma user_version = 99")
+    newer.close()
+    before = path.read_bytes()
+    with dev_server(shop, home) as server:
+        assert server.get("/").status_code == 200
+        server.wait_for("was written by a newer svc", WITHIN_SECONDS)
+        assert server.get("/").status_code == 200
+        assert server.stop() == 0
+    assert path.read_bytes() == before
+    done = subprocess.run(COMMAND, cwd=shop, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "newer svc" in done.stderr
+
+
+def test_two_dev_servers_of_one_project_write_one_timeline(shop: Path, home: Path) -> None:
+    with dev_server(shop, home) as one, dev_server(shop, home) as two:
+        asked = [(one, two)[number % 2].get("/").headers["x-request-id"] for number in range(20)]
+        assert one.stop() == two.stop() == 0
+    assert sorted(row["request_id"] for row in shown(shop)) == sorted(asked)
