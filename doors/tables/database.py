@@ -26,6 +26,8 @@ MAX_VALUE = 1 << 20
 MAX_SQL = 100_000
 """Bytes of one statement."""
 
+_SMALLEST = 512
+"""Bytes of the smallest database. SQLite takes a shorter file for an empty one, and would write over it."""
 _STATEMENTS = 256
 """How many compiled statements a connection keeps."""
 _LIMITS = {
@@ -74,6 +76,8 @@ def open_owner(path: Path) -> Connection:
     """Open a file, made where there is none, for those who may change the schema. Raises SQLite's errors."""
     connection = Connection(str(path), statementcachesize=_STATEMENTS)
     try:
+        if 0 < path.stat().st_size < _SMALLEST:
+            raise apsw.NotADBError("file is not a database")
         _prepare(connection)
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = full")

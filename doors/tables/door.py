@@ -5,7 +5,6 @@ Which Project that is the engine decided when it opened the Door; nothing in a r
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -30,25 +29,25 @@ class TablesDoor:
         """A Project's file grows to `max_bytes`; `max_open` files are kept open, the rest opened anew."""
         self._max_bytes = max_bytes
         self._max_open = max_open
-        self._open: OrderedDict[ProjectTables, None] = OrderedDict()
+        self._open: set[ProjectTables] = set()
+        self.turn = 0
+        """Counts files as they are opened; a Project notes the turn in which it was last asked."""
 
     def open(self, place: DoorPlace) -> "ProjectTables":
         """Open the Door for one Project; its file is opened by the first request."""
         return ProjectTables(self, place, self._max_bytes)
 
-    def used(self, tables: "ProjectTables") -> None:
-        """Take note that a Project was asked for; let go of those that were not for longest."""
-        self._open[tables] = None
-        self._open.move_to_end(tables)
-        if len(self._open) > self._max_open:
-            for other in [each for each in self._open if each.idle][: len(self._open) - self._max_open]:
-                if other is not tables:
-                    self.closed(other)
-                    other.let_go()
+    def opened(self, tables: "ProjectTables") -> None:
+        """Take note that a Project's file is open; let go of those that were not asked for longest."""
+        self.turn += 1
+        idle = sorted((each for each in self._open if each.idle), key=lambda each: each.asked)
+        self._open.add(tables)
+        for other in idle[: max(0, len(self._open) - self._max_open)]:
+            other.let_go()
 
     def closed(self, tables: "ProjectTables") -> None:
         """Take note that a Project's file is closed."""
-        self._open.pop(tables, None)
+        self._open.discard(tables)
 
 
 class ProjectTables:
@@ -62,6 +61,8 @@ class ProjectTables:
         self._opening: asyncio.Future[Store] | None = None
         self._closing: set[asyncio.Future[None]] = set()
         self._reported = ""
+        self.asked = 0
+        """The Door's turn in which the last request came."""
 
     @property
     def path(self) -> Path:
@@ -76,6 +77,7 @@ class ProjectTables:
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request: a short read at once, others when they are done."""
         try:
+            self.asked = self._door.turn
             wanted = read_request(request)
             if self._store is None:
                 return self._open_and_answer(wanted, request)
@@ -111,7 +113,7 @@ class ProjectTables:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._store = opening.result()
-            self._door.used(self)
+            self._door.opened(self)
 
     def _refuse(self, problem: Problem, request: DoorRequest) -> DoorResponse:
         if (
@@ -120,6 +122,8 @@ class ProjectTables:
         ):
             self._reported = problem.detail
             self._report(problem, request)
+        if problem.code == "storage-damaged":
+            self.let_go()
         return problem.response(request.caller.request_id)
 
     def _report(self, problem: Problem, request: DoorRequest) -> None:
@@ -130,10 +134,11 @@ class ProjectTables:
         self._place.log(LogEntry(time.time_ns(), "ERROR", body, {"door": "tables"}, request.caller))
 
     def let_go(self) -> None:
-        """Close the file in the background; the next request opens it anew."""
+        """Close the file in the background, after what is under way; the next request opens it anew."""
         store, self._store = self._store, None
         if store is None:
             return
+        self._door.closed(self)
         closing = asyncio.get_running_loop().run_in_executor(None, store.close)
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
@@ -142,7 +147,6 @@ class ProjectTables:
         """Finish what is being written, stop what reads, and let go of the file."""
         if self._opening is not None:
             await asyncio.wait([self._opening])
-        self._door.closed(self)
         self.let_go()
         if self._closing:
             await asyncio.wait(self._closing)

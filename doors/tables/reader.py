@@ -50,9 +50,12 @@ class Reader:
     def _open(self, steps: int) -> Session:
         clock = Clock()
         try:
-            return Session(open_reader(self._path, clock), clock, writes=False, steps=steps)
+            connection = open_reader(self._path, clock)
         except GUESTS_OWN as error:
             raise explained(error, "") from error
+        session = Session(connection, clock, writes=False, steps=steps)
+        session.current()
+        return session
 
     def answer(self, request: Request) -> DoorResponse | Future[DoorResponse]:
         """Answer a query, or a batch of queries. Raises `Problem` and `Writes`, the future `Problem`."""
@@ -68,9 +71,14 @@ class Reader:
             with self._lock:
                 self._sessions.append(session)
             self._local.session = session
-        if self._closed:
-            raise Problem("busy", "the service is stopping")
-        return _run(session, request, SECONDS, quick=False)
+        try:
+            if not self._closed:
+                return _run(session, request, SECONDS, quick=False)
+        except Problem as problem:
+            if not self._closed:
+                raise
+            raise _stopping() from problem
+        raise _stopping()
 
     def close(self) -> None:
         """Stop what is under way, and let go of the file. Waits for the threads."""
@@ -81,6 +89,10 @@ class Reader:
         self._threads.shutdown(wait=True, cancel_futures=True)
         for session in (self._quick, *self._sessions):
             session.close()
+
+
+def _stopping() -> Problem:
+    return Problem("busy", "the tables are being closed")
 
 
 def _run(session: Session, request: Request, seconds: float, *, quick: bool) -> DoorResponse:

@@ -148,6 +148,8 @@ class Session:
         self._data = self._connection.data_version()
         if schema == self._schema:
             return True
+        # SQLite looks at the schema when a statement runs, and plans are made without running any.
+        self.execute("select 1 from sqlite_schema limit 1")
         self._schema = schema
         self._plans.clear()
         self._type_of = None

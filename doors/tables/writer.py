@@ -90,6 +90,7 @@ class Writer:
             except BaseException as error:
                 for work in group:
                     work.answer = error
+                self._undo()
             _deliver(group)
 
     def _next(self) -> list[_Work]:
@@ -102,34 +103,45 @@ class Writer:
         return group
 
     def _together(self, group: Sequence[_Work]) -> None:
-        try:
-            self._begin()
-            for work in group:
-                if not self._one(work):
-                    break
-            else:
-                self._session.execute("commit")
+        if not self._began(group):
+            return
+        for work in group:
+            if not self._one(work):
+                # It undid the others' work; they are run again, and it has its answer.
+                self._alone([each for each in group if each is not work])
                 return
+        problem = self._committed()
+        if problem is None:
+            return
+        if len(group) > 1:
+            self._alone(group)
+        else:
+            group[0].answer = problem
+
+    def _alone(self, group: Sequence[_Work]) -> None:
+        for work in group:
+            if self._began([work]) and self._one(work):
+                work.answer = self._committed() or work.answer
+
+    def _began(self, group: Sequence[_Work]) -> bool:
+        try:
+            self._session.execute("begin immediate")
+            self._session.current()
         except Problem as problem:
             self._undo()
             for work in group:
                 work.answer = problem
-            return
-        for work in group:
-            self._alone(work)
+            return False
+        return True
 
-    def _alone(self, work: _Work) -> None:
+    def _committed(self) -> Problem | None:
+        """Commit; return why it failed, with everything undone, if it did."""
         try:
-            self._begin()
-            if self._one(work):
-                self._session.execute("commit")
+            self._session.execute("commit")
         except Problem as problem:
-            work.answer = problem
-        self._undo()
-
-    def _begin(self) -> None:
-        self._session.execute("begin immediate")
-        self._session.current()
+            self._undo()
+            return problem
+        return None
 
     def _undo(self) -> None:
         if self._session.connection.in_transaction:
@@ -139,15 +151,16 @@ class Writer:
         """Run a request within a transaction; say whether the transaction is still there."""
         session = self._session
         session.begin(SECONDS)
-        session.execute("savepoint request")
         try:
+            session.execute("savepoint request")
             work.answer = self._run(work.request)
+            session.execute("release request")
         except Problem as problem:
             work.answer = problem
             if not session.connection.in_transaction:
                 return False
             session.execute("rollback to request")
-        session.execute("release request")
+            session.execute("release request")
         return True
 
     def _run(self, request: Request) -> DoorResponse:

@@ -1,0 +1,150 @@
+"""No statement takes more than its share: of time, of memory, of the answer."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from doors.tables import reader, writer
+from doors.tables.database import MAX_SQL, MAX_VALUE
+from doors.tables.session import MAX_RESULT, MAX_ROWS
+from tests.doors.tables.asking import Tables
+
+NUMBERS = "with recursive n(i) as (select 1 union all select i + 1 from n where i < $1)"
+FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n)"
+
+
+def test_ten_thousand_rows_are_given_and_not_one_more(tables: Tables) -> None:
+    assert len(tables.query(f"{NUMBERS} select i from n", MAX_ROWS).rows) == MAX_ROWS
+    answer = tables.query(f"{NUMBERS} select i from n", MAX_ROWS + 1)
+    assert (answer.status, answer.code) == (413, "too-large")
+    assert "LIMIT" in answer.document["hint"]
+
+
+def test_a_million_rows_of_a_table_are_refused_and_a_page_of_them_is_not(tables: Tables) -> None:
+    owner = tables.owner()
+    owner.execute(f"insert into users (name) {NUMBERS} select 'user ' || i from n", (1_000_000,))
+    owner.close()
+    assert tables.query("select * from users").code == "too-large"
+    page = tables.query("select id from users where id > $1 order by id limit 2", 500_000).rows
+    assert page == [{"id": 500_001}, {"id": 500_002}]
+    assert tables.query("select count(*) as n from users").rows == [{"n": 1_000_000}]
+
+
+def test_four_mebibytes_are_given_and_not_one_more(tables: Tables) -> None:
+    sql = f"{NUMBERS} select hex(zeroblob($2)) as a from n"
+    piece = 100_000
+    assert len(tables.query(sql, 20, piece).text) > MAX_RESULT * 0.9
+    assert tables.query(sql, 21, piece).code == "too-large"
+    answer = tables.batch(*[(sql, 2, piece)] * 11)
+    assert (answer.code, answer.document["statement"]) == ("too-large", 10)
+
+
+def test_a_result_of_returning_that_is_too_large_writes_nothing(tables: Tables) -> None:
+    answer = tables.exec(f"insert into users (name) {NUMBERS} select i from n returning id", MAX_ROWS + 1)
+    assert answer.code == "too-large"
+    assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select zeroblob(2000000000) as a",
+        "select length(randomblob(5000000)) as a",
+        "select printf('%.*c', 100000000, 'x') as a",
+        "select group_concat(hex(zeroblob(1000))) as a from (select 1 from json_each($1))",
+        "select replace(hex(zeroblob(1000)), '0', hex(zeroblob(1000))) as a",
+    ],
+)
+def test_a_value_over_a_mebibyte_is_not_made(tables: Tables, sql: str) -> None:
+    params = [list(range(1000))] if "$1" in sql else []
+    assert tables.query(sql, *params).code == "too-large"
+
+
+def test_a_value_over_a_mebibyte_is_not_taken(tables: Tables) -> None:
+    assert tables.query("select length($1) as n", "x" * (MAX_VALUE - 100)).rows == [{"n": MAX_VALUE - 100}]
+    for answer in (
+        tables.query("select length($1) as n", "x" * (MAX_VALUE + 1)),
+        tables.exec("insert into users (name) values ($1)", "x" * (MAX_VALUE + 1)),
+    ):
+        assert (answer.status, answer.code) == (413, "too-large")
+
+
+def test_a_statement_of_a_hundred_thousand_bytes_is_the_longest(tables: Tables) -> None:
+    assert tables.query("select 1 as a --".ljust(MAX_SQL, "x")).rows == [{"a": 1}]
+    for answer in (tables.query("select 1 as a".ljust(MAX_SQL + 1)), tables.exec("x" * 1_000_000)):
+        assert (answer.status, answer.code) == (413, "too-large")
+        assert "statement" in answer.document["detail"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select " + "+".join(["1"] * 1000),
+        " union all ".join(["select 1 as a"] * 200),
+        "select " + ",".join(f"1 as a{i}" for i in range(1000)),
+        "select max(" + ",".join(["1"] * 500) + ") as a",
+        "select 1 as a from users where " + " or ".join(["id = 1"] * 1000),
+        "select 1 as a from " + ", ".join(f"users u{i}" for i in range(100)),
+    ],
+)
+def test_statements_that_are_too_much_for_a_compiler_are_refused(tables: Tables, sql: str) -> None:
+    assert tables.query(sql).code == "sql-error"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"{FOREVER} select count(*) as n from n",
+        f"{FOREVER} select i as n from n where i < 0",
+        f"{FOREVER} select max(i) as n from n order by 1",
+        "select count(*) as n from json_each($1) a, json_each($1) b, json_each($1) c, json_each($1) d",
+    ],
+)
+def test_a_read_that_never_ends_is_stopped(tables: Tables, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "SECONDS", 0.2)
+    params = [list(range(1000))] if "$1" in sql else []
+    began = time.monotonic()
+    answer = tables.query(sql, *params)
+    assert (answer.status, answer.code, answer.at_once) == (504, "time-limit", False)
+    assert time.monotonic() - began < 20
+
+
+def test_a_write_that_never_ends_is_stopped_and_writes_nothing(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS", 0.2)
+    answer = tables.exec(f"insert into users (name) {FOREVER} select 'u' || i from n")
+    assert (answer.status, answer.code) == (504, "time-limit")
+    assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
+    assert tables.exec("insert into users (name) values ('Ada')").status == 200
+
+
+def test_a_long_read_does_not_keep_others_waiting(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "SECONDS", 1.0)
+    body = json.dumps({"sql": f"{FOREVER} select count(*) as n from n"}).encode()
+
+    async def both() -> bool:
+        long = asyncio.ensure_future(tables.sending("/v1/query", body))
+        await asyncio.sleep(0)
+        short = await tables.sending("/v1/query", b'{"sql": "select 1 as a"}')
+        return short.at_once and not long.done() and (await long).code == "time-limit"
+
+    tables.query("select 1 as warm")
+    assert tables.run(both())
+
+
+def test_functions_that_may_take_long_are_not_called_on_the_event_loop(tables: Tables) -> None:
+    tables.query("select 1 as warm")
+    assert not tables.query("select instr($1, 'b') as a", "aaa").at_once
+    assert not tables.query("select 1 as a where 'abc' like 'a%'").at_once
+    assert tables.query("select upper($1) as a", "aaa").at_once
+
+
+def test_many_different_statements_do_not_pile_up(tables: Tables) -> None:
+    for number in range(1500):
+        assert tables.query(f"select {number} as a").rows == [{"a": number}]
+    store = tables.opened._store
+    assert store is not None
+    assert len(store._reader._quick._plans) <= 512

@@ -1,0 +1,70 @@
+import pytest
+
+from tests.doors.tables.asking import Tables
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "row"),
+    [
+        ("select $2 as a, $1 as b", (1, 2), {"a": 2, "b": 1}),
+        ("select $1 as a, $1 as b, $2 as c", (1, 2), {"a": 1, "b": 1, "c": 2}),
+        ("select $3 - $1 * $2 as a, $3 as b", (2, 3, 10), {"a": 4, "b": 10}),
+        ("select '$9' as a, $1 as b -- $7", (1,), {"a": "$9", "b": 1}),
+        ("select ?2 as a, ?1 as b, $2 as c", (1, 2), {"a": 2, "b": 1, "c": 2}),
+        (
+            "select $10 as j,$9 as i,$8 as h,$7 as g,$6 as f,$5 as e,$4 as d,$3 as c,$2 as b,$1 as a",
+            tuple(range(10)),
+            dict(zip("jihgfedcba", range(9, -1, -1), strict=True)),
+        ),
+    ],
+)
+def test_numbers_say_which_value_is_meant(
+    tables: Tables, sql: str, params: tuple[int, ...], row: dict[str, object]
+) -> None:
+    assert tables.query(sql, *params).rows == [row]
+    assert tables.query(sql, *params).rows == [row]
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "detail"),
+    [
+        ("select $1 as a", (), "the statement has 1 parameter, and no values came with it"),
+        ("select $1 as a, $2 as b", (1,), "the statement has 2 parameters, and 1 value came with it"),
+        ("select 1 as a", (1, 2), "the statement has no parameters, and 2 values came with it"),
+        ("select $1 as a, $3 as c", (1, 2, 3), "the statement has $3 and not $2"),
+        ("select ?5 as a", (1, 2, 3, 4, 5), "? is no parameter"),
+        ("select ? as a", (1,), "? is no parameter"),
+        ("select $0 as a", (1,), "$0 is no parameter"),
+        ("select $01 as a", (1,), "$01 is no parameter"),
+        ("select $1::text as a", (1,), "$1::text is no parameter"),
+        ("select :name as a", (1,), "$name is no parameter"),
+        ("select @1x as a", (1,), "$1x is no parameter"),
+        ("select $99999 as a", (1,), "the statement has $99999 and not $1"),
+        ("select $1 as a", (2**63,), "a parameter is an integer of more than 64 bits"),
+        ("select $1 as a", (-(2**63) - 1,), "a parameter is an integer of more than 64 bits"),
+        ("select $1 as a", ("\ud800",), "a parameter has half of a surrogate pair, which is no text"),
+        ("select $1 as a", ({"base64": "?"},), "$1 is not base 64"),
+        ("select $2 as a, $1 as b", (1, {"base64": 7}), "$2 is not base 64"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(
+    tables: Tables, sql: str, params: tuple[object, ...], detail: str
+) -> None:
+    for answer in (tables.query(sql, *params), tables.exec(sql, *params)):
+        assert (answer.status, answer.code) == (400, "bad-parameters")
+        assert answer.document["detail"].startswith(detail)
+
+
+def test_a_number_that_sqlite_does_not_take_is_an_error_of_the_sql(tables: Tables) -> None:
+    assert tables.query("select ?99999 as a", 1).code == "sql-error"
+
+
+def test_half_of_a_surrogate_pair_in_the_sql_is_told_with_its_place(tables: Tables) -> None:
+    answer = tables.query("select '\udc00' as a")
+    assert (answer.code, answer.document["position"]) == ("sql-error", 9)
+
+
+def test_a_value_is_never_sql(tables: Tables) -> None:
+    lie = "x'); delete from users; --"
+    tables.exec("insert into users (name) values ($1)", lie)
+    assert tables.query("select name from users").rows == [{"name": lie}]

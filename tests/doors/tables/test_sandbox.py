@@ -1,0 +1,248 @@
+"""Guests read and write rows, and can do nothing else: SQL that lies, in all the ways there are."""
+
+import pytest
+
+from tests.doors.tables.asking import Tables
+
+
+def assert_refused(tables: Tables, sql: str, code: str, hint: str = "") -> None:
+    for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
+        assert answer.code == code, (sql, answer.text)
+        assert hint in answer.document.get("hint", "")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "create table evil (a)",
+        "create temp table evil (a)",
+        "create table evil as select * from users",
+        "create index evil on users (name)",
+        "create unique index evil on users (age)",
+        "create view evil as select 1",
+        "create temp view evil as select 1",
+        "create trigger evil after insert on users begin delete from users; end",
+        "create temp trigger evil after insert on users begin delete from users; end",
+        "create virtual table evil using fts5(a)",
+        "create virtual table evil using dbstat",
+        "drop table users",
+        "drop table if exists users",
+        "alter table users rename to persons",
+        "alter table users add column evil text",
+        "alter table users drop column age",
+        "reindex users",
+        "reindex",
+        "analyze",
+        "vacuum",
+        "vacuum into 'evil.db'",
+        "/* select */ drop table users",
+    ],
+)
+def test_the_schema_is_not_for_guests(tables: Tables, sql: str) -> None:
+    for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
+        assert (answer.status, answer.code) == (403, "not-allowed"), answer.text
+        assert "tables/*.sql" in answer.document["hint"]
+    assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "insert into sqlite_master values (1, 2, 3, 4, 5)",
+        "update sqlite_master set sql = ''",
+        "delete from sqlite_schema",
+    ],
+)
+def test_the_schema_is_not_written_like_a_table(tables: Tables, sql: str) -> None:
+    for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
+        assert answer.code in ("not-allowed", "sql-error")
+    assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "pragma journal_mode = delete",
+        "pragma user_version",
+        "pragma foreign_keys = off",
+        "PRAGMA writable_schema = on",
+        "pragma database_list",
+        "pragma table_info(users)",
+        "explain pragma user_version",
+    ],
+)
+def test_pragmas_are_not_for_guests(tables: Tables, sql: str) -> None:
+    assert_refused(tables, sql, "not-allowed", "svc tables show")
+
+
+@pytest.mark.parametrize("sql", ["attach 'x.db' as x", "attach ':memory:' as x", "detach main"])
+def test_other_files_are_not_for_guests(tables: Tables, sql: str) -> None:
+    assert_refused(tables, sql, "not-allowed", "no other file")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "begin",
+        "begin immediate",
+        "commit",
+        "rollback",
+        "end",
+        "savepoint request",
+        "release request",
+        "rollback to x",
+    ],
+)
+def test_transactions_are_not_for_guests(tables: Tables, sql: str) -> None:
+    tables.query("select 1 as a")
+    tables.exec("insert into users (name) values ('a')")
+    assert_refused(tables, sql, "not-allowed", "/v1/batch")
+    assert tables.query("select count(*) as n from users").rows == [{"n": 1}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from sqlite_master",
+        "select * from sqlite_schema",
+        "select count(*) from sqlite_master",
+        "select 1 from main.sqlite_master",
+        "select sql from SQLITE_MASTER",
+        "select (select count(*) from sqlite_temp_master) as n",
+        "with x as (select * from sqlite_schema) select * from x",
+        "select * from _svc_notes",
+        "select count(*) from _SVC_notes",
+        "delete from _svc_notes",
+        "insert into _svc_notes values (1)",
+        "insert into users (name) select note from _svc_notes",
+        "select * from pragma_table_info('users')",
+        "select * from pragma_database_list",
+        "select * from pragma_module_list()",
+        "select * from dbstat",
+        "select count(*) from dbstat",
+    ],
+)
+def test_tables_of_sqlite_and_of_svc_are_hidden(tables: Tables, sql: str) -> None:
+    tables.schema("create table _svc_notes (note)")
+    for answer in (tables.query(sql), tables.exec(sql)):
+        assert answer.code in ("not-allowed", "writes-in-query"), answer.text
+        assert answer.code == "writes-in-query" or "not for guests" in answer.document["detail"]
+    assert tables.exec(sql).code == "not-allowed"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select load_extension('evil')",
+        "select LOAD_EXTENSION('evil', 'main')",
+        "select fts3_tokenizer('simple')",
+        "select sqlite_version()",
+        "select sqlite_compileoption_get(0)",
+        "insert into users (name) values (load_extension('evil'))",
+    ],
+)
+def test_functions_that_reach_outside_are_refused(tables: Tables, sql: str) -> None:
+    answer = tables.exec(sql)
+    assert (answer.status, answer.code) == (403, "not-allowed")
+    assert "is not for guests" in answer.document["detail"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select readfile('/etc/passwd')",
+        "select writefile('evil', 'x')",
+        "select edit('x')",
+        "select * from fsdir('.')",
+        "select * from csv",
+    ],
+)
+def test_there_is_nothing_that_reads_files(tables: Tables, sql: str) -> None:
+    assert tables.query(sql).code == "sql-error"
+
+
+@pytest.mark.parametrize(
+    ("sql", "position"),
+    [
+        ("select 1 as a; select 2 as b", 16),
+        ("select 1 as a; drop table users", 16),
+        ("select 1 as a;;; -- more\n /* and more */ delete from users", 42),
+        ("insert into users (name) values ('x'); delete from users", 40),
+        ("select ';' as a; x", 18),
+        ("select 1 as a; \0", 16),
+    ],
+)
+def test_a_second_statement_is_refused_before_the_first_runs(tables: Tables, sql: str, position: int) -> None:
+    for answer in (tables.query(sql), tables.exec(sql)):
+        assert answer.code in ("more-than-one-statement", "writes-in-query", "sql-error"), answer.text
+        if answer.code == "more-than-one-statement":
+            assert answer.document["position"] == position
+    assert tables.query("select * from users").rows == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select 1 as a;",
+        "select 1 as a; ; ;",
+        "select 1 as a -- one; two",
+        "select 1 as a; -- select 2",
+        "select 1 as a; /* select 2 */ ;",
+        "select 1 as a; /* unfinished",
+        "-- first\nselect 1 as a",
+        "; select 1 as a",
+        "select 1 as a;" + "-" * 10_000,
+        "select 1 as a" + "\n" * 10_000,
+    ],
+)
+def test_comments_and_semicolons_are_no_second_statement(tables: Tables, sql: str) -> None:
+    assert tables.query(sql).rows == [{"a": 1}]
+
+
+@pytest.mark.parametrize("sql", ["", " ", ";", "-- nothing", "/* nothing", "\n;\n"])
+def test_no_statement_at_all_is_told(tables: Tables, sql: str) -> None:
+    assert_refused(tables, sql, "sql-error")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "insert into users (name) values ('x')",
+        "insert into users (name) values ('x') returning id",
+        "update users set name = 'x'",
+        "delete from users",
+        "replace into users (name) values ('x')",
+        "with x as (select 1) delete from users",
+        "explain delete from users",
+    ],
+)
+def test_a_query_that_writes_is_refused_with_the_remedy(tables: Tables, sql: str) -> None:
+    for _ in range(2):
+        answer = tables.query(sql)
+        assert (answer.status, answer.code) == (400, "writes-in-query")
+        assert "/v1/exec" in answer.document["hint"]
+    assert tables.query("select * from users").rows == []
+
+
+def test_a_text_in_double_quotes_is_a_name(tables: Tables) -> None:
+    assert tables.query('select "nobody" as a').document["detail"].startswith("no such column: ")
+
+
+def test_a_default_with_random_bytes_works(tables: Tables) -> None:
+    tables.schema("create table tokens (id integer primary key, t text default (hex(randomblob(8))))")
+    row = tables.exec("insert into tokens default values returning t").rows[0]
+    assert len(row["t"]) == 16
+
+
+def test_triggers_of_the_schema_run_for_guests(tables: Tables) -> None:
+    tables.schema(
+        "create table log (id integer primary key autoincrement, what text)",
+        "create trigger t after insert on users begin insert into log (what) values (new.name || now()); end",
+    )
+    tables.exec("insert into users (name) values ('Ada')")
+    assert tables.query("select count(*) as n from log where what like 'Ada2%'").rows == [{"n": 1}]
+
+
+def test_explain_query_plan_shows_whether_an_index_is_used(tables: Tables) -> None:
+    rows = tables.query("explain query plan select * from users where name = $1", "x").rows
+    assert "INDEX" in rows[0]["detail"]

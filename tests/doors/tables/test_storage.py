@@ -1,0 +1,199 @@
+"""The files: damaged, full, moved, closed and opened again."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from doors.tables.database import FILE
+from doors.tables.door import TablesDoor
+from tests.doors.tables.asking import Tables
+
+Open = Callable[..., Tables]
+
+
+def test_rows_are_there_after_the_door_was_closed_and_opened(tables: Tables, open_tables: Open) -> None:
+    tables.exec("insert into users (name) values ('Ada')")
+    tables.close()
+    again = open_tables()
+    assert again.query("select name from users").rows == [{"name": "Ada"}]
+
+
+def test_closing_leaves_one_file_and_no_open_ones(tables: Tables) -> None:
+    tables.exec("insert into users (name) values ('Ada')")
+    tables.query("select 1 as a where 'a' like 'a'")
+    tables.close()
+    assert [path.name for path in tables.folder.iterdir()] == [FILE]
+    opened = {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    assert not any(str(tables.folder) in name for name in opened)
+
+
+def test_nothing_is_opened_before_it_is_asked_for(open_tables: Open) -> None:
+    tables = open_tables("quiet")
+    tables.close()
+    assert list(tables.folder.iterdir()) == []
+
+
+def test_the_folder_is_made_when_it_is_needed(open_tables: Open) -> None:
+    tables = open_tables("fresh")
+    tables.folder.rmdir()
+    assert tables.query("select 1 as a").rows == [{"a": 1}]
+
+
+def test_writes_under_way_are_finished_when_the_door_closes(tables: Tables) -> None:
+    tables.query("select 1 as warm")
+
+    async def write_and_close() -> list[int]:
+        writes = [
+            asyncio.ensure_future(tables.executing(f"insert into users (name) values ('u{i}')"))
+            for i in range(200)
+        ]
+        await asyncio.sleep(0)
+        await tables.opened.aclose()
+        return [(await each).status for each in writes]
+
+    assert set(tables.run(write_and_close())) == {200}
+    assert tables.query("select count(*) as n from users").rows == [{"n": 200}]
+
+
+def test_a_read_that_never_ends_does_not_keep_the_door_from_closing(tables: Tables) -> None:
+    tables.query("select 1 as warm")
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) as n from n"
+    forever = json.dumps({"sql": endless}).encode()
+
+    async def read_and_close() -> int:
+        read = asyncio.ensure_future(tables.sending("/v1/query", forever))
+        await asyncio.sleep(0.05)
+        await tables.opened.aclose()
+        return (await read).status
+
+    assert tables.run(read_and_close()) == 503
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is no database, and never was one\n" * 1000, b"x", b"\0" * 100_000]
+)
+def test_a_file_that_is_no_database_is_a_clear_problem_and_left_as_it_is(
+    tables: Tables, open_tables: Open, content: bytes
+) -> None:
+    broken = open_tables("broken")
+    (broken.folder / FILE).write_bytes(content)
+    for answer in (broken.query("select 1 as a"), broken.exec("insert into users (name) values ('x')")):
+        assert (answer.status, answer.code) == (500, "storage-damaged")
+        assert str(broken.folder) not in answer.text
+    assert (broken.folder / FILE).read_bytes() == content
+    assert [path.name for path in broken.folder.iterdir()] == [FILE]
+    assert len(broken.records) == 1
+    assert (broken.records[0].severity, str(broken.folder / FILE) in broken.records[0].body) == (
+        "ERROR",
+        True,
+    )
+    assert tables.query("select * from users").rows == []
+    (broken.folder / FILE).unlink()
+    assert broken.query("select 1 as a").rows == [{"a": 1}]
+
+
+def damage(tables: Tables) -> None:
+    """Fill the Project's table, and overwrite pages in the middle of the file."""
+    owner = tables.owner()
+    owner.execute(
+        "insert into users (name) with recursive n(i) as (select 1 union all select i+1 from n where i<5000)"
+        " select 'user ' || i from n"
+    )
+    owner.execute("pragma wal_checkpoint(truncate)")
+    owner.close()
+    content = bytearray((tables.folder / FILE).read_bytes())
+    content[4096 * 3 : 4096 * 20] = b"\xee" * (4096 * 17)
+    (tables.folder / FILE).write_bytes(content)
+
+
+def test_damage_in_the_middle_of_a_file_is_told_and_harms_nobody_else(
+    tables: Tables, open_tables: Open
+) -> None:
+    damage(tables)
+    before = (tables.folder / FILE).read_bytes()
+    answer = tables.query("select count(*) as n, max(name) as m from users")
+    assert (answer.status, answer.code) == (500, "storage-damaged")
+    answer = tables.exec("update users set age = 1")
+    assert (answer.status, answer.code) == (500, "storage-damaged")
+    assert (tables.folder / FILE).read_bytes() == before
+    assert open_tables("other").query("select 1 as a").rows == [{"a": 1}]
+    (tables.folder / FILE).rename(tables.folder / "aside.db")
+    tables.schema("create table users (name text)")
+    assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
+
+
+def test_a_file_that_may_not_grow_says_so_and_keeps_what_it_has(open_tables: Open) -> None:
+    tables = open_tables("small", max_bytes=1 << 20)
+    tables.schema("create table t (id integer primary key, a text)")
+    acknowledged = 0
+    for _ in range(100):
+        answer = tables.exec("insert into t (a) values ($1)", "x" * 50_000)
+        if answer.status != 200:
+            break
+        acknowledged += 1
+    assert (answer.status, answer.code) == (507, "storage-full")
+    assert 5 < acknowledged < 30
+    assert tables.query("select count(*) as n from t").rows == [{"n": acknowledged}]
+    assert tables.exec("delete from t").document["changes"] == acknowledged
+    assert tables.exec("insert into t (a) values ('y')").status == 200
+
+
+def test_those_who_write_little_are_not_undone_by_one_who_writes_too_much(open_tables: Open) -> None:
+    tables = open_tables("small", max_bytes=1 << 20)
+    tables.schema("create table t (id integer primary key, a text)")
+    tables.query("select 1 as warm")
+    much = "insert into t (a) select hex(zeroblob(200000)) from json_each('[1,2,3,4,5]')"
+
+    async def together() -> list[int]:
+        sqls = ["insert into t (a) values ('a')", much, "insert into t (a) values ('b')"]
+        return [each.status for each in await asyncio.gather(*map(tables.executing, sqls))]
+
+    assert tables.run(together()) == [200, 507, 200]
+    assert [row["a"] for row in tables.query("select a from t order by id").rows] == ["a", "b"]
+
+
+def test_a_place_that_can_not_be_a_folder_is_a_problem(open_tables: Open) -> None:
+    tables = open_tables("blocked")
+    tables.folder.rmdir()
+    tables.folder.write_text("a file is in the way")
+    answer = tables.query("select 1 as a")
+    assert (answer.status, answer.code) == (500, "storage")
+    assert str(tables.folder) not in answer.text
+    tables.folder.unlink()
+    assert tables.query("select 1 as a").rows == [{"a": 1}]
+
+
+def test_only_so_many_projects_are_kept_open_and_the_others_still_answer(
+    tmp_path: Path, loop: asyncio.AbstractEventLoop
+) -> None:
+    door = TablesDoor(max_open=4)
+    projects = [Tables(tmp_path / f"p{number}", loop, door) for number in range(12)]
+    for tables in projects:
+        tables.folder.mkdir()
+        tables.schema("create table t (a)")
+    for turn in range(3):
+        for number, tables in enumerate(projects):
+            tables.exec("insert into t values ($1)", number)
+            assert tables.query("select count(*) as n, max(a) as a from t").rows == [
+                {"n": turn + 1, "a": number}
+            ]
+            assert sum(each.opened.idle for each in projects) <= 4
+    for tables in projects:
+        tables.close()
+
+
+def test_the_project_that_was_asked_last_is_the_last_to_be_closed(
+    tmp_path: Path, loop: asyncio.AbstractEventLoop
+) -> None:
+    door = TablesDoor(max_open=2)
+    first, second, third = (Tables(tmp_path / name, loop, door) for name in ("a", "b", "c"))
+    first.query("select 1 as a")
+    second.query("select 1 as a")
+    first.query("select 1 as a")
+    third.query("select 1 as a")
+    assert [each.opened.idle for each in (first, second, third)] == [True, False, True]
+    for tables in (first, second, third):
+        tables.close()

@@ -1,0 +1,179 @@
+import base64
+import json
+import math
+import re
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.doors.tables.asking import Tables
+
+KINDS = """
+create table kinds (
+  id integer primary key,
+  i integer,
+  r real,
+  t text,
+  flag integer check (flag in (0, 1)),
+  done boolean,
+  at timestamp,
+  doc json,
+  raw blob
+)
+"""
+
+
+@pytest.fixture
+def kinds(tables: Tables) -> Tables:
+    tables.schema(KINDS)
+    return tables
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        0,
+        -1,
+        2**53 + 1,
+        2**63 - 1,
+        -(2**63),
+        1.5,
+        -0.0,
+        1e300,
+        5e-324,
+        "",
+        "a\0b",
+        "€😀",
+        "\u2028",
+        "\ufeff",
+        None,
+    ],
+)
+def test_what_is_sent_comes_back_as_it_was(tables: Tables, value: Any) -> None:
+    found = tables.query("select $1 as a", value).rows[0]["a"]
+    assert (type(found), found) == (type(value), value)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.one_of(
+        st.none(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False),
+        st.text(st.characters(exclude_categories=["Cs"])),
+    )
+)
+def test_every_value_comes_back_as_it_was(tables: Tables, value: Any) -> None:
+    text = json.dumps(value).replace("Infinity", "9e999")
+    body = f'{{"sql": "select $1 as a, typeof($1) as b", "params": [{text}]}}'.encode()
+    row = tables.send("/v1/query", body).rows[0]
+    if isinstance(value, float):
+        assert struct.pack("d", row["a"]) == struct.pack("d", value)
+        assert row["b"] == "real"
+    else:
+        assert row["a"] == value
+
+
+def test_infinity_is_a_number_too_large_and_comes_back_so(kinds: Tables) -> None:
+    body = b'{"sql": "insert into kinds (r) values ($1), (-$1) returning r", "params": [9e999]}'
+    answer = kinds.send("/v1/exec", body)
+    assert '"rows":[{"r":9e999},{"r":-9e999}]' in answer.text
+    assert answer.document["rows"] == [{"r": math.inf}, {"r": -math.inf}]
+
+
+def test_blobs_are_base_64(kinds: Tables) -> None:
+    raw = bytes(range(256))
+    sent = {"base64": base64.b64encode(raw).decode()}
+    row = kinds.exec("insert into kinds (raw) values ($1) returning raw, length(raw) as n", sent).rows[0]
+    assert row == {"raw": sent["base64"], "n": 256}
+    assert kinds.query("select x'' as a, x'00ff' as b").rows == [{"a": "", "b": "AP8="}]
+
+
+def test_columns_of_blobs_are_named_beside_the_rows(kinds: Tables) -> None:
+    kinds.exec("insert into kinds (raw) values ($1), ('text')", {"base64": "AP8Q"})
+    answer = kinds.query('select raw, raw as "a""b", substr(raw, 1) as part, t from kinds')
+    assert answer.document["blobs"] == ["raw", 'a"b']
+    assert [base64.b64decode(row["raw"]) for row in answer.rows] == [b"\x00\xff\x10", b"text"]
+    returned = kinds.exec("insert into kinds (raw) values (null) returning raw").document
+    assert (returned["rows"], returned["blobs"]) == ([{"raw": None}], ["raw"])
+    assert "blobs" not in kinds.query("select t from kinds").document
+
+
+def test_columns_give_their_logical_type(kinds: Tables) -> None:
+    kinds.exec(
+        "insert into kinds (done, flag, at, doc) values ($1, $2, $3, $4), (null, null, null, null)",
+        True,
+        False,
+        "2026-01-31T12:00:00.000Z",
+        {"a": [1, None, 12345678901234567890], "b": "é"},
+    )
+    assert kinds.query("select done, flag, at, doc from kinds order by id").rows == [
+        {
+            "done": True,
+            "flag": False,
+            "at": "2026-01-31T12:00:00.000Z",
+            "doc": {"a": [1, None, 12345678901234567890], "b": "é"},
+        },
+        {"done": None, "flag": None, "at": None, "doc": None},
+    ]
+
+
+def test_a_column_keeps_its_type_under_another_name_and_through_joins_and_views(kinds: Tables) -> None:
+    kinds.schema("create view finished as select id, done as yes from kinds where done")
+    kinds.exec("insert into kinds (done) values (true)")
+    rows = kinds.query("select a.done as x, f.yes as y from kinds a join finished f on f.id = a.id").rows
+    assert rows == [{"x": True, "y": True}]
+
+
+def test_values_that_are_not_of_their_type_are_given_as_they_are(kinds: Tables) -> None:
+    kinds.exec("insert into kinds (done, at, doc) values (7, 'soon', '{'), ('no', 12, '[NaN]')")
+    assert kinds.query("select done, at, doc from kinds order by id").rows == [
+        {"done": 7, "at": "soon", "doc": "{"},
+        {"done": "no", "at": 12, "doc": "[NaN]"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stored", "given"),
+    [
+        ("2026-01-31 12:00:00", "2026-01-31T12:00:00.000Z"),
+        ("2026-01-31 12:00:00.5", "2026-01-31T12:00:00.500Z"),
+        ("2026-01-31T12:00:00.123456Z", "2026-01-31T12:00:00.123Z"),
+        ("2026-01-31T12:00:00.123Z", "2026-01-31T12:00:00.123Z"),
+        ("2026-01-31", "2026-01-31"),
+    ],
+)
+def test_timestamps_are_iso_8601(kinds: Tables, stored: str, given: str) -> None:
+    kinds.exec("insert into kinds (at) values ($1)", stored)
+    assert kinds.query("select at from kinds").rows == [{"at": given}]
+
+
+def test_now_is_the_moment_of_the_request(kinds: Tables) -> None:
+    row = kinds.query("select now() as a, now() as b, strftime('%Y-%m-%dT%H:%M', 'now') as c").rows[0]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["a"])
+    assert row["a"] == row["b"]
+    kinds.exec("insert into kinds (at) values (now())")
+    assert kinds.query("select count(*) as n from kinds where at <= now()").rows == [{"n": 1}]
+
+
+def test_text_that_is_not_utf_8_is_a_problem_and_readable_as_a_blob(kinds: Tables) -> None:
+    kinds.exec("insert into kinds (t) values (cast(x'ff' as text))")
+    answer = kinds.query("select t from kinds")
+    assert (answer.status, answer.code) == (400, "sql-error")
+    assert kinds.query("select cast(t as blob) as t from kinds").rows == [{"t": "/w=="}]
+
+
+def test_json_that_is_nested_deeply_is_given_as_text(kinds: Tables) -> None:
+    deep = "[" * 1000 + "]" * 1000
+    kinds.exec("insert into kinds (doc) values ($1)", deep)
+    answer = kinds.query("select doc from kinds")
+    assert (answer.status == 200 and answer.rows == [{"doc": deep}]) or answer.code == "sql-error"
+
+
+def test_a_blob_where_text_belongs_is_refused_with_a_remedy(tables: Tables) -> None:
+    answer = tables.exec("insert into users (name) values ($1)", {"base64": "AQI="})
+    assert (answer.status, answer.document["constraint"]) == (409, "type")
+    assert "base64" in answer.document["hint"]

@@ -1,0 +1,183 @@
+"""Writers share transactions, and none feels another: not its failure, not its slowness more than it must."""
+
+import asyncio
+
+import pytest
+
+from doors.tables import writer
+from tests.doors.tables.asking import Answer, Tables
+
+FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n)"
+
+
+def together(tables: Tables, *statements: str) -> list[Answer]:
+    """Send statements at once, so that they share a transaction."""
+
+    async def all_of_them() -> list[Answer]:
+        return await asyncio.gather(*(tables.executing(sql) for sql in statements))
+
+    tables.query("select 1 as warm")
+    answers: list[Answer] = tables.run(all_of_them())
+    return answers
+
+
+def names(tables: Tables) -> list[str]:
+    return [row["name"] for row in tables.query("select name from users order by id").rows]
+
+
+def insert(name: str) -> str:
+    return f"insert into users (name) values ('{name}')"
+
+
+def test_many_at_once_are_all_written(tables: Tables) -> None:
+    answers = together(tables, *(insert(f"u{i}") for i in range(500)))
+    assert {answer.status for answer in answers} == {200}
+    assert sorted(answer.document["last_id"] for answer in answers) == list(range(1, 501))
+    assert len(names(tables)) == 500
+
+
+def test_they_are_written_in_the_order_in_which_they_came(tables: Tables) -> None:
+    together(tables, *(insert(f"u{i}") for i in range(200)))
+    assert names(tables) == [f"u{i}" for i in range(200)]
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        insert("a"),
+        "insert or rollback into users (name) values ('new'), ('a')",
+        "insert or fail into users (name) values ('new'), ('a')",
+        "insert or abort into users (name) values ('new'), ('a')",
+        "insert into users (name) values ('new'), (null)",
+        "insert into nowhere values (1)",
+        "insert into users",
+        "delete from users where id = $1",
+        "create table evil (a)",
+        "rollback",
+        "commit",
+    ],
+)
+def test_a_request_that_fails_changes_nothing_and_the_others_of_its_transaction_hold(
+    tables: Tables, failing: str
+) -> None:
+    answers = together(tables, insert("a"), insert("b"), failing, insert("c"), insert("d"))
+    assert [answer.status == 200 for answer in answers] == [True, True, False, True, True]
+    assert names(tables) == ["a", "b", "c", "d"]
+    assert [answers[i].document["last_id"] for i in (0, 1, 3, 4)] == [1, 2, 3, 4]
+
+
+def test_insert_or_ignore_and_or_replace_do_as_sqlite_says(tables: Tables) -> None:
+    answers = together(
+        tables,
+        insert("a"),
+        "insert or ignore into users (name) values ('a')",
+        "insert or replace into users (id, name, age) values (9, 'a', 5)",
+    )
+    assert [answer.document["changes"] for answer in answers] == [1, 0, 1]
+    assert tables.query("select * from users").rows == [{"id": 9, "name": "a", "age": 5}]
+
+
+def test_one_that_is_stopped_does_not_undo_the_others(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS", 0.3)
+    endless = f"insert into users (name) {FOREVER} select 'u' || i from n"
+    answers = together(tables, insert("a"), endless, insert("b"))
+    assert [answer.status for answer in answers] == [200, 504, 200]
+    assert names(tables) == ["a", "b"]
+
+
+def test_a_foreign_key_that_is_checked_at_the_end_fails_only_its_own_request(tables: Tables) -> None:
+    tables.schema(
+        "create table pets (id integer primary key,"
+        " owner integer references users deferrable initially deferred)"
+    )
+    answers = together(
+        tables, insert("a"), "insert into pets (owner) values (77)", "insert into pets (owner) values (1)"
+    )
+    assert [answer.status for answer in answers] == [200, 409, 200]
+    assert answers[1].document["constraint"] == "foreign-key"
+    assert tables.query("select owner from pets").rows == [{"owner": 1}]
+    answer = tables.exec("insert into pets (owner) values (78)")
+    assert (answer.status, answer.document["constraint"]) == (409, "foreign-key")
+
+
+@pytest.mark.parametrize(
+    ("sql", "rule"),
+    [
+        (insert("a"), "unique"),
+        ("insert into users (id, name) values (1, 'b')", "primary-key"),
+        ("insert into users (age) values (1)", "not-null"),
+        ("insert into users (name, age) values ('b', 'old')", "type"),
+        ("insert into ruled values (0)", "check"),
+        ("insert into pets values (9)", "foreign-key"),
+        ("insert into guarded values (1)", "trigger"),
+    ],
+)
+def test_the_rule_that_a_row_breaks_is_named(tables: Tables, sql: str, rule: str) -> None:
+    tables.schema(
+        "create table ruled (a check (a > 0))",
+        "create table pets (owner references users)",
+        "create table guarded (a)",
+        "create trigger g before insert on guarded begin select raise(abort, 'not this one'); end",
+    )
+    tables.exec(insert("a"))
+    answer = tables.exec(sql)
+    assert (answer.status, answer.code, answer.document["constraint"]) == (409, "constraint", rule)
+
+
+def test_every_acknowledged_row_is_there_for_the_next_who_opens_the_file(tables: Tables) -> None:
+    together(tables, *(insert(f"u{i}") for i in range(100)))
+    owner = tables.owner()
+    assert owner.execute("select count(*) from users").fetchall() == [(100,)]
+    owner.close()
+
+
+def test_writers_of_several_processes_take_turns(tables: Tables) -> None:
+    tables.query("select 1 as warm")
+    owner = tables.owner()
+
+    async def wait_for_the_other() -> Answer:
+        owner.execute("begin immediate")
+        owner.execute(insert("theirs"))
+        ours = asyncio.ensure_future(tables.executing(insert("ours")))
+        await asyncio.sleep(0)
+        owner.execute("commit")
+        return await ours
+
+    assert tables.run(wait_for_the_other()).status == 200
+    assert names(tables) == ["theirs", "ours"]
+    owner.close()
+
+
+def test_a_writer_that_waits_too_long_for_another_process_is_told_to_try_again(tables: Tables) -> None:
+    tables.query("select 1 as warm")
+    store = tables.opened._store
+    assert store is not None
+    store._writer._session.connection.set_busy_timeout(1)
+    owner = tables.owner()
+    owner.execute("begin immediate")
+    answer = tables.exec(insert("ours"))
+    assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "busy", b"1")
+    assert tables.query("select count(*) as n from users").at_once
+    owner.execute("rollback")
+    owner.close()
+    assert tables.exec(insert("ours")).status == 200
+
+
+def test_a_full_queue_refuses_more(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MAX_WAITING", 10)
+    owner = tables.owner()
+    tables.query("select 1 as warm")
+
+    async def crowd() -> list[int]:
+        owner.execute("begin immediate")
+        waiting = [asyncio.ensure_future(tables.executing(insert(f"u{i}"))) for i in range(100)]
+        await asyncio.sleep(0)
+        owner.execute("rollback")
+        return [(await each).status for each in waiting]
+
+    statuses = tables.run(crowd())
+    assert set(statuses) == {200, 503}
+    assert len(names(tables)) == statuses.count(200) >= 10
+    owner.close()
