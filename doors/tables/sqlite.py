@@ -5,6 +5,7 @@ All of them are given an open connection that may do anything, never a guests' o
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,56 @@ from apsw import (
     SQLITE_OPEN_CREATE,
     SQLITE_OPEN_READONLY,
     SQLITE_OPEN_READWRITE,
+    AuthError,
     Connection,
     ConstraintError,
     Error,
+    FullError,
+    InterruptError,
 )
 from apsw import SQLError as SqlError
 
 from engine.errors import SvcError
 
-__all__ = ["Connection", "ConstraintError", "Error", "SqlError", "TablesError"]
+__all__ = ["AuthError", "Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
 
 Value = int | float | str | bytes | None
 """What SQLite stores."""
 
 INTEGERS = range(-(2**63), 2**63)
+
+
+ALLOW: int = apsw.SQLITE_OK
+DENY: int = apsw.SQLITE_DENY
+
+
+class Action(IntEnum):
+    """What SQLite asks an authorizer about. Source: https://sqlite.org/c3ref/c_alter_table.html"""
+
+    CREATE_INDEX = apsw.SQLITE_CREATE_INDEX
+    CREATE_TABLE = apsw.SQLITE_CREATE_TABLE
+    CREATE_TEMP_INDEX = apsw.SQLITE_CREATE_TEMP_INDEX
+    CREATE_TEMP_TABLE = apsw.SQLITE_CREATE_TEMP_TABLE
+    CREATE_TEMP_TRIGGER = apsw.SQLITE_CREATE_TEMP_TRIGGER
+    CREATE_TEMP_VIEW = apsw.SQLITE_CREATE_TEMP_VIEW
+    CREATE_TRIGGER = apsw.SQLITE_CREATE_TRIGGER
+    CREATE_VIEW = apsw.SQLITE_CREATE_VIEW
+    CREATE_VTABLE = apsw.SQLITE_CREATE_VTABLE
+    DROP_INDEX = apsw.SQLITE_DROP_INDEX
+    DROP_TABLE = apsw.SQLITE_DROP_TABLE
+    DROP_TRIGGER = apsw.SQLITE_DROP_TRIGGER
+    DROP_VIEW = apsw.SQLITE_DROP_VIEW
+    DROP_VTABLE = apsw.SQLITE_DROP_VTABLE
+    INSERT = apsw.SQLITE_INSERT
+    UPDATE = apsw.SQLITE_UPDATE
+    DELETE = apsw.SQLITE_DELETE
+    ALTER_TABLE = apsw.SQLITE_ALTER_TABLE
+    TRANSACTION = apsw.SQLITE_TRANSACTION
+    SAVEPOINT = apsw.SQLITE_SAVEPOINT
+    PRAGMA = apsw.SQLITE_PRAGMA
+    ATTACH = apsw.SQLITE_ATTACH
+    DETACH = apsw.SQLITE_DETACH
+    FUNCTION = apsw.SQLITE_FUNCTION
 
 
 class TablesError(SvcError):

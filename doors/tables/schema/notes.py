@@ -10,6 +10,8 @@ TABLE = f"""CREATE TABLE IF NOT EXISTS {NOTES} (
   PRIMARY KEY (table_name, column_name)
 ) STRICT, WITHOUT ROWID"""
 LONGEST = 10_000
+OWN = (NOTES, "_svc_migrations")
+"""The tables that svc keeps beside those of a Project."""
 
 
 def write(connection: Connection, table: str, column: str, note: str) -> None:
@@ -25,14 +27,14 @@ def write(connection: Connection, table: str, column: str, note: str) -> None:
 def rename_table(connection: Connection, old: str, new: str) -> None:
     """Let the notes of a table follow its new name."""
     if _kept(connection):
-        connection.execute(f"UPDATE {NOTES} SET table_name = ? WHERE table_name = ?", (new, old))
+        connection.execute(f"UPDATE OR REPLACE {NOTES} SET table_name = ? WHERE table_name = ?", (new, old))
 
 
 def rename_column(connection: Connection, table: str, old: str, new: str) -> None:
     """Let the note of a column follow its new name."""
     if _kept(connection):
         connection.execute(
-            f"UPDATE {NOTES} SET column_name = ? WHERE table_name = ? AND column_name = ?", (new, table, old)
+            f"UPDATE OR REPLACE {NOTES} SET column_name = ? WHERE table_name = ? AND column_name = ?", (new, table, old)
         )
 
 

@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from doors.tables.database import open_owner
 from doors.tables.sqlite import Connection
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Connection]:
-    connection = Connection(str(tmp_path / "tables.db"))
-    connection.execute("pragma journal_mode = wal; pragma foreign_keys = on").fetchall()
+    connection = open_owner(tmp_path / "tables.db")
     yield connection
     assert not connection.in_transaction
     assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]

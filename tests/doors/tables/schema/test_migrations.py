@@ -1,0 +1,237 @@
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from doors.tables.catalog import Column, read
+from doors.tables.database import open_owner
+from doors.tables.migrations import Migration, applied, apply, find, pending
+from doors.tables.schema import apply as schema
+from doors.tables.schema.change import CreateTable, SetNote
+from doors.tables.sqlite import Connection, TablesError, rows, scalar
+
+
+def write(project: Path, **files: str | bytes) -> tuple[Migration, ...]:
+    folder = project / "tables"
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        data = text if isinstance(text, bytes) else text.encode()
+        (folder / f"{name.lstrip('_')}.sql").write_bytes(data)
+    return find(project)
+
+
+def refused(database: Connection, *migrations: Migration) -> str:
+    before = rows(database, "select type, name, sql from sqlite_schema order by name")
+    with pytest.raises(TablesError) as caught:
+        apply(database, migrations)
+    assert rows(database, "select type, name, sql from sqlite_schema order by name") == before
+    return f"{caught.value.message}\n{caught.value.hint}"
+
+
+def of(sql: str, name: str = "tables/1.sql") -> Migration:
+    return Migration(name, sql)
+
+
+def test_migrations_are_applied_in_the_order_of_names_and_once(database: Connection, tmp_path: Path) -> None:
+    files = write(
+        tmp_path,
+        _0002="insert into users (name) values ('ada');",
+        _0001="-- users\ncreate table users (id integer primary key, name text);",
+    )
+    assert apply(database, files) == ("tables/0001.sql", "tables/0002.sql")
+    assert apply(database, find(tmp_path)) == ()
+    files = write(tmp_path, _0003="insert into users (name) values ('bob')")
+    assert [each.name for each in pending(database, files)] == ["tables/0003.sql"]
+    assert apply(database, files) == ("tables/0003.sql",)
+    assert rows(database, "select name from users order by id") == [("ada",), ("bob",)]
+    assert list(applied(database)) == ["tables/0001.sql", "tables/0002.sql", "tables/0003.sql"]
+    assert list(read(database)) == ["users"]
+
+
+def test_a_project_without_migrations_gets_no_record_of_any(database: Connection, tmp_path: Path) -> None:
+    assert apply(database, find(tmp_path)) == ()
+    assert rows(database, "select * from sqlite_schema") == []
+
+
+def test_what_version_control_does_to_line_ends_is_no_edit(database: Connection, tmp_path: Path) -> None:
+    apply(database, write(tmp_path, a=b"create table t (\n a);\n"))
+    assert apply(database, write(tmp_path, a=b"\xef\xbb\xbfcreate table t (\r\n a);\r\n")) == ()
+
+
+def test_an_edited_migration_is_named_with_what_to_do(database: Connection, tmp_path: Path) -> None:
+    apply(database, write(tmp_path, a="create table t (a)", b="create table u (a)"))
+    text = refused(database, *write(tmp_path, a="create table t (a, b)", c="create table v (a)"))
+    assert "tables/a.sql was edited after it was applied" in text
+    assert "after tables/b.sql" in text
+
+
+def test_a_migration_that_comes_too_late_is_named(database: Connection, tmp_path: Path) -> None:
+    apply(database, write(tmp_path, b="create table t (a)"))
+    assert "tables/a.sql would come before tables/b.sql" in refused(
+        database, *write(tmp_path, a="create table u (a)")
+    )
+
+
+def test_a_missing_file_is_no_mistake(database: Connection, tmp_path: Path) -> None:
+    apply(database, write(tmp_path, a="create table t (a)", b="create table u (a)"))
+    (tmp_path / "tables" / "b.sql").unlink()
+    assert apply(database, find(tmp_path)) == ()
+
+
+def test_a_mistake_undoes_every_file_and_is_named_by_file_and_line(database: Connection) -> None:
+    good = of("create table t (a text); insert into t values (1);")
+    bad = of("create table u (a);\n\ninsert into u values (1);\nselect a,\n  nope\nfrom u;", "tables/2.sql")
+    assert "tables/2.sql:5: no such column: nope" in refused(database, good, bad)
+    assert applied(database) == {}
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("create tabl t (a)", 'tables/1.sql:1: near "tabl": syntax error'),
+        ("create table t (a", "tables/1.sql:1: incomplete input"),
+        ("create table t (a);\ncreate table T (a)", "tables/1.sql:2: table T already exists"),
+        ("create table t (a not null);\ninsert into t values (null)", "tables/1.sql:2: NOT NULL constraint"),
+        ("select 'never closed;\n", "tables/1.sql:1:"),
+        ("begin;", "begins or ends a transaction"),
+        ("create table t (a);\ncommit;", "tables/1.sql:2: the statement begins or ends a transaction"),
+        ("savepoint a", "begins or ends a transaction"),
+        ("pragma writable_schema = on", "has a PRAGMA"),
+        ("PRAGMA foreign_keys=OFF;", "Remove the line"),
+        ("attach '/tmp/x.db' as x", "attaches another file"),
+        ("vacuum into '/tmp/x.db'", "tables/1.sql:1:"),
+        ("vacuum", "tables/1.sql:1:"),
+        ("select load_extension('x')", "tables/1.sql:1:"),
+        ("create temp table t (a)", "makes something temporary"),
+        ("create table _svc_x (a)", "uses _svc_x"),
+        ('create table "_SVC_x" (a)', "uses _SVC_x"),
+        ("drop table _svc_migrations", "uses _svc_migrations"),
+        ("delete from _svc_migrations", "uses _svc_migrations"),
+        ("create table t (a); create index _svc_i on t(a)", "uses _svc_i"),
+        ("create table t (a); alter table t rename to _svc_t", "the table _svc_t has a reserved name"),
+        ("create table sqlite_x (a)", "reserved"),
+        ("create virtual table t using dbstat", "makes a table with dbstat"),
+        ("update sqlite_schema set sql = ''", "tables/1.sql:1:"),
+        ("create view v as select * from nowhere", "leaves something broken"),
+        ("create table t (a); create trigger r after insert on t begin delete from nowhere; end", "broken"),
+        (
+            "create table p (a primary key); create table c (a references p); insert into c values (1)",
+            "refer",
+        ),
+    ],
+)
+def test_what_a_migration_may_not_do(database: Connection, sql: str, message: str) -> None:
+    assert message in refused(database, of(sql))
+    assert rows(database, "select 1") == [(1,)]
+
+
+def test_migrations_may_do_what_sqlite_can(database: Connection) -> None:
+    apply(
+        database,
+        [
+            of(
+                """
+                create table posts (id integer primary key, body text not null, at timestamp default (now()));
+                create virtual table found using fts5(body, content='posts', content_rowid='id');
+                create trigger index_posts after insert on posts begin
+                  insert into found(rowid, body) values (new.id, new.body);
+                  select case when new.body = ';' then raise(abort, 'no; end;') end;
+                end;
+                insert into posts (body) values ('hello; world'), ('it''s');
+                create view short as select substr(body, 1, 3) as word from posts;
+                with recursive n(x) as (select 1 union all select x + 1 from n where x < 1000)
+                  insert into posts (body) select 'n' || x from n;
+                create table copy as select * from posts; -- the end
+                """
+            )
+        ],
+    )
+    assert scalar(database, "select count(*) from copy") == 1002
+    assert rows(database, "select rowid from found where found match 'world'") == [(1,)]
+    tables = read(database)
+    assert {name: table.kind for name, table in tables.items()} == {
+        "copy": "table",
+        "found": "virtual",
+        "posts": "table",
+        "short": "view",
+    }
+    assert [column.type for column in tables["posts"].columns] == ["integer", "text", "timestamp"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "type"),
+    [
+        ("", "text"),
+        ("any", "text"),
+        ("BOOLEAN", "boolean"),
+        ("timestamptz", "timestamp"),
+        ("datetime", "timestamp"),
+        ("date", "text"),
+        ("jsonb", "json"),
+        ("bigint", "integer"),
+        ("varchar(20)", "text"),
+        ("character varying (20)", "text"),
+        ("double precision", "real"),
+        ("decimal(10, 2)", "real"),
+        ("bytea", "blob"),
+        ("integer check (x in (0, 1))", "boolean"),
+        ("text not null check (json_valid( [X] ))", "json"),
+        ("text constraint c check (x is strftime('%Y-%m-%dT%H:%M:%fZ', x))", "timestamp"),
+        ("text check (x <> '')", "text"),
+    ],
+)
+def test_declared_types_have_logical_ones(database: Connection, declared: str, type: str) -> None:
+    apply(database, [of(f"create table t (x {declared})")])
+    assert read(database)["t"].columns[0].type == type
+
+
+def test_notes_and_types_follow_what_a_migration_renames(database: Connection) -> None:
+    columns = (Column("a", "integer"), Column("at", "timestamp", note="when"))
+    schema.apply(database, [CreateTable("t", columns, note="all"), SetNote("t", "a", "first")])
+    apply(database, [of('alter table t rename column at to "made at"; alter table t rename to u')])
+    apply(database, [of("alter table u add column b text; alter table u drop column a", "tables/2.sql")])
+    table = read(database)["u"]
+    assert table.note == "all"
+    assert [(each.name, each.type, each.note) for each in table.columns] == [
+        ("made at", "timestamp", "when"),
+        ("b", "text", ""),
+    ]
+    assert scalar(database, "select count(*) from _svc_notes") == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"create table t (a);\n-- caf\xe9\n", "tables/a.sql:2: the file is not UTF-8"),
+        (b"select 1;\n\nselect '\0'", "tables/a.sql:3: there is a NUL"),
+    ],
+)
+def test_files_that_are_no_text_are_named(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(TablesError) as caught:
+        write(tmp_path, a=data)
+    assert message in caught.value.message
+
+
+def test_a_folder_with_the_name_of_a_migration_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tables" / "x.sql").mkdir(parents=True)
+    with pytest.raises(TablesError, match=r"tables/x\.sql can not be read"):
+        find(tmp_path)
+
+
+def test_two_that_apply_at_once_apply_each_migration_once(database: Connection, tmp_path: Path) -> None:
+    files = [
+        of("create table t (a); insert into t values (1)"),
+        of("insert into t values (2)", "tables/2.sql"),
+    ]
+
+    def other(_: int) -> tuple[str, ...]:
+        connection = open_owner(tmp_path / "tables.db")
+        try:
+            return apply(connection, files)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(other, range(4)))
+    assert sorted(done, key=len) == [(), (), (), ("tables/1.sql", "tables/2.sql")]
+    assert rows(database, "select a from t") == [(1,), (2,)]
