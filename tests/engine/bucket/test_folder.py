@@ -17,6 +17,7 @@ from engine.bucket import layout
 from engine.bucket.errors import BlobDamaged, BlobMissing, BucketError, BucketInUse, DigestMismatch
 from engine.bucket.folder import FolderBucket
 from engine.bucket.lock import lock
+from engine.bucket.protocols import Digest
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLD = """
@@ -279,6 +280,35 @@ def test_a_copy_on_another_file_system_is_a_file_of_its_own(root: Path) -> None:
             assert (Path(folder) / "copy").read_bytes() == b"content"
 
         opened(root, scenario)
+
+
+def test_a_copy_made_while_it_is_open_in_the_documented_order_is_a_whole_bucket(
+    root: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+
+    async def scenario(bucket: FolderBucket) -> Digest:
+        name = await bucket.blobs.put(b"content")
+        await bucket.cells.cas("a", name.encode(), None)
+        source = apsw.Connection(str(root / layout.CONTROL), flags=apsw.SQLITE_OPEN_READONLY)
+        target = apsw.Connection(str(copy / layout.CONTROL))
+        with target.backup("main", source, "main") as backup:
+            backup.step()
+        source.close()
+        target.close()
+        await bucket.cells.cas("b", b"after", None)
+        shutil.copytree(root / layout.BLOBS, copy / layout.BLOBS)
+        shutil.copy(root / layout.VERSION, copy)
+        return name
+
+    name = opened(root, scenario)
+
+    async def look(bucket: FolderBucket) -> None:
+        assert [(cell.key, cell.value) for cell in await bucket.cells.list("")] == [("a", name.encode())]
+        assert await bucket.blobs.get(name) == b"content"
+
+    opened(copy, look)
 
 
 def test_other_programs_may_read_the_control_database_while_it_is_open(root: Path) -> None:
