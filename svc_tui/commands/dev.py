@@ -1,6 +1,7 @@
 """`svc dev`: serve the Project in this folder, and rebuild what is saved."""
 
 import asyncio
+import importlib
 import os
 import signal
 import socket
@@ -103,6 +104,7 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
     )
     ticking = loop.create_task(_tick(log))
     watching = loop.create_task(watcher.run(stop))
+    controlling = loop.create_task(_control(project.name, data, stop))
     try:
         for warning in warnings(project):
             diagnostics.warn(warning.message, warning.hint)
@@ -130,12 +132,22 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
         await live.aclose()
         await watching
         await serving
+        await controlling
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
         await runner.aclose()
         await opened.aclose()
         for recorder in recorders:
             recorder.close()
         lines.write()
+
+
+async def _control(project: str, data: Path, stop: asyncio.Event) -> None:
+    """Serve the control API beside the Project, once the framework under it is loaded."""
+    control = await asyncio.to_thread(importlib.import_module, "svc_tui.control")
+    try:
+        await control.serve_project(project, data, stop)
+    except SvcError as error:
+        _warn(error)
 
 
 class _Lines:

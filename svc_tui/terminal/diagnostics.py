@@ -31,6 +31,10 @@ _BY_CODE = {
     "manifest": ExitCode.USAGE,
     "no-project": ExitCode.USAGE,
     "usage": ExitCode.USAGE,
+    "unreachable": ExitCode.UNREACHABLE,
+    "unauthenticated": ExitCode.UNREACHABLE,
+    "timeout": ExitCode.TIMEOUT,
+    "conflict": ExitCode.CONFLICT,
 }
 
 

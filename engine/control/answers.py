@@ -1,0 +1,72 @@
+"""How the control API says that something went wrong: RFC 9457 problem documents, one for each `SvcError`.
+
+Owns which status an error code has.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quart import Response, json
+from quart_schema import RequestSchemaValidationError
+from werkzeug.datastructures import Headers
+from werkzeug.exceptions import HTTPException
+
+from engine.errors import SvcError
+
+STATUS: Mapping[str, int] = {
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "not-found": 404,
+    "conflict": 409,
+    "gone": 410,
+    "body-too-large": 413,
+    "too-many-attempts": 429,
+    "internal": 500,
+    "unavailable": 503,
+}
+"""Every code that is not here is the caller's mistake: 422."""
+MISTAKE = 422
+
+
+class NotFound(SvcError):
+    """There is no such thing, or the caller may not know of it."""
+
+    code = "not-found"
+
+
+def problem(error: SvcError, **more: Any) -> Response:
+    """Return the problem document of an error; `more` are members that say more."""
+    status = STATUS.get(error.code, MISTAKE)
+    members = {"title": error.message, "status": status, "code": error.code, **more}
+    if error.hint:
+        members["hint"] = error.hint
+    response = Response(json.dumps(members), status, content_type="application/problem+json")
+    if status == 401:
+        response.headers["www-authenticate"] = 'Bearer realm="svc"'
+    return response
+
+
+def of_http(error: HTTPException) -> Response:
+    """Return the problem document for what the framework refuses: unknown paths, methods, large bodies."""
+    codes = {404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
+    status = error.code or 500
+    members = {"title": error.name, "status": status, "code": codes.get(status, "bad-request")}
+    headers = [
+        (name, value) for name, value in error.get_headers() if name.lower() in ("allow", "retry-after")
+    ]
+    return Response(json.dumps(members), status, Headers(headers), content_type="application/problem+json")
+
+
+def of_schema(error: RequestSchemaValidationError) -> Response:
+    """Return the problem document for a body or a query that has not the form that the API says."""
+    found = error.validation_error
+    details = (
+        found.errors(include_url=False, include_context=False, include_input=False)
+        if hasattr(found, "errors")
+        else [{"loc": (), "msg": str(found)}]
+    )
+    first = details[0] if details else {"loc": (), "msg": "it has another form"}
+    place = ".".join(str(part) for part in first["loc"]) or "the request"
+    return problem(
+        SvcError(f"{place}: {first['msg']}", "/openapi.json says what is expected.", code="invalid")
+    )

@@ -1,0 +1,109 @@
+"""The control API as an application: who may come in, what is said when something fails, its document.
+
+Owns no subject: each is a blueprint, and each blueprint is given what it needs. A route is closed unless it
+is marked `open_to_all`; an open one sees nobody logged in.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+from quart import Blueprint, Quart, Response, current_app, g, request
+from quart_schema import Info, QuartSchema, RequestSchemaValidationError
+from werkzeug.exceptions import HTTPException
+
+from engine.control import answers
+from engine.control.access import Authority, Principal, Role, Unauthenticated
+from engine.errors import SvcError
+
+API_VERSION = "1"
+MOST_BODY = 4 << 20
+"""Bytes of a request, where a route does not take a stream."""
+_OPEN = "open_to_all"
+_log = logging.getLogger("svc.control")
+_log.addHandler(logging.NullHandler())
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def open_to_all(view: _F) -> _F:
+    """Mark a route that needs no session."""
+    setattr(view, _OPEN, True)
+    return view
+
+
+def principal() -> Principal:
+    """Return who asks, on a closed route."""
+    return cast(Principal, g.principal)
+
+
+def require(project: str, role: Role) -> Principal:
+    """Return who asks; raises `Forbidden` without this role in the Project."""
+    asking = principal()
+    asking.require(project, role)
+    return asking
+
+
+def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
+    """Return the application of these subjects."""
+    app = Quart("engine.control")
+    app.config["MAX_CONTENT_LENGTH"] = MOST_BODY
+    app.config["RESPONSE_TIMEOUT"] = None
+    app.config["BODY_TIMEOUT"] = None
+    QuartSchema(
+        app,
+        info=Info(title="svc control API", version=API_VERSION),
+        openapi_path="/openapi.json",
+        redoc_ui_path=None,
+        scalar_ui_path=None,
+        swagger_ui_path=None,
+        security=[{"session": []}],
+        security_schemes={"session": {"type": "http", "scheme": "bearer"}},
+    )
+    for blueprint in (_about(), *blueprints):
+        app.register_blueprint(blueprint)
+
+    @app.before_request
+    async def _admit() -> None:
+        view = current_app.view_functions.get(request.endpoint or "")
+        if view is None or getattr(view, _OPEN, False) or request.endpoint == "openapi":
+            return
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        found = await authority.principal(token.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            raise Unauthenticated("this needs a session", "Log in with `svc login`.")
+        g.principal = found
+
+    app.register_error_handler(SvcError, _refused)
+    app.register_error_handler(RequestSchemaValidationError, _malformed)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(Exception, _failed)
+    return app
+
+
+async def _refused(error: Exception) -> Response:
+    return answers.problem(cast(SvcError, error))
+
+
+async def _malformed(error: Exception) -> Response:
+    return answers.of_schema(cast(RequestSchemaValidationError, error))
+
+
+async def _http(error: Exception) -> Response:
+    return answers.of_http(cast(HTTPException, error))
+
+
+async def _failed(error: Exception) -> Response:
+    _log.error("a request failed", exc_info=error)
+    return answers.problem(SvcError("The service failed; its own log says why.", code="internal"))
+
+
+def _about() -> Blueprint:
+    blueprint = Blueprint("about", __name__)
+
+    @blueprint.get("/v1/health")
+    @open_to_all
+    async def health() -> dict[str, str]:
+        """Say that the service answers."""
+        return {"status": "ok", "api": API_VERSION}
+
+    return blueprint

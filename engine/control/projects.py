@@ -1,0 +1,64 @@
+"""Which Projects there are, for those who may see them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from quart import Blueprint
+
+from engine.control.answers import NotFound
+from engine.control.app import principal
+
+
+class Projects(Protocol):
+    """The Projects of an engine, and where each keeps its data."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all."""
+        ...
+
+    def data(self, project: str) -> Path:
+        """Return the folder of a Project's data; each Door has one of its own name in it.
+
+        Raises `NotFound`.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OneProject:
+    """The Project in one folder."""
+
+    name: str
+    folder: Path
+
+    def names(self) -> Iterable[str]:
+        """Return its name."""
+        return (self.name,)
+
+    def data(self, project: str) -> Path:
+        """Return its data's folder."""
+        if project != self.name:
+            raise unknown(project)
+        return self.folder
+
+
+def unknown(project: str) -> NotFound:
+    """Return the error for a Project that is not there, or that the caller may not know of."""
+    return NotFound(
+        f"there is no Project {project} here", "`svc whoami` lists the Projects you have a part in."
+    )
+
+
+def blueprint(projects: Projects) -> Blueprint:
+    """Return the routes."""
+    routes = Blueprint("projects", __name__)
+
+    @routes.get("/v1/projects")
+    async def names() -> dict[str, list[str]]:
+        """List the Projects that the caller has a part in."""
+        asking = principal()
+        return {"projects": sorted(name for name in projects.names() if asking.role(name))}
+
+    return routes

@@ -1,0 +1,173 @@
+"""The control API over its real listener and the real client."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from quart import Blueprint, Response, request
+
+from engine.control.access import EVERY_PROJECT, Forbidden, Principal
+from engine.control.app import principal
+from engine.control.listener import listening
+from engine.control.presence import FILE, Presence, announce, find, withdraw
+from engine.control.projects import OneProject, blueprint
+from engine.errors import SvcError
+from svc_tui.client import Client, Refused, Unreachable
+
+
+def subject() -> Blueprint:
+    routes = Blueprint("subject", __name__)
+
+    @routes.get("/v1/me")
+    async def me() -> dict[str, str]:
+        return {"name": principal().name}
+
+    @routes.get("/v1/conflict")
+    async def conflict() -> None:
+        raise SvcError("somebody was faster", "Look again.", code="conflict")
+
+    @routes.get("/v1/fault")
+    async def fault() -> None:
+        raise ValueError("/etc/secret")
+
+    @routes.post("/v1/count")
+    async def count() -> Response:
+        body = request.body
+
+        async def lines() -> AsyncIterator[bytes]:
+            size = 0
+            async for data in body:
+                size += len(data)
+            yield json.dumps({"size": size}).encode() + b"\n"
+            yield b'{"done": true}\n'
+
+        return Response(lines(), content_type="application/x-ndjson")
+
+    return routes
+
+
+@contextmanager
+def served(folder: Path, *, told: bool = True) -> Iterator[Presence]:
+    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[Presence]()
+
+    async def run() -> None:
+        routes = (subject(), blueprint(OneProject("shop", folder)))
+        async with listening(folder, routes, told=told) as presence:
+            ready.set_result(presence)
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    thread.start()
+    try:
+        yield ready.result(20)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def presence(tmp_path: Path) -> Iterator[Presence]:
+    with served(tmp_path) as presence:
+        yield presence
+
+
+@pytest.fixture
+def client(presence: Presence) -> Iterator[Client]:
+    with Client(presence.url, presence.token) as client:
+        yield client
+
+
+def test_its_token_lets_the_developer_do_everything(client: Client) -> None:
+    assert client.call("GET", "/v1/me") == {"name": "developer"}
+    assert client.call("GET", "/v1/projects") == {"projects": ["shop"]}
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "x y", "~" * 5000])
+def test_nobody_comes_in_without_it(presence: Presence, token: str) -> None:
+    with Client(presence.url, token) as client, pytest.raises(Refused) as refused:
+        client.call("GET", "/v1/me")
+    assert refused.value.code == "unauthenticated" and "svc login" in refused.value.hint
+
+
+def test_health_is_open_to_all(presence: Presence) -> None:
+    with Client(presence.url, "") as client:
+        assert client.call("GET", "/v1/health")["status"] == "ok"
+
+
+def test_an_error_keeps_its_message_its_hint_and_its_code(client: Client) -> None:
+    with pytest.raises(Refused) as refused:
+        client.call("GET", "/v1/conflict")
+    assert (refused.value.message, refused.value.hint) == ("somebody was faster", "Look again.")
+    assert refused.value.code == "conflict" and refused.value.members["status"] == 409
+
+
+def test_a_fault_tells_nothing_of_the_host(client: Client) -> None:
+    with pytest.raises(Refused) as refused:
+        client.call("GET", "/v1/fault")
+    assert refused.value.code == "internal" and "secret" not in str(refused.value.members)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("/v1/nothing", "not-found"), ("/v1/count", "method-not-allowed")]
+)
+def test_unknown_routes_are_problems_too(client: Client, path: str, code: str) -> None:
+    with pytest.raises(Refused) as refused:
+        client.call("GET", path)
+    assert refused.value.code == code
+
+
+def test_streams_go_both_ways(client: Client) -> None:
+    sent = (b"x" * 100_000 for _ in range(20))
+    assert list(client.lines("POST", "/v1/count", content=sent)) == [{"size": 2_000_000}, {"done": True}]
+
+
+def test_the_document_describes_every_route(client: Client) -> None:
+    document = client.call("GET", "/openapi.json")
+    assert document["openapi"].startswith("3.") and {"/v1/health", "/v1/projects"} <= document["paths"].keys()
+
+
+def test_nobody_at_an_address(presence: Presence) -> None:
+    with Client("http://127.0.0.1:1", "") as client, pytest.raises(Unreachable) as unreachable:
+        client.call("GET", "/v1/health")
+    assert "127.0.0.1:1" in unreachable.value.message
+
+
+def test_it_is_found_while_it_is_there(tmp_path: Path) -> None:
+    with served(tmp_path) as presence:
+        assert find(tmp_path) == presence
+        assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
+    assert find(tmp_path) is None
+
+
+def test_the_newest_is_found_and_goes_by_itself(tmp_path: Path) -> None:
+    old, new = Presence("http://127.0.0.1:1", "a", 1), Presence("http://127.0.0.1:2", "b", 2)
+    announce(tmp_path, old)
+    announce(tmp_path, new)
+    withdraw(tmp_path, old)
+    assert find(tmp_path) == new
+    withdraw(tmp_path, new)
+    assert find(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}', "\udcff"])
+def test_what_is_no_announcement_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert find(tmp_path) is None
+
+
+def test_the_stronger_role_counts() -> None:
+    somebody = Principal("ann", {EVERY_PROJECT: "viewer", "shop": "deployer"})
+    somebody.require("shop", "deployer")
+    somebody.require("blog", "viewer")
+    with pytest.raises(
+        Forbidden, match="ann is only viewer of the Project blog; this needs the role deployer"
+    ):
+        somebody.require("blog", "deployer")
+    with pytest.raises(Forbidden, match="has no part in"):
+        Principal("bob", {}).require("shop", "viewer")
