@@ -1,0 +1,137 @@
+"""What the tables Door costs: point reads and durable inserts a second, straight at the Door.
+
+Each is compared with the standard library's sqlite3 doing the same work in the same run: JSON in, a statement,
+JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds are interleaved; medians
+count. `reads` come one after the other on the event loop's thread; `inserts` from 64 requests at once, each
+acknowledged when it is on the disk.
+"""
+
+import asyncio
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from bench.processes import write_results
+from doors.tables.database import FILE, open_owner
+from doors.tables.door import ProjectTables, TablesDoor
+from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse
+
+ROUNDS = 5
+READS = 20_000
+INSERTS = 3_000
+AT_ONCE = 64
+ROWS = 10_000
+READ = "select id, name, age from users where id = $1"
+INSERT = "insert into entries (name, age) values ($1, $2)"
+SCHEMA = (
+    "create table users (id integer primary key, name text not null, age integer)",
+    "create table entries (id integer primary key, name text not null, age integer)",
+    "insert into users with recursive n(i) as (select 1 union all select i + 1 from n where i < 10000)"
+    " select i, 'user number ' || i, i % 90 from n",
+)
+CALLER = Caller("bench", "tables")
+
+
+def bodies(sql: str, count: int) -> list[bytes]:
+    """Return request bodies, with other values in each."""
+    two = "$2" in sql
+    return [
+        json.dumps({"sql": sql, "params": [f"user {i}", i] if two else [i * 7919 % ROWS + 1]}).encode()
+        for i in range(count)
+    ]
+
+
+async def door_reads(tables: ProjectTables, requests: list[bytes]) -> float:
+    began = time.perf_counter()
+    for body in requests:
+        answer = tables.answer(DoorRequest("POST", "/v1/query", "", (), body, CALLER))
+        response = answer if isinstance(answer, DoorResponse) else await answer
+        assert response.status == 200
+    return len(requests) / (time.perf_counter() - began)
+
+
+async def door_inserts(tables: ProjectTables, requests: list[bytes]) -> float:
+    waiting = iter(requests)
+
+    async def guest() -> None:
+        for body in waiting:
+            answer = tables.answer(DoorRequest("POST", "/v1/exec", "", (), body, CALLER))
+            response = answer if isinstance(answer, DoorResponse) else await answer
+            assert response.status == 200
+
+    began = time.perf_counter()
+    await asyncio.gather(*(guest() for _ in range(AT_ONCE)))
+    return len(requests) / (time.perf_counter() - began)
+
+
+def library(path: Path) -> sqlite3.Connection:
+    """Open a file of the same content with the standard library."""
+    database = sqlite3.connect(path, isolation_level=None)
+    for sql in ("pragma journal_mode = wal", "pragma synchronous = full", *SCHEMA):
+        database.execute(sql)
+    return database
+
+
+def library_reads(database: sqlite3.Connection, requests: list[bytes]) -> float:
+    began = time.perf_counter()
+    for body in requests:
+        document = json.loads(body)
+        cursor = database.execute(document["sql"].replace("$", "?"), document["params"])
+        names = [column[0] for column in cursor.description]
+        json.dumps({"rows": [dict(zip(names, row, strict=True)) for row in cursor]}).encode()
+    return len(requests) / (time.perf_counter() - began)
+
+
+def library_inserts(database: sqlite3.Connection, requests: list[bytes]) -> float:
+    began = time.perf_counter()
+    for body in requests:
+        document = json.loads(body)
+        cursor = database.execute(document["sql"].replace("$", "?"), document["params"])
+        json.dumps({"changes": cursor.rowcount, "last_id": cursor.lastrowid}).encode()
+    return len(requests) / (time.perf_counter() - began)
+
+
+async def measure(folder: Path) -> dict[str, list[float]]:
+    """Return what each side did in each round."""
+    owner = open_owner(folder / FILE)
+    for sql in SCHEMA:
+        owner.execute(sql)
+    owner.close()
+    tables = TablesDoor().open(DoorPlace("bench", folder, print))
+    database = library(folder / "library.db")
+    reads, inserts = bodies(READ, READS), bodies(INSERT, INSERTS)
+    await door_reads(tables, reads[:1000])
+    await door_inserts(tables, inserts[:100])
+    library_reads(database, reads[:1000])
+    found: dict[str, list[float]] = {"door_reads": [], "reads": [], "door_inserts": [], "inserts": []}
+    for number in range(ROUNDS):
+        print(f"round {number + 1} of {ROUNDS}", file=sys.stderr)
+        found["door_reads"].append(await door_reads(tables, reads))
+        found["reads"].append(library_reads(database, reads))
+        found["door_inserts"].append(await door_inserts(tables, inserts))
+        found["inserts"].append(library_inserts(database, inserts))
+    await tables.aclose()
+    database.close()
+    return found
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        found = asyncio.run(measure(Path(folder)))
+    ratios = {}
+    for kind in ("reads", "inserts"):
+        ours, theirs = found[f"door_{kind}"], found[kind]
+        ratios[kind] = median(a / b for a, b in zip(ours, theirs, strict=True))
+        print(
+            f"{kind}: Door {median(ours):,.0f}/s, sqlite3 {median(theirs):,.0f}/s, ratio {ratios[kind]:.2f}"
+        )
+    write_results("tables", {name: median(values) for name, values in found.items()} | ratios)
+    print(f"tables read={ratios['reads']:.2f} insert={ratios['inserts']:.2f}")
+
+
+if __name__ == "__main__":
+    main()
