@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.own_folder import prepare
+from engine.own_folder import made
 
 FILE = "control.json"
 
@@ -29,7 +29,7 @@ class Presence:
 def announce(folder: Path, presence: Presence) -> None:
     """Write where the API is; the newest of several processes is the one that is found."""
     try:
-        prepare(folder)
+        made(folder)
         handle, name = tempfile.mkstemp(dir=folder, prefix=FILE)
         with os.fdopen(handle, "w") as file:
             json.dump(asdict(presence), file)
