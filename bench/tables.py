@@ -1,9 +1,9 @@
 """What the tables Door costs: point reads and durable inserts a second, straight at the Door.
 
-Each is compared with the standard library's sqlite3 doing the same work in the same run: JSON in, a statement,
-JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds are interleaved; medians
-count. `reads` come one after the other on the event loop's thread; `inserts` from 64 requests at once, each
-acknowledged when it is on the disk.
+Each is compared with the standard library's sqlite3 doing the same work in the same run: JSON in, one
+statement, JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds are interleaved;
+medians count. `reads` come one after the other on the event loop's thread; `inserts` from 64 requests at once,
+each acknowledged when it is on the disk.
 """
 
 import asyncio
@@ -45,21 +45,25 @@ def bodies(sql: str, count: int) -> list[bytes]:
     ]
 
 
-async def door_reads(tables: ProjectTables, requests: list[bytes]) -> float:
+def asked(path: str, requests: list[bytes]) -> list[DoorRequest]:
+    return [DoorRequest("POST", path, "", (), body, CALLER) for body in requests]
+
+
+async def door_reads(tables: ProjectTables, requests: list[DoorRequest]) -> float:
     began = time.perf_counter()
-    for body in requests:
-        answer = tables.answer(DoorRequest("POST", "/v1/query", "", (), body, CALLER))
+    for request in requests:
+        answer = tables.answer(request)
         response = answer if isinstance(answer, DoorResponse) else await answer
         assert response.status == 200
     return len(requests) / (time.perf_counter() - began)
 
 
-async def door_inserts(tables: ProjectTables, requests: list[bytes]) -> float:
+async def door_inserts(tables: ProjectTables, requests: list[DoorRequest]) -> float:
     waiting = iter(requests)
 
     async def guest() -> None:
-        for body in waiting:
-            answer = tables.answer(DoorRequest("POST", "/v1/exec", "", (), body, CALLER))
+        for request in waiting:
+            answer = tables.answer(request)
             response = answer if isinstance(answer, DoorResponse) else await answer
             assert response.status == 200
 
@@ -104,15 +108,16 @@ async def measure(folder: Path) -> dict[str, list[float]]:
     tables = TablesDoor().open(DoorPlace("bench", folder, print))
     database = library(folder / "library.db")
     reads, inserts = bodies(READ, READS), bodies(INSERT, INSERTS)
-    await door_reads(tables, reads[:1000])
-    await door_inserts(tables, inserts[:100])
+    our_reads, our_inserts = asked("/v1/query", reads), asked("/v1/exec", inserts)
+    await door_reads(tables, our_reads[:1000])
+    await door_inserts(tables, our_inserts[:100])
     library_reads(database, reads[:1000])
     found: dict[str, list[float]] = {"door_reads": [], "reads": [], "door_inserts": [], "inserts": []}
     for number in range(ROUNDS):
         print(f"round {number + 1} of {ROUNDS}", file=sys.stderr)
-        found["door_reads"].append(await door_reads(tables, reads))
+        found["door_reads"].append(await door_reads(tables, our_reads))
         found["reads"].append(library_reads(database, reads))
-        found["door_inserts"].append(await door_inserts(tables, inserts))
+        found["door_inserts"].append(await door_inserts(tables, our_inserts))
         found["inserts"].append(library_inserts(database, inserts))
     await tables.aclose()
     database.close()

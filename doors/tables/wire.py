@@ -1,8 +1,7 @@
 """The Door's wire: what requests mean, and how results are written. `docs/tables.md` describes it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from doors.tables.cells import Value, decoder, parameters
 from doors.tables.problem import Problem
@@ -17,16 +16,14 @@ _FORM = 'The body is {"sql": "…", "params": […]}.'
 _BATCH_FORM = 'The body is {"statements": [{"sql": "…", "params": […]}, …]}.'
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One statement, with values as SQLite takes them."""
 
     sql: str
     params: list[Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What a guest wants done; a query and an exec have one statement. `size`: bytes of its body."""
 
     kind: Kind
