@@ -1,8 +1,8 @@
 """What the tables Door costs: point reads and durable inserts a second, straight at the Door.
 
 Each is compared with the standard library's sqlite3 doing the same work in the same run: JSON in, one
-statement, JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds are interleaved;
-medians count. `reads` come one after the other on the event loop's thread; `inserts` from 64 requests at once,
+statement, JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds take turns;
+medians count. `reads` come one after the other on the event loop's thread, `inserts` from 64 requests at once,
 each acknowledged when it is on the disk.
 """
 
