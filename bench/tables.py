@@ -2,7 +2,7 @@
 
 Each is compared with the standard library's sqlite3 doing the same work in the same run: JSON in, one
 statement, JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds take turns;
-medians count. `reads` come one after the other on the event loop's thread, `inserts` from 64 requests at once,
+medians count. `reads` come one after the other on the event loop's thread, `inserts` come from 64 at once,
 each acknowledged when it is on the disk.
 """
 
