@@ -26,8 +26,8 @@ from doors.tables.sqlite import (
 LONGEST = 32 << 20
 """Characters of one statement."""
 
-_PRAGMAS = ("data_version", "page_size")
-"""FTS5 and R*Tree ask for these on their own."""
+_PRAGMAS = ("data_version", "page_size", "quick_check")
+"""FTS5, R*Tree and ALTER TABLE ask for these on their own; none of them changes anything."""
 _MODULES = ("fts5", "fts5vocab", "rtree", "rtree_i32", "geopoly")
 _FUNCTIONS = ("load_extension", "fts3_tokenizer")
 _ONE_TRANSACTION = "Remove the line: all of it is one transaction already, which happens whole or not at all."
@@ -59,24 +59,31 @@ _NAMED = {
 }
 
 
-def run(connection: Connection, name: str, script: Iterable[Statement]) -> int:
-    """Run statements in a transaction that the caller holds; return how many.
+def run(connection: Connection, name: str, script: Iterable[Statement]) -> None:
+    """Run statements as `running` does, all of them."""
+    for _ in running(connection, name, script):
+        pass
 
-    `name` is the file's, for messages. Raises `TablesError`.
+
+def running(
+    connection: Connection, name: str, script: Iterable[Statement], *, own: bool = False
+) -> Iterator[int]:
+    """Run statements in a transaction that the caller holds; yield how many, after each.
+
+    `name` is the file's, for messages. With `own` the script may make and fill svc's own tables, as dumps do.
+    Raises `TablesError`.
     """
-    count = 0
-    with _held(connection) as refusals:
+    with _held(connection, notes.OWN if own else ()) as refusals:
         try:
-            for statement in script:
+            for count, statement in enumerate(script, 1):
                 _run(connection, name, statement, refusals)
-                count += 1
+                yield count
         except StatementTooLong as error:
             raise TablesError(
                 f"{name}:{error.line}: the statement has more than {LONGEST} characters",
                 "Split it; or a quote is never closed.",
             ) from None
     _refuse_reserved(connection, name)
-    return count
 
 
 def _run(connection: Connection, name: str, statement: Statement, refusals: list[tuple[str, str]]) -> None:
@@ -109,7 +116,7 @@ def _lines_before(sql: str, offset: int) -> int:
 
 
 @contextmanager
-def _held(connection: Connection) -> Iterator[list[tuple[str, str]]]:
+def _held(connection: Connection, own: tuple[str, ...]) -> Iterator[list[tuple[str, str]]]:
     """Hold a connection to what scripts may do. What is refused, and what to do, is put into the list."""
     refusals: list[tuple[str, str]] = []
 
@@ -118,7 +125,7 @@ def _held(connection: Connection) -> Iterator[list[tuple[str, str]]]:
         return DENY
 
     def ask(code: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
-        if code == Action.PRAGMA and first in _PRAGMAS and second is None:
+        if code == Action.PRAGMA and first in _PRAGMAS and (second is None or first == "quick_check"):
             return ALLOW
         if code in _HINTS:
             return refuse(*_HINTS[Action(code)])
@@ -127,7 +134,7 @@ def _held(connection: Connection) -> Iterator[list[tuple[str, str]]]:
         if code == Action.CREATE_VTABLE and (second or "").lower() not in _MODULES:
             return refuse(f"makes a table with {second}", f"There are {', '.join(_MODULES)}.")
         named = second if code == Action.ALTER_TABLE else first if code in _NAMED else None
-        if named is not None and named.lower().startswith("_svc"):
+        if named is not None and named.lower().startswith("_svc") and named not in own:
             return refuse(f"uses {named}", "Names that begin with _svc are reserved.")
         return ALLOW
 

@@ -112,9 +112,13 @@ def scalar(connection: Connection, sql: str, *values: Value) -> Any:
 
 
 def open_file(path: Path, *, make: bool = False) -> Connection:
-    """Open a database file, to read it or, with `make`, to write a new one."""
+    """Open a database file, to write a new one, or to read anybody's, whose schema is trusted in nothing."""
     flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE if make else SQLITE_OPEN_READONLY
-    return Connection(str(path), flags=flags)
+    connection = Connection(str(path), flags=flags)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.execute("pragma cell_size_check = on")
+    return connection
 
 
 @contextmanager

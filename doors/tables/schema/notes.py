@@ -34,7 +34,8 @@ def rename_column(connection: Connection, table: str, old: str, new: str) -> Non
     """Let the note of a column follow its new name."""
     if _kept(connection):
         connection.execute(
-            f"UPDATE OR REPLACE {NOTES} SET column_name = ? WHERE table_name = ? AND column_name = ?", (new, table, old)
+            f"UPDATE OR REPLACE {NOTES} SET column_name = ? WHERE table_name = ? AND column_name = ?",
+            (new, table, old),
         )
 
 

@@ -1,0 +1,203 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from doors.tables.catalog import Column, read
+from doors.tables.database import open_owner
+from doors.tables.migrations import Migration
+from doors.tables.migrations import apply as migrate
+from doors.tables.schema.apply import apply
+from doors.tables.schema.change import CreateIndex, CreateTable
+from doors.tables.sqlite import Connection, rows, scalar
+from doors.tables.transfer.format import Format
+from doors.tables.transfer.loading import load
+from doors.tables.transfer.saving import save
+
+THINGS = CreateTable(
+    "all things",
+    (
+        Column("id", "integer", primary_key=True),
+        Column("n", "integer"),
+        Column("r", "real"),
+        Column('t "x", y', "text", note="a note"),
+        Column("b", "boolean", default="true"),
+        Column("at", "timestamp", default="now()"),
+        Column("j", "json"),
+        Column("raw", "blob"),
+    ),
+    note="everything",
+)
+ROWS = [
+    (1, None, None, None, None, None, None, None),
+    (2, 2**63 - 1, 1.5, "", 1, "0000-01-01T00:00:00.000Z", "{}", b""),
+    (
+        3,
+        -(2**63),
+        float("inf"),
+        '"',
+        0,
+        "9999-12-31T23:59:59.999Z",
+        '{"a": [1.00, 1e5, 12345678901234567890]}',
+        b"\0",
+    ),
+    (4, 0, float("-inf"), "a,b;c\td\r\ne\n", 1, "2024-02-29T12:00:00.001Z", '"\\u00e9 é"', b"\xff\xfe"),
+    (5, 1, 1e300, " \0 NULL \ufeff", 0, None, "null", b"x" * 1000),
+    (6, 2, 5e-324, "é 名前 😀 \u2028", 0, None, '{"d":1,"d":2}', b"\n"),
+    (7, 3, 0.1 + 0.2, "null", 0, None, "  [ ]\n", b"\r"),
+    (8, 4, -0.0, "1.10", 0, None, "true", b"'"),
+    (9, 5, 1e16, "it's; --\n", 0, None, '"a\\" \\\\ b"', None),
+    (-7, 6, 3.0, "x" * 100_000, 0, None, "1", None),
+]
+
+
+@pytest.fixture
+def things(database: Connection) -> Connection:
+    apply(database, [THINGS])
+    database.executemany('insert into "all things" values (?, ?, ?, ?, ?, ?, ?, ?)', ROWS)
+    return database
+
+
+def saved(database: Connection, format: Format, *tables: str) -> bytes:
+    output = io.BytesIO()
+    *_, last = save(database, output, format, tables)
+    assert last.bytes == len(output.getvalue())
+    return output.getvalue()
+
+
+def loaded(path: Path, data: bytes, format: Format, table: str = "", *made: CreateTable) -> Connection:
+    other = open_owner(path)
+    if made:
+        apply(other, made)
+    for progress in load(other, io.BytesIO(data), format, table=table):
+        assert progress.skipped == ()
+    return other
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "jsonl"])
+def test_rows_come_back_byte_for_byte(things: Connection, tmp_path: Path, format: Format) -> None:
+    first = saved(things, format, "all things")
+    other = loaded(tmp_path / "other.db", first, format, "all things", THINGS)
+    assert saved(other, format, "all things") == first
+    kept = 'select id, n, r, "t ""x"", y", b, at, raw from "all things" order by id'
+    assert rows(other, kept) == rows(things, kept)
+    same_json = 'select id, json(j) from "all things" where id <> 5 order by id'
+    assert rows(other, same_json) == rows(things, same_json)
+    other.close()
+
+
+@pytest.mark.parametrize("format", ["sql", "db"])
+def test_tables_come_back_byte_for_byte(things: Connection, tmp_path: Path, format: Format) -> None:
+    apply(things, [CreateIndex("all things", ("n", "b"), unique=True)])
+    migrate(
+        things,
+        [
+            Migration(
+                "tables/1.sql",
+                """
+                create table "odd ;" (rowid any, word varchar(9) collate nocase default ';',
+                  size generated always as (length(word)) stored); -- why
+                insert into "odd ;" (oid, rowid, word) values (40, '5', 'b'), (7, 5, x'00ff'), (9, 2.0, 'a');
+                create table keyed (b, a, primary key (a desc, b)) without rowid;
+                insert into keyed values (1, 2), (2, 1), ('1', 2);
+                create table counted (id integer primary key autoincrement, up references counted(id));
+                insert into counted values (5, null), (6, 5); delete from counted where id = 6;
+                create table empty (a);
+                create view seen as select word from "odd ;" where word <> ';';
+                create trigger t after delete on keyed begin insert into empty values (';'); end;
+                create index partly on "odd ;"(word desc) where rowid is not null;
+                create virtual table inner using fts5(body);
+                insert into inner (rowid, body) values (4, 'hello world');
+                create virtual table outer using fts5(word, content='odd ;', content_rowid='oid');
+                """,
+            )
+        ],
+    )
+    first = saved(things, format)
+    other = loaded(tmp_path / "other.db", first, format)
+    assert saved(other, format) == first
+    assert dict(read(other)) == dict(read(things))
+    for query in [
+        'select * from "all things" order by id',
+        'select rowid, word, size, typeof(rowid) from "odd ;" order by oid',
+        "select * from keyed",
+        "select * from seen",
+        "select * from _svc_migrations",
+        "select rowid from inner where inner match 'world'",
+    ]:
+        assert rows(other, query) == rows(things, query)
+    other.execute("insert into counted (up) values (5)")
+    assert scalar(other, "select max(id) from counted") == 7
+    if format == "db":
+        assert rows(other, 'select oid from "odd ;" order by oid') == [(7,), (9,), (40,)]
+    other.close()
+
+
+def test_a_dump_is_read_by_sqlite_itself(things: Connection, tmp_path: Path) -> None:
+    plain = Connection(":memory:")
+    plain.execute(saved(things, "sql").decode())
+    query = 'select * from "all things" order by id'
+    assert rows(plain, query) == rows(things, query)
+
+
+def test_a_database_file_is_read_by_sqlite_itself(things: Connection, tmp_path: Path) -> None:
+    (tmp_path / "plain.db").write_bytes(saved(things, "db"))
+    plain = Connection(str(tmp_path / "plain.db"))
+    query = 'select * from "all things" order by id'
+    assert rows(plain, query) == rows(things, query)
+    assert rows(plain, "pragma integrity_check") == [("ok",)]
+    assert scalar(plain, "pragma freelist_count") == 0
+
+
+def test_values_that_are_not_of_their_columns_type_come_back_too(
+    database: Connection, tmp_path: Path
+) -> None:
+    made = "create table loose (i integer, r decimal, b boolean, at datetime, j json, x blob, n, t text)"
+    odd = [
+        ("abc", "9007199254740993", 2, "2024-01-01 10:00:00", "not json", "text", 5, "1"),
+        (1.5, 2**60 + 1, "perhaps", 1700000000, 7, "abcd", "5", "x"),
+        (b"\xff", "1e400", 1, "soon", "[1]", b"\x01", 1.5, b"\x02"),
+    ]
+    database.execute(made)
+    database.executemany("insert into loose values (?, ?, ?, ?, ?, ?, ?, ?)", odd)
+    for format in ("csv", "json", "jsonl"):
+        first = saved(database, format, "loose")
+        other = open_owner(tmp_path / f"{format}.db")
+        other.execute(made)
+        list(load(other, io.BytesIO(first), format, table="loose"))
+        assert saved(other, format, "loose") == first
+        other.close()
+
+
+def test_what_was_exported_is_imported_into_a_table_of_its_own_making(
+    things: Connection, tmp_path: Path
+) -> None:
+    for format in ("csv", "json", "jsonl"):
+        first = saved(things, format, "all things")
+        list(load(things, io.BytesIO(first), format, table=f"copy of {format}"))
+        copy = read(things)[f"copy of {format}"]
+        assert [column.type for column in copy.columns][:3] == ["integer", "integer", "real"]
+        assert [column.type for column in copy.columns][4:6] == ["boolean", "timestamp"]
+        assert scalar(things, f'select count(*) from "copy of {format}"') == len(ROWS)
+
+
+def test_formats_look_as_documented(database: Connection) -> None:
+    apply(database, [CreateTable("t", (Column("a", "text"), Column("b", "boolean"), Column("j", "json")))])
+    database.execute("""insert into t values ('x', 1, '{"k": [1, 2]}'), ('', null, null)""")
+    assert saved(database, "csv", "t") == b'a,b,j\nx,true,"{""k"": [1, 2]}"\n"",,\n'
+    assert saved(database, "json", "T") == (
+        b'[\n{"a":"x","b":true,"j":{"k":[1,2]}},\n{"a":"","b":null,"j":null}\n]\n'
+    )
+    assert (
+        saved(database, "jsonl", "t") == b'{"a":"x","b":true,"j":{"k":[1,2]}}\n{"a":"","b":null,"j":null}\n'
+    )
+    assert saved(database, "sql", "t") == (
+        b"-- Tables of a svc Project, as SQL.\nPRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
+        b'CREATE TABLE "t" (\n  "a" TEXT,\n  "b" INTEGER CHECK ("b" IN (0, 1)),\n'
+        b'  "j" TEXT CHECK (json_valid("j"))\n) STRICT;\n'
+        b"""INSERT INTO "t" ("a", "b", "j") VALUES ('x', 1, '{"k": [1, 2]}');\n"""
+        b"""INSERT INTO "t" ("a", "b", "j") VALUES ('', NULL, NULL);\nCOMMIT;\n"""
+    )
+    database.execute("delete from t")
+    assert saved(database, "json", "t") == b"[\n]\n"
+    assert saved(database, "jsonl", "t") == b""
