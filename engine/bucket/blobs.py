@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from engine.bucket import durable, layout, uploads
 from engine.bucket.errors import BlobDamaged, BucketError, DigestMismatch, UploadBusy, disk_error
 from engine.bucket.gather import gathered
 from engine.bucket.incoming import Incoming
-from engine.bucket.protocols import BlobInfo, Conflict, Digest, as_digest
+from engine.bucket.protocols import BlobInfo, Conflict, Digest, as_digest, is_digest
 from engine.bucket.reading import Damaged, Reading, digest_of
 from engine.bucket.threads import Threads
 from engine.bucket.uploads import Upload
@@ -142,7 +143,8 @@ class FolderBlobs:
         except FileExistsError:
             raise
         except OSError:
-            shutil.copyfile(path, target)
+            with path.open("rb") as content, target.open("xb") as copy:
+                shutil.copyfileobj(content, copy)
 
     async def exists(self, digest: Digest) -> bool:
         """See the Protocol."""
@@ -235,14 +237,13 @@ def _check_same(found: Digest, digest: Digest | None) -> None:
 
 
 def _listing(folder: Path) -> list[BlobInfo]:
+    """Return the blobs of a folder; what others left there is none, and what goes meanwhile is gone."""
     found = []
     try:
-        for path in folder.iterdir():
-            try:
+        for path in filter(lambda path: is_digest(path.name), folder.iterdir()):
+            with suppress(FileNotFoundError):
                 status = path.stat()
-            except FileNotFoundError:
-                continue
-            found.append(BlobInfo(Digest(path.name), status.st_size, status.st_mtime_ns))
+                found.append(BlobInfo(Digest(path.name), status.st_size, status.st_mtime_ns))
     except OSError as error:
         raise disk_error(folder, error) from error
     return found

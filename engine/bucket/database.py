@@ -151,7 +151,7 @@ class Database:
             if topics:
                 self._connection.execute("commit")
         except (apsw.Error, BucketError) as error:
-            if self._connection.in_transaction:
+            with suppress(apsw.Error):
                 self._connection.execute("rollback")
             all_failed = error if isinstance(error, BucketError) else self._error(error)
             answers = [(None, all_failed)] * len(jobs)

@@ -201,10 +201,15 @@ class Bucket(Protocol):
         ...
 
 
+def is_digest(text: str) -> bool:
+    """Whether a text is a `Digest`."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def as_digest(text: str) -> Digest:
     """Return a text, with or without `sha256:` before it, as a digest. Raises `BadName`."""
     found = text.removeprefix("sha256:")
-    if not _DIGEST.fullmatch(found):
+    if not is_digest(found):
         raise BadName(f"{text[:80]!r} is no sha256", "It has 64 hexadecimal digits, in lower case.")
     return Digest(found)
 

@@ -4,6 +4,7 @@ Owns those files until one is whole. Methods block and raise `BucketError` when 
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from engine.bucket import durable
@@ -83,11 +84,13 @@ def received(path: Path) -> int:
 
 def forget(folder: Path, before_ns: int, busy: set[Digest]) -> int:
     """Remove the uploads that nothing was added to since a time and that are not under way."""
+    forgotten = 0
     try:
-        old = [path for path in folder.iterdir() if path.stat().st_mtime_ns < before_ns]
-        old = [path for path in old if path.name not in busy]
-        for path in old:
-            path.unlink(missing_ok=True)
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):
+                if path.name not in busy and path.stat().st_mtime_ns < before_ns:
+                    path.unlink()
+                    forgotten += 1
     except OSError as error:
         raise disk_error(folder, error) from error
-    return len(old)
+    return forgotten

@@ -33,8 +33,8 @@ def name(content: bytes) -> Digest:
 
 
 async def pieces(content: bytes) -> AsyncGenerator[bytes, None]:
-    for at in range(0, len(content), 50_000):
-        yield content[at : at + 50_000]
+    for at in range(0, len(content), 250_000):
+        yield content[at : at + 250_000]
 
 
 async def work(root: Path, say: Callable[[str], None]) -> None:

@@ -259,6 +259,16 @@ def test_an_upload_that_was_changed_on_disk_is_found_out(root: Path) -> None:
     opened(root, scenario)
 
 
+def test_files_that_others_left_between_the_blobs_are_none(root: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        name = await bucket.blobs.put(b"content")
+        for stray in (".DS_Store", name.upper(), name + "~"):
+            (root / layout.BLOBS / stray).write_bytes(b"stray")
+        assert [info.digest async for info in bucket.blobs.list()] == [name]
+
+    opened(root, scenario)
+
+
 def test_blobs_can_not_be_written_by_accident_and_copies_are_links(root: Path, tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         name = await bucket.blobs.put(b"content")
@@ -277,6 +287,9 @@ def test_a_copy_on_another_file_system_is_a_file_of_its_own(root: Path) -> None:
 
         async def scenario(bucket: FolderBucket) -> None:
             await bucket.blobs.copy_to(await bucket.blobs.put(b"content"), Path(folder) / "copy")
+            assert (Path(folder) / "copy").read_bytes() == b"content"
+            with pytest.raises(FileExistsError):
+                await bucket.blobs.copy_to(await bucket.blobs.put(b"other"), Path(folder) / "copy")
             assert (Path(folder) / "copy").read_bytes() == b"content"
 
         opened(root, scenario)

@@ -1,0 +1,136 @@
+"""What every lane builds is served from a bucket alone: packed, recorded, put live, unpacked, asked."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, ImageArtifact
+from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Digest
+from engine.deploy.build import Builder
+from engine.deploy.history import History, Live
+from engine.deploy.package import pack
+from engine.deploy.records import DeployedResource, Deployment
+from engine.deploy.store import store, unpack
+from engine.gateway.static import StaticResponder
+from engine.lane import Lane
+from engine.manifest.load import load
+from engine.manifest.model import Project
+from engine.wasm.runner import Runner
+from lanes.go.lane import GoLane
+from lanes.js.lane import JsLane
+from lanes.rust.lane import RustLane
+from lanes.static.lane import StaticLane
+from tests.engine.deploy.packing import opened
+from tests.engine.wasm.conftest import Client
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+SAMPLE = Path(__file__).resolve().parents[3] / "sample-apps" / "polyglot"
+LANES = ("js", "go", "rust")
+
+
+@pytest.fixture(scope="module")
+def toolchains(cache: Path) -> Iterator[None]:
+    """The Rust of `make test-tools`, and a Go that keeps its things in the tests' cache."""
+    made = cache / "rust-toolchain"
+    with pytest.MonkeyPatch.context() as patch:
+        if (made / "complete").exists():
+            patch.setenv("PATH", f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        patch.setenv("GOCACHE", str(cache / "go-build"))
+        patch.setenv("GOPATH", str(cache / "go-path"))
+        patch.setenv("GOPROXY", "off")
+        yield
+
+
+async def built(project: Project, cache: Path) -> dict[str, Artifact]:
+    lanes: dict[str, Lane] = {lane.name: lane for lane in (StaticLane(), JsLane(), GoLane(), RustLane())}
+    builder = Builder(lanes, cache, "deploy", os.environ)
+    try:
+        return {
+            name: await builder.known(resource, project.root)
+            or await builder.build(resource, project.root, lambda line: None, remember=True)
+            for name, resource in project.resources.items()
+        }
+    finally:
+        await asyncio.gather(*(lane.aclose() for lane in lanes.values()))
+
+
+async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Artifact]) -> int:
+    """Do what a deploy does with what was built; return how many blobs had to be sent."""
+    parts, sent = {}, 0
+    for name, artifact in artifacts.items():
+        assert isinstance(artifact, ComponentArtifact | ImageArtifact)
+        stored = await store(bucket.blobs, pack(artifact))
+        parts[name] = DeployedResource.of(project.resources[name], stored.package, Digest(artifact.digest))
+        sent += stored.sent
+    history = History(bucket)
+    live = await history.live(project.name)
+    id_ = f"0{len(await history.deployments(project.name))}"
+    await history.add(Deployment(id_, project.name, 1, "me", "", "", parts))
+    now = await history.flip(project.name, id_, at_ns=1, by="me", revision=live.revision if live else None)
+    assert isinstance(now, Live)
+    return sent
+
+
+async def asked(bucket: FolderBucket, name: str, folder: Path, cache: Path) -> dict[str, bytes]:
+    """Unpack what is live, run it, and return the body that each Resource answers with."""
+    live = await History(bucket).live(name)
+    assert live is not None
+    deployment = await History(bucket).get(name, live.deployment)
+    runner, answers = Runner(cache), {}
+    try:
+        for part, resource in zip(
+            deployment.resources.values(), deployment.served(folder).resources.values(), strict=True
+        ):
+            artifact = await unpack(bucket.blobs, part.package, folder)
+            if isinstance(artifact, ComponentArtifact):
+                guest = await runner.guest(resource, artifact, {}, fast=False, report=lambda line: None)
+                answers[part.name] = (await Client().call(guest, f"/{part.name}/hello")).body
+            else:
+                answers[part.name] = await page(artifact)
+    finally:
+        await runner.aclose()
+    return answers
+
+
+async def page(artifact: FolderArtifact | ImageArtifact) -> bytes:
+    """Return the page of a static artifact, as its Resource answers with it."""
+    events: list[dict[str, Any]] = []
+
+    async def send(event: dict[str, Any]) -> None:
+        events.append(event)
+
+    await StaticResponder(artifact).respond("GET", "/", b"", [], send)
+    assert events[0]["status"] == 200
+    return b"".join(event["body"] for event in events[1:])
+
+
+def test_what_every_lane_built_is_served_from_the_bucket_alone(
+    tmp_path: Path, cache: Path, toolchains: None
+) -> None:
+    project = load(SAMPLE)
+    artifacts = asyncio.run(built(project, cache))
+
+    async def first(bucket: FolderBucket) -> int:
+        return await deploy(bucket, project, artifacts)
+
+    async def look(bucket: FolderBucket) -> dict[str, bytes]:
+        return await asked(bucket, project.name, tmp_path / "unpacked", cache)
+
+    async def again(bucket: FolderBucket) -> int:
+        public = replace(project.resources["js"], public=True)
+        changed = replace(project, resources=dict(project.resources) | {"js": public})
+        return await deploy(bucket, changed, artifacts)
+
+    assert opened(tmp_path / "bucket", first) >= 2 * len(LANES)
+    answers = opened(tmp_path / "bucket", look)
+    assert answers["front"] == (SAMPLE / "front" / "index.html").read_bytes()
+    for lane in LANES:
+        assert json.loads(answers[lane])["lane"] == lane
+    assert opened(tmp_path / "bucket", again) == 0
