@@ -16,7 +16,7 @@ from svc_tui.terminal import diagnostics, output
 
 PLACEHOLDER = "PROJECT"
 _PACKAGE = Path(__file__).resolve().parent.parent
-_SAMPLES = ("pulse", "polyglot")
+_SAMPLES = ("pulse", "polyglot", "guestbook")
 _LEFT_OUT = shutil.ignore_patterns(
     *(".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store")
 )
@@ -28,7 +28,7 @@ _SUFFIXES = (".toml", ".js", ".html", ".md")
 def templates() -> dict[str, Path]:
     """Return the folder of each template.
 
-    `pulse` and `polyglot` are the sample applications of that name: a wheel has them among the templates, a
+    `pulse`, `polyglot` and `guestbook` are the sample applications of that name: a wheel has them among the templates, a
     checkout beside the packages.
     """
     found = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}
@@ -44,7 +44,7 @@ def new(
         str, typer.Argument(metavar="NAME", help="Folder to make; its last part names the Project.")
     ],
     template: Annotated[
-        str, typer.Option("--template", "-t", help="static, js, go, rust, pulse or polyglot.")
+        str, typer.Option("--template", "-t", help="static, js, go, rust, pulse, polyglot or guestbook.")
     ] = "pulse",
 ) -> None:
     """Make a Project that runs as it is."""

@@ -17,7 +17,7 @@ def new(*arguments: str) -> int:
     return run(["new", *arguments])
 
 
-@pytest.mark.parametrize("template", ["static", "js", "go", "rust", "pulse", "polyglot"])
+@pytest.mark.parametrize("template", ["static", "js", "go", "rust", "pulse", "polyglot", "guestbook"])
 def test_every_template_makes_a_valid_project(tmp_path: Path, template: str) -> None:
     target = tmp_path / "süß und weit" / "my-app"
     assert new(str(target), "--template", template) == 0
@@ -152,6 +152,9 @@ def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
     for file in (".gitignore", "Cargo.lock", "svc-guest/src/abi/world.bin"):
         assert (tmp_path / "rust" / file).is_file()
         assert (tmp_path / "polyglot" / "rust" / file).is_file()
+        assert (tmp_path / "guestbook" / "rust" / file).is_file()
     for file in (".gitignore", "go.mod", "main.go"):
         assert (tmp_path / "go" / file).is_file()
         assert (tmp_path / "polyglot" / "go" / file).is_file()
+        assert (tmp_path / "guestbook" / "go" / file).is_file()
+    assert (tmp_path / "guestbook" / "tables" / "001-entries.sql").is_file()

@@ -1,0 +1,3 @@
+module guestbook
+
+go 1.24

@@ -1,0 +1,163 @@
+"""`sample-apps/guestbook`: one table, and what one language writes the next request to another reads."""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from svc_tui.main import run
+from tests.e2e.browser import Page, chromium
+from tests.e2e.dev_server import DevServer, dev_server
+
+pytestmark = pytest.mark.slow
+SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "guestbook"
+LANES = ("js", "go", "rust")
+ENTRY = "document.querySelector('#entries li:first-child')"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory, rust_toolchain: None) -> Path:
+    """A copy of the sample in a path with a space and an umlaut."""
+    folder = tmp_path_factory.mktemp("süß") / "guest book"
+    shutil.copytree(SAMPLE, folder, ignore=shutil.ignore_patterns("target", "go.work*", ".svc"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def guestbook(copy: Path, home: Path) -> Iterator[DevServer]:
+    with dev_server(copy, home) as server:
+        yield server
+
+
+def post(server: DevServer, path: str, content: str = "") -> httpx.Response:
+    return httpx.post(server.url + path, content=content.encode(), timeout=20)
+
+
+def write(server: DevServer, lane: str, author: str, message: str) -> dict[str, Any]:
+    answer = post(server, f"/{lane}/entries", json.dumps({"author": author, "message": message}))
+    assert answer.status_code == 201, answer.text
+    entry: dict[str, Any] = answer.json()
+    return entry
+
+
+def entries(server: DevServer, lane: str) -> list[dict[str, Any]]:
+    answer = server.get(f"/{lane}/entries")
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()
+    return found
+
+
+@pytest.mark.parametrize(("writer", "reader"), permutations(LANES, 2))
+def test_what_one_language_writes_the_next_request_to_another_reads(
+    guestbook: DevServer, writer: str, reader: str
+) -> None:
+    hostile = f"'; drop table entries; -- ü😀 {writer} to {reader}"
+    written = write(guestbook, writer, "Jürgen", hostile)
+    found = entries(guestbook, reader)[0]
+    assert {name: found[name] for name in ("id", "lane", "author", "message", "hearts")} == {
+        "id": written["id"],
+        "lane": writer,
+        "author": "Jürgen",
+        "message": hostile,
+        "hearts": 0,
+    }
+    assert found["written_at"].endswith("Z") and written["written_at"].startswith(found["written_at"][:19])
+
+
+def test_hearts_of_all_languages_add_up(guestbook: DevServer) -> None:
+    entry = write(guestbook, "go", "ada", "hearts")
+    given = [post(guestbook, f"/{lane}/entries/{entry['id']}/heart").json()["hearts"] for lane in LANES]
+    assert given == [1, 2, 3]
+    assert {entries(guestbook, lane)[0]["hearts"] for lane in LANES} == {3}
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_what_the_table_refuses_is_the_visitors_to_put_right(guestbook: DevServer, lane: str) -> None:
+    before = entries(guestbook, lane)
+    long = json.dumps({"author": "ada", "message": "x" * 281})
+    for content in ('{"author":"","message":"x"}', '{"author":"ada"}', long, "no JSON", ""):
+        answer = post(guestbook, f"/{lane}/entries", content)
+        assert answer.status_code == 400, (content, answer.text)
+        assert set(answer.json()) == {"title"}
+    assert entries(guestbook, lane) == before
+    assert post(guestbook, f"/{lane}/entries/999999/heart").status_code == 404
+    assert guestbook.get(f"/{lane}/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_an_entry_leaves_a_record(guestbook: DevServer, lane: str) -> None:
+    before = len(guestbook.lines)
+    entry = write(guestbook, lane, "grace", "for the record")
+    line = guestbook.wait_for("entry written", after=before)
+    assert "grace" in line and str(entry["id"]) in line
+
+
+def test_entries_are_there_after_a_restart(copy: Path, home: Path, guestbook: DevServer) -> None:
+    project = copy.with_name("again")
+    shutil.copytree(copy, project, ignore=shutil.ignore_patterns(".svc", "target"))
+    with dev_server(project, home) as server:
+        written = write(server, "js", "ada", "still here")
+        assert server.stop() == 0
+    with dev_server(project, home) as server:
+        assert entries(server, "js")[0]["id"] == written["id"]
+
+
+def test_the_template_makes_one_of_its_own(tmp_path: Path, home: Path, rust_toolchain: None) -> None:
+    project = tmp_path / "our-book"
+    assert run(["new", str(project), "--template", "guestbook"]) == 0
+    with dev_server(project, home) as server:
+        assert entries(server, "go") == []
+        written = write(server, "js", "ada", "first")
+        assert [entry["id"] for entry in entries(server, "rust")] == [written["id"]]
+
+
+def test_the_page_shows_which_language_wrote_what(guestbook: DevServer) -> None:
+    async def sign(page: Page, lane: str, message: str) -> None:
+        filled = (
+            "(() => { const form = document.querySelector('#sign'); form.elements.author.value = 'Ada';"
+            f" form.elements.message.value = {json.dumps(message)}; form.elements.lane.value = '{lane}';"
+            " form.requestSubmit(); })()"
+        )
+        await page.value(filled)
+        await page.until(f"{ENTRY}?.querySelector('blockquote').textContent === {json.dumps(message)}")
+
+    async def visit() -> None:
+        async with chromium() as page:
+            await page.call("Runtime.enable")
+            await page.call("Page.enable")
+            await page.call(
+                "Emulation.setDeviceMetricsOverride",
+                width=1280,
+                height=900,
+                deviceScaleFactor=1,
+                mobile=False,
+            )
+            await page.call("Page.navigate", url=guestbook.url + "/")
+            await page.until("document.querySelector('#read')?.textContent.startsWith('read by')")
+            for lane, name in zip(LANES, ("JavaScript", "Go", "Rust"), strict=True):
+                await sign(page, lane, f"<b>not bold</b> by {name}")
+                assert await page.value(f"{ENTRY}.querySelector('.lane').textContent") == f"written by {name}"
+                reader = await page.value("document.querySelector('#read').dataset.lane")
+                assert reader != lane
+            assert await page.value(f"{ENTRY}.querySelector('blockquote b')") is None
+            await page.value(f"{ENTRY}.querySelector('.heart').click()")
+            await page.until(f"{ENTRY}.querySelector('.heart b').textContent === '1'")
+            if folder := os.environ.get("SVC_TEST_SCREENSHOTS"):
+                shot = await page.call("Page.captureScreenshot")
+                (Path(folder) / "guestbook.png").write_bytes(base64.b64decode(shot["data"]))
+            await page.value(
+                "(() => { const form = document.querySelector('#sign'); const area = form.elements.message;"
+                " area.maxLength = 999; area.value = 'x'.repeat(281); form.requestSubmit(); })()"
+            )
+            await page.until("document.querySelector('#told').textContent.startsWith('Not written: A name')")
+            assert [event for event in page.events if event["method"] == "Runtime.exceptionThrown"] == []
+
+    asyncio.run(visit())
