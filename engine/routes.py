@@ -4,7 +4,7 @@ Owns the RouteTable, an immutable value that is replaced whole, never edited: a 
 table ends on it. What serves is behind two Protocols; nothing here serves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,9 +53,10 @@ Version = DynamicVersion | StaticVersion | NotReady
 class Endpoint:
     """One Resource with what serves it and where its mounts lead."""
 
-    __slots__ = ("_exact", "_patterns", "name", "public", "version")
+    __slots__ = ("_exact", "_patterns", "name", "project", "public", "version")
 
-    def __init__(self, resource: Resource, version: Version) -> None:
+    def __init__(self, project: str, resource: Resource, version: Version) -> None:
+        self.project = project
         self.name = resource.name
         self.public = resource.public
         self.version = version
@@ -81,30 +82,35 @@ class Endpoint:
 
 
 class RouteTable:
-    """All routes of one Project."""
+    """All routes that are in force at one time."""
 
-    __slots__ = ("_hosts", "front", "project")
+    __slots__ = ("_hosts",)
 
-    def __init__(self, project: str, hosts: dict[str, Endpoint], front: Endpoint | None) -> None:
-        self.project = project
+    def __init__(self, hosts: Mapping[str, Endpoint]) -> None:
         self._hosts = hosts
-        self.front = front
 
     @classmethod
-    def build(cls, project: Project, versions: Mapping[str, Version], *, domain: str) -> "RouteTable":
+    def build(
+        cls, project: Project, versions: Mapping[str, Version], *, domain: str, front: bool = True
+    ) -> "RouteTable":
         """Make the table for a Project; `versions` has an entry for each Resource.
 
-        Resources answer at `<resource>--<project>.<domain>`; the front also at the bare domain, and at
-        this machine's own names when the domain is `localhost`.
+        Resources answer at `<resource>--<project>.<domain>`. With `front`, the front also answers at the bare
+        domain, and at this machine's own names when the domain is `localhost`.
         """
-        endpoints = {name: Endpoint(r, versions[name]) for name, r in project.resources.items()}
+        endpoints = {name: Endpoint(project.name, r, versions[name]) for name, r in project.resources.items()}
         for name, resource in project.resources.items():
             endpoints[name].connect(resource.mounts, endpoints)
         hosts = {f"{name}--{project.name}.{domain}": e for name, e in endpoints.items() if e.public}
-        front = endpoints[project.front.name] if project.front else None
-        if front is not None:
-            hosts |= dict.fromkeys(LOCAL_HOSTS if domain == "localhost" else {domain}, front)
-        return cls(project.name, hosts, front)
+        if front and project.front is not None:
+            names = LOCAL_HOSTS if domain == "localhost" else {domain}
+            hosts |= dict.fromkeys(names, endpoints[project.front.name])
+        return cls(hosts)
+
+    @classmethod
+    def join(cls, tables: Iterable["RouteTable"]) -> "RouteTable":
+        """Make the table of several Projects."""
+        return cls({host: endpoint for table in tables for host, endpoint in table._hosts.items()})
 
     def find(self, authority: str) -> Endpoint | None:
         """Return the public Resource at `host[:port]`, or `None`: unknown and private look the same."""

@@ -67,7 +67,7 @@ class LiveProject:
         self.project = project
         self._setting = setting
         self._builder = Builder(setting.lanes, setting.cache, setting.mode, setting.environ)
-        self._make = Versions(setting.runner, setting.mode, setting.environ, setting.report, setting.doors)
+        self._make = Versions(setting.runner, setting.mode, setting.report, lambda _: setting.doors)
         self._artifacts: dict[str, Artifact] = {}
         self._versions: dict[str, Version] = {name: NotReady(name, None) for name in project.resources}
         self.windows: dict[str, Window] = {}
@@ -89,7 +89,10 @@ class LiveProject:
 
     def _publication(self) -> Publication:
         unbuilt = {name: v.error for name, v in self._versions.items() if isinstance(v, NotReady)}
-        return Publication(self.project, {**self._artifacts, **unbuilt})
+        environ = self._setting.environ
+        named = {name for resource in self.project.resources.values() for name in resource.secrets}
+        secrets = {name: environ[name] for name in named & environ.keys()}
+        return Publication(self.project, {**self._artifacts, **unbuilt}, secrets=secrets)
 
     def inputs(self, name: str) -> frozenset[Path]:
         """Return the files that the Resource was built from, as far as its lane tells them."""
@@ -122,7 +125,8 @@ class LiveProject:
                 if old is None or old.lane != resource.lane:
                     self._versions[name] = NotReady(name, None)
             elif old != resource and name in self._artifacts:
-                self._versions[name] = await self._make.make(project.name, resource, self._artifacts[name])
+                artifact = self._artifacts[name]
+                self._versions[name] = await self._make.make(self._publication(), resource, artifact)
         await self._publish()
         self.rebuild(stale)
 
@@ -167,7 +171,7 @@ class LiveProject:
             artifact = await make()
             if artifact is None or artifact == self._artifacts.get(name):
                 return
-            version = await self._make.make(self.project.name, resource, artifact)
+            version = await self._make.make(self._publication(), resource, artifact)
         except SvcError as failure:
             if quiet:
                 return

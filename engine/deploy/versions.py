@@ -1,7 +1,7 @@
 """Makes what serves a Resource out of what its lane built."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.doors import Doors
@@ -18,36 +18,40 @@ from engine.wasm.runner import Runner
 class Publication:
     """A Project as it is to be served: for each Resource what it was built to, or why it was not.
 
-    `None` stands for a Resource that is being built for the first time.
+    `None` stands for a Resource that is being built for the first time. `deployment` is what guests see in
+    `SVC_DEPLOYMENT`; `secrets` are the values of what Resources name as theirs.
     """
 
     project: Project
     parts: Mapping[str, Artifact | SvcError | None]
+    deployment: str = "dev"
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Makes Versions in this process. `environ` has the values of secrets, `report` takes progress."""
+    """Makes Versions in this process. `report` takes progress; `doors_of` gives a Project's open Doors."""
 
     runner: Runner
     mode: BuildMode
-    environ: Mapping[str, str]
     report: Callable[[str], None]
-    doors: Doors
+    doors_of: Callable[[str], Doors]
 
-    async def make(self, project: str, resource: Resource, artifact: Artifact) -> Version:
+    async def make(self, publication: Publication, resource: Resource, artifact: Artifact) -> Version:
         """Return what serves the artifact; raises `SvcError` for a component that may not run."""
         if not isinstance(artifact, ComponentArtifact):
             return StaticResponder(artifact, spa=resource.spa)
-        environment = {name: self.environ[name] for name in resource.secrets if name in self.environ} | {
-            "SVC_PROJECT": project,
+        doors = self.doors_of(publication.project.name)
+        given = publication.secrets
+        environment = {name: given[name] for name in resource.secrets if name in given} | {
+            "SVC_PROJECT": publication.project.name,
             "SVC_RESOURCE": resource.name,
-            "SVC_DEPLOYMENT": "dev",
-            **self.doors.environment,
+            "SVC_DEPLOYMENT": publication.deployment,
+            **doors.environment,
         }
         # The dev loader is compiled once for all saves, so it may take the time for the best code.
         fast = self.mode == "dev" and artifact.script is None
         with told_of(resource.name):
             return await self.runner.guest(
-                resource, artifact, environment, fast=fast, report=self.report, doors=self.doors.open
+                resource, artifact, environment, fast=fast, report=self.report, doors=doors.open
             )

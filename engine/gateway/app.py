@@ -110,11 +110,17 @@ class Gateway:
     """The service as an ASGI application."""
 
     def __init__(
-        self, routes: Callable[[], RouteTable], timeline: Timeline, settings: GatewaySettings
+        self,
+        routes: Callable[[], RouteTable],
+        timeline_of: Callable[[str], Timeline],
+        settings: GatewaySettings,
     ) -> None:
-        """`routes` is asked once a request for the table in force."""
+        """`routes` is asked once a request for the table in force.
+
+        `timeline_of` is asked for the timeline of a Project; the empty name stands for the service itself.
+        """
         self._routes = routes
-        self._timeline = timeline
+        self._timeline_of = timeline_of
         self._settings = settings
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -137,7 +143,7 @@ class Gateway:
     async def _internal(self, request: _Request) -> None:
         """Answer for a fault of this service itself; the timeline gets the traceback."""
         text = traceback.format_exc()
-        self._timeline.append(PlatformRecord(time.time_ns(), "", "ERROR", text, request.id))
+        self._timeline_of("").append(PlatformRecord(time.time_ns(), "", "ERROR", text, request.id))
         if request.started:
             raise Cut("internal")
         await self._problem(request, "internal", None)
@@ -149,7 +155,7 @@ class Gateway:
             began, now = time.perf_counter_ns(), time.time_ns()
             status, size = await self._problem(request, "not-found", None)
             result = _Result(status, "not-found", bytes_out=size)
-            self._record(request, trace, "", now, began, result, root=True)
+            self._record(request, trace, "", "", now, began, result, root=True)
             return result
         return await self._span(request, endpoint, trace, 0)
 
@@ -171,7 +177,7 @@ class Gateway:
             result = _Result(500, "internal")
             raise
         finally:
-            self._record(request, trace, endpoint.name, now, began, result, root=depth == 0)
+            self._record(request, trace, endpoint.project, endpoint.name, now, began, result, root=depth == 0)
         return result
 
     async def _answer(self, request: _Request, endpoint: Endpoint, trace: Trace) -> _Result:
@@ -204,7 +210,7 @@ class Gateway:
             status, size = await self._problem(request, "body-too-large", None)
             return _Result(status, "body-too-large", bytes_out=size)
         lines: deque[str] = deque(maxlen=LINES_SHOWN)
-        resource, timeline = endpoint.name, self._timeline
+        resource, timeline = endpoint.name, self._timeline_of(endpoint.project)
 
         def on_line(stream: Any, text: str) -> None:
             lines.append(text)
@@ -259,6 +265,7 @@ class Gateway:
         self,
         request: _Request,
         trace: Trace,
+        project: str,
         resource: str,
         time_ns: int,
         began_ns: int,
@@ -267,7 +274,7 @@ class Gateway:
         root: bool,
     ) -> None:
         report = result.report
-        self._timeline.append(
+        self._timeline_of(project).append(
             RequestRecord(
                 time_ns,
                 request.id,

@@ -57,7 +57,7 @@ class Fleet:
         self,
         sockets: list[list[socket.socket]],
         start: Start,
-        timeline: Timeline,
+        timeline_of: Callable[[str], Timeline],
         tell: Callable[[str], None],
         program: str,
     ) -> None:
@@ -68,18 +68,20 @@ class Fleet:
         self._program = program
         self._sockets = sockets
         self._start = start
-        self._timeline = timeline
+        self._timeline_of = timeline_of
         self._tell = tell
-        self._last: Publish | None = None
+        self._number = 0
+        self._last: dict[str, Publish] = {}
         self._workers: dict[int, _Worker] = {}
 
     async def publish(self, publication: Publication) -> None:
         """Have every worker serve this; returns when each that lives does."""
-        self._last = Publish(self._last.number + 1 if self._last else 1, publication)
-        number = self._last.number
+        self._number = number = self._number + 1
+        message = Publish(number, publication)
+        self._last = (self._last if self._start.many else {}) | {publication.project.name: message}
         workers = list(self._workers.values())
         for worker in workers:
-            worker.channel.send(self._last)
+            worker.channel.send(message)
         for worker in workers:
             await worker.serves(number)
 
@@ -126,15 +128,16 @@ class Fleet:
             theirs.close()
         worker = _Worker(process, await Channel.open(ours))
         worker.channel.send(self._start)
-        if self._last is not None:
-            worker.channel.send(self._last)
+        for message in self._last.values():
+            worker.channel.send(message)
         return worker
 
     async def _hear(self, worker: _Worker) -> None:
         while (message := await worker.channel.receive()) is not None:
             if isinstance(message, Records):
+                timeline = self._timeline_of(message.project)
                 for record in message.records:
-                    self._timeline.append(record)
+                    timeline.append(record)
             elif isinstance(message, Published):
                 await worker.heard(message.number)
         await worker.ended()

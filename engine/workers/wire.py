@@ -22,10 +22,11 @@ _HEAD = struct.Struct("<Q")
 class Start:
     """How to serve: the first thing that a worker is told.
 
-    `data` is the folder of the Project's data; `grace` is in seconds.
+    `data` is the folder of the Project's data or, with `many`, of a folder for each Project's; `grace` is in
+    seconds.
     """
 
-    project: str
+    many: bool
     data: Path
     cache: Path
     mode: BuildMode
@@ -51,8 +52,9 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What happened in a worker since it said so last."""
+    """What happened in a worker, in one Project, since it said so last."""
 
+    project: str
     records: list[Record]
 
 

@@ -5,19 +5,15 @@ its channel: when the fleet is gone, it ends.
 """
 
 import asyncio
-import os
 import signal
 import socket
 from collections.abc import Sequence
 
-from engine.artifact import Artifact
-from engine.deploy.doors import Doors
-from engine.deploy.versions import Publication, Versions
+from engine.deploy.site import Site
+from engine.deploy.tenants import Tenants
+from engine.deploy.versions import Versions
 from engine.door import Door
-from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.manifest.model import Resource
-from engine.routes import NotReady, RouteTable, Version
 from engine.server import serve
 from engine.timeline.feed import Timeline
 from engine.timeline.record import Record
@@ -28,48 +24,12 @@ GATHER_SECONDS = 0.05
 """How long records wait for each other."""
 
 
-class Mirror:
-    """The routes of the last publication; a Resource that did not change keeps its Version."""
-
-    def __init__(self, versions: Versions, domain: str) -> None:
-        self._make = versions
-        self._domain = domain
-        self._made: dict[str, tuple[Resource, Artifact, Version]] = {}
-        self.routes: RouteTable | None = None
-
-    async def apply(self, publication: Publication) -> None:
-        """Serve a publication from now on."""
-        versions: dict[str, Version] = {}
-        for name, resource in publication.project.resources.items():
-            versions[name] = await self._version(publication, resource)
-        self._made = {name: made for name, made in self._made.items() if name in versions}
-        self.routes = RouteTable.build(publication.project, versions, domain=self._domain)
-
-    async def _version(self, publication: Publication, resource: Resource) -> Version:
-        name, part = resource.name, publication.parts.get(resource.name)
-        if part is None or isinstance(part, SvcError):
-            return NotReady(name, part)
-        made = self._made.get(name)
-        if made is not None and made[:2] == (resource, part):
-            return made[2]
-        try:
-            version = await self._make.make(publication.project.name, resource, part)
-        except SvcError as error:
-            return NotReady(name, error)
-        self._made[name] = (resource, part, version)
-        return version
-
-    def table(self) -> RouteTable:
-        """Return the routes in force; not before the first publication."""
-        assert self.routes is not None
-        return self.routes
-
-
 class Reporter:
-    """Takes a timeline's records to the fleet, a moment's worth at a time."""
+    """Takes the records of a Project's timeline to the fleet, a moment's worth at a time."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, project: str) -> None:
         self._channel = channel
+        self._project = project
         self._waiting: list[Record] = []
 
     def __call__(self, record: Record) -> None:
@@ -82,7 +42,7 @@ class Reporter:
         """Send what waits."""
         records, self._waiting = self._waiting, []
         if records:
-            self._channel.send(Records(records))
+            self._channel.send(Records(self._project, records))
 
 
 async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
@@ -90,12 +50,17 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
     start = await channel.receive()
     if not isinstance(start, Start):
         return
-    stop, runner, timeline, reporter = asyncio.Event(), Runner(start.cache), Timeline(), Reporter(channel)
+    stop, runner, reporters = asyncio.Event(), Runner(start.cache), list[Reporter]()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    timeline.subscribe(reporter)
-    opened = Doors(doors, start.project, start.data, timeline)
-    mirror = Mirror(Versions(runner, start.mode, os.environ, lambda line: None, opened), start.domain)
-    gateway = Gateway(mirror.table, timeline, GatewaySettings(dev=start.dev))
+
+    def made(project: str, timeline: Timeline) -> None:
+        reporters.append(Reporter(channel, project))
+        timeline.subscribe(reporters[-1])
+
+    tenants = Tenants(doors, lambda project: start.data / project if start.many else start.data, made)
+    versions = Versions(runner, start.mode, lambda line: None, tenants.doors)
+    site = Site(versions, start.domain, front=not start.many)
+    gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings(dev=start.dev))
     serving: asyncio.Task[None] | None = None
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -106,7 +71,8 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
                 hearing.cancel()
                 break
             message: Publish = hearing.result()
-            await mirror.apply(message.publication)
+            ready = await site.ready(message.publication, lenient=True)
+            site.flip(ready, alone=not start.many)
             channel.send(Published(message.number))
             if serving is None:
                 serving = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=start.grace))
@@ -116,8 +82,9 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
         if serving is not None:
             await serving
         await runner.aclose()
-        await opened.aclose()
-        reporter.flush()
+        await tenants.aclose()
+        for reporter in reporters:
+            reporter.flush()
         await channel.drain()
         channel.close()
 

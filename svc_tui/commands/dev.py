@@ -82,8 +82,8 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
     opened = Doors(doors(), project.name, data, timeline)
     fleet = None
     if len(sockets) > 1:
-        start = Start(project.name, data, cache, mode, DOMAIN, True, GRACE_SECONDS)
-        fleet = Fleet(sockets, start, timeline, diagnostics.warn, "svc_tui.worker")
+        start = Start(False, data, cache, mode, DOMAIN, True, GRACE_SECONDS)
+        fleet = Fleet(sockets, start, lambda _: timeline, diagnostics.warn, "svc_tui.worker")
     setting = Setting(
         parts,
         runner,
@@ -98,7 +98,7 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
     )
     live = LiveProject(project, setting)
     watcher = Watcher(live, load, diagnostics.render, diagnostics.note)
-    gateway = Gateway(lambda: live.routes, timeline, GatewaySettings(dev=True))
+    gateway = Gateway(lambda: live.routes, lambda _: timeline, GatewaySettings(dev=True))
     serving = loop.create_task(
         fleet.run(stop) if fleet else serve(gateway, sockets[0], stop=stop, grace=GRACE_SECONDS)
     )

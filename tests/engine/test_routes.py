@@ -45,9 +45,9 @@ def test_a_service_domain_does_not_answer_for_the_machine() -> None:
 def test_the_front_is_the_public_one_with_mounts() -> None:
     plain = Resource("a", "static", ROOT, public=True)
     mounting = Resource("b", "static", ROOT, public=True, mounts=(Mount("/api/*", "api"),))
-    assert table(plain, mounting, API).front.name == "b"  # type: ignore[union-attr]
-    assert table(plain, WEB).front.name == "a"  # type: ignore[union-attr]
-    assert table(API).front is None
+    assert table(plain, mounting, API).find("localhost").name == "b"  # type: ignore[union-attr]
+    assert table(plain, WEB).find("localhost").name == "a"  # type: ignore[union-attr]
+    assert table(API).find("localhost") is None
 
 
 def test_exact_beats_pattern_and_longer_beats_shorter() -> None:

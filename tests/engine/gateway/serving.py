@@ -96,7 +96,7 @@ def with_site(
         project = Project("shop", Path("/"), {r.name: r for r in resources})
         table = RouteTable.build(project, versions, domain="localhost")
         timeline, stop = Timeline(), asyncio.Event()
-        gateway = Gateway(lambda: table, timeline, GatewaySettings(dev=dev, max_body=max_body))
+        gateway = Gateway(lambda: table, lambda _: timeline, GatewaySettings(dev=dev, max_body=max_body))
         sockets = bind("localhost", 0)
         port = sockets[0].getsockname()[1]
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.2))

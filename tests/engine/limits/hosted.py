@@ -70,7 +70,7 @@ def hosted(
         guest = await runner.guest(resource, artifact(cache), {}, fast=False, report=lambda line: None)
         project = Project("shop", Path("/"), {"api": resource})
         table = RouteTable.build(project, {"api": guest}, domain="localhost")
-        gateway = Gateway(lambda: table, timeline, GatewaySettings(max_body=max_body))
+        gateway = Gateway(lambda: table, lambda _: timeline, GatewaySettings(max_body=max_body))
         sockets = bind("127.0.0.1", 0)
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.2))
         try:

@@ -1,0 +1,43 @@
+"""What each Project has in this process besides its routes: a timeline, and its open Doors.
+
+Owns their making, when a Project is first asked for, and their end.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engine.deploy.doors import Doors
+from engine.door import Door
+from engine.timeline.feed import Timeline
+
+
+class Tenants:
+    """All Projects of this process by name; the empty name stands for the service itself."""
+
+    def __init__(
+        self, doors: Sequence[Door], data: Callable[[str], Path], made: Callable[[str, Timeline], object]
+    ) -> None:
+        """`data` tells the folder of a Project's data; `made` hears of each timeline when it is made."""
+        self._kinds = doors
+        self._data = data
+        self._made = made
+        self._timelines: dict[str, Timeline] = {}
+        self._doors: dict[str, Doors] = {}
+
+    def timeline(self, project: str) -> Timeline:
+        """Return a Project's timeline."""
+        if project not in self._timelines:
+            self._timelines[project] = Timeline()
+            self._made(project, self._timelines[project])
+        return self._timelines[project]
+
+    def doors(self, project: str) -> Doors:
+        """Return a Project's open Doors."""
+        if project not in self._doors:
+            self._doors[project] = Doors(self._kinds, project, self._data(project), self.timeline(project))
+        return self._doors[project]
+
+    async def aclose(self) -> None:
+        """Close every Door; call when no guest runs any more."""
+        for doors in self._doors.values():
+            await doors.aclose()
