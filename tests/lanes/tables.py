@@ -5,6 +5,7 @@ Each library's test program answers the same addresses, so that the same is aske
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,18 @@ SCHEMA = """
 create table things (
     id integer primary key, i integer, r real, t text, b boolean, at timestamp, j json, d blob
 );
-create table users (id integer primary key, name text not null unique, age integer check (age < 200));
+create table users (
+    id integer primary key, name text not null unique, age integer check (age < 200), born timestamp
+);
 """
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tables-guests.md"
 ENDPOINT = {"SVC_TABLES_ENDPOINT": f"http://tables.{DOMAIN}"}
+
+
+def program(lane: str) -> str:
+    """Return the program of a language in the documentation."""
+    (found,) = re.findall(rf"^```{lane}\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return str(found)
 
 
 class Guests:
@@ -48,7 +58,7 @@ class Guests:
         finally:
             connection.close()
 
-    def ask(self, *targets: str, environment: dict[str, str] = ENDPOINT) -> list[Answer]:
+    def ask(self, *targets: str, environment: dict[str, str] = ENDPOINT, method: str = "GET") -> list[Answer]:
         async def main() -> list[Answer]:
             door = TablesDoor()
             tables = door.open(self._place)
@@ -62,7 +72,7 @@ class Guests:
                     report=lambda line: None,
                     doors={"tables": OpenDoor(tables, door.max_body)},
                 )
-                return [await Client().call(guest, target) for target in targets]
+                return [await Client().call(guest, target, method) for target in targets]
             finally:
                 await runner.aclose()
                 await tables.aclose()
@@ -124,7 +134,7 @@ def what_is_refused_is_told_with_its_place(guests: Guests) -> None:
     assert (syntax["code"], syntax["status"]) == ("sql-error", 400)
     assert "no such column: nme" in syntax["message"]
     assert syntax["position"] == 1 + "select nme".index("nme")
-    assert (unique["code"], unique["status"]) == ("constraint", 409)
+    assert (unique["code"], unique["status"], unique["constraint"]) == ("constraint", 409, "unique")
     assert "users.name" in unique["message"]
     assert count["code"] == "bad-parameters" and writes["code"] == "writes-in-query"
 

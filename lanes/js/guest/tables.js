@@ -4,12 +4,13 @@ const LONG = /\d{16}/;
 
 class TablesError extends Error {
   constructor(status, problem) {
-    const { code = '', title = `the answer has status ${status}`, detail, hint, position, statement } = problem;
+    const { code = '', title = `the answer has status ${status}`, detail, position, statement } = problem;
     const batched = statement === undefined ? '' : `, in statement ${statement + 1}`;
     const place = position === undefined ? '' : `, at position ${position} of the SQL`;
     super(`${detail || title}${batched}${place}`);
     this.name = 'TablesError';
-    Object.assign(this, { status, code, title, detail, hint, position, statement });
+    const { constraint, hint } = problem;
+    Object.assign(this, { status, code, constraint, title, detail, hint, position, statement });
   }
 }
 

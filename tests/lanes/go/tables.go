@@ -162,7 +162,7 @@ func told(err error) any {
 		return fmt.Sprint(err)
 	}
 	return map[string]any{
-		"status": refused.Status, "code": refused.Code, "message": refused.Error(),
+		"status": refused.Status, "code": refused.Code, "constraint": refused.Constraint, "message": refused.Error(),
 		"position": refused.Position, "statement": refused.Statement,
 	}
 }

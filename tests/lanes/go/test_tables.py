@@ -1,5 +1,8 @@
 """`svc/guest/tables`, against the real Door."""
 
+import json
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,8 +10,9 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed
+from lanes.go.toolchain import Go
 from tests.lanes import tables
-from tests.lanes.go.conftest import Module
+from tests.lanes.go.conftest import GUEST, Module
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow
@@ -33,6 +37,7 @@ func main() {
 	})
 }
 """
+WIRE = {"SQL", "Params", "Blobs", "Results"}
 NOT_CONSTANT = LITE.replace('"select $1 as n", r.Query', '"select " + r.Query')
 
 
@@ -77,6 +82,26 @@ def test_the_small_library_has_them_too(module: Module, tmp_path: Path, cache: P
     artifact = module.build("deploy")
     assert artifact.component.stat().st_size < 5 << 20
     assert Guests(artifact, "go", tmp_path / "guest", cache).json("/?7") == [{"n": "7"}]
+
+
+def test_the_program_of_the_documentation(module: Module, go: Go, tmp_path: Path, cache: Path) -> None:
+    module.program(tables.program("go"))
+    guests = Guests(module.build(), "go", tmp_path / "guest", cache)
+    (added, again) = guests.ask("/users?name=ada", "/users?name=ada", method="POST")
+    assert json.loads(added.body)["name"] == "ada" and again.status == 409
+    vetted = subprocess.run([go.program, "vet", "."], cwd=module.workdir, capture_output=True, text=True)
+    assert (vetted.returncode, vetted.stderr) == (0, "")
+    gofmt = Path(go.program).resolve().with_name("gofmt")
+    formed = subprocess.run([gofmt, "-l", "main.go"], cwd=module.workdir, capture_output=True, text=True)
+    assert (formed.stdout, formed.stderr) == ("", "")
+
+
+def test_every_name_is_documented() -> None:
+    exported = re.compile(r"^(?:func|type) ([A-Z]\w*)|^\t([A-Z]\w*) +[\w\[]", re.MULTILINE)
+    sources = "".join(path.read_text("utf-8") for path in (GUEST / "tables").glob("*.go"))
+    names = {name for found in exported.findall(sources) for name in found if name}
+    page = tables.PAGE.read_text("utf-8")
+    assert {name for name in names - WIRE if not re.search(rf"\b{name}\b", page)} == set()
 
 
 def test_sql_that_is_put_together_does_not_compile(module: Module) -> None:

@@ -55,8 +55,8 @@ async function exec() {
   return [inserted, updated, returned].map(wire);
 }
 
-function told({ status, code, message, position, statement }) {
-  return { status, code, message, position, statement };
+function told({ status, code, constraint, message, position, statement }) {
+  return { status, code, constraint, message, position, statement };
 }
 
 const failure = (promise) => promise.then(() => 'no error', (error) => (error instanceof tables.Error ? told(error) : String(error)));

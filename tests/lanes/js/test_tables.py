@@ -1,5 +1,6 @@
 """`tables` of `@svc/guest`, against the real Door."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,3 +54,11 @@ def test_who_does_not_use_them_does_not_carry_them(sources: Sources) -> None:
     with_library = sources.build()
     assert alone.script is not None and with_library.script is not None
     assert "SVC_TABLES_ENDPOINT" not in with_library.script
+
+
+def test_the_program_of_the_documentation(sources: Sources, tmp_path: Path, cache: Path) -> None:
+    sources.write("index.js", tables.program("js"))
+    added, again = Guests(sources.build(), "js", tmp_path / "guest", cache).ask("/?name=ada", "/?name=ada")
+    (row,) = json.loads(added.body)
+    assert (row["id"], row["name"]) == (1, "ada") and row["born"].endswith("Z")
+    assert again.status == 409

@@ -131,9 +131,10 @@ fn told<T>(result: Result<T>) -> String {
     let Err(error) = result else { return "\"no error\"".into() };
     let Some(refusal) = error.refusal() else { return quote(&error.to_string()) };
     format!(
-        "{{\"status\":{},\"code\":{},\"message\":{},\"position\":{},\"statement\":{}}}",
+        "{{\"status\":{},\"code\":{},\"constraint\":{},\"message\":{},\"position\":{},\"statement\":{}}}",
         refusal.status(),
         quote(refusal.code()),
+        quote(refusal.constraint()),
         quote(&error.to_string()),
         refusal.position().unwrap_or(0),
         refusal.statement().map_or(-1, |number| number as i64),

@@ -1,5 +1,6 @@
 """`svc_guest::tables`, against the real Door."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed
 from tests.lanes import tables
-from tests.lanes.rust.conftest import Crate, handler
+from tests.lanes.rust.conftest import MANIFEST, Crate, handler
 from tests.lanes.tables import Guests
 
 pytestmark = pytest.mark.slow
@@ -59,3 +60,12 @@ def test_sql_that_is_put_together_does_not_compile(tmp_path: Path, cache: Path) 
     with pytest.raises(BuildFailed) as caught:
         crate.build()
     assert "'static" in caught.value.output or "Sql: From<&String>" in caught.value.output
+
+
+def test_the_program_of_the_documentation_compiles(tmp_path: Path, cache: Path) -> None:
+    crate = Crate(tmp_path.resolve(), cache)
+    crate.program('#![doc = include_str!("../page.md")]\n')
+    crate.write("page.md", tables.PAGE.read_text("utf-8"))
+    crate.write("Cargo.toml", MANIFEST.replace('crate-type = ["cdylib"]', ""))
+    done = subprocess.run(["cargo", "test", "--doc"], cwd=crate.workdir, capture_output=True, text=True)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

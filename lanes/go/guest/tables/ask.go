@@ -17,8 +17,11 @@ import (
 type Error struct {
 	// Status is the HTTP status of the answer: 4xx for what the program can change.
 	Status int
-	// Code names the kind of error.
+	// Code names the kind of error: "sql-error", "constraint", "bad-parameters" and so on.
 	Code string
+	// Constraint is the rule that a row breaks, when Code is "constraint": "unique", "primary-key", "not-null",
+	// "check", "foreign-key", "type" or "trigger".
+	Constraint string
 	// Title and Detail tell in words what is wrong; Detail has SQLite's own.
 	Title  string
 	Detail string

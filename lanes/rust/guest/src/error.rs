@@ -107,7 +107,7 @@ impl Error {
     /// # use svc_guest::{tables::{self, params}, Response, Result};
     /// fn add(name: &str) -> Result<Response> {
     ///     match tables::exec("insert into users (name) values ($1)", params![name]) {
-    ///         Err(error) if error.refusal().is_some_and(|refusal| refusal.status() == 409) => {
+    ///         Err(error) if error.refusal().is_some_and(|refusal| refusal.constraint() == "unique") => {
     ///             Ok(Response::text("there is one of that name\n").with_status(409))
     ///         }
     ///         done => done.map(|_| Response::empty(204)),

@@ -11,6 +11,7 @@ use super::value::Value;
 pub struct Refusal {
     status: u16,
     code: String,
+    constraint: String,
     title: String,
     detail: String,
     hint: String,
@@ -33,6 +34,7 @@ impl Refusal {
         let mut refusal = Self {
             status,
             code: text("code"),
+            constraint: text("constraint"),
             title: text("title"),
             detail: text("detail"),
             hint: text("hint"),
@@ -50,9 +52,15 @@ impl Refusal {
         self.status
     }
 
-    /// The kind of error.
+    /// The kind of error: `sql-error`, `constraint`, `bad-parameters` and so on.
     pub fn code(&self) -> &str {
         &self.code
+    }
+
+    /// The rule that a row breaks, when the code is `constraint`: `unique`, `primary-key`, `not-null`, `check`,
+    /// `foreign-key`, `type` or `trigger`; otherwise nothing.
+    pub fn constraint(&self) -> &str {
+        &self.constraint
     }
 
     /// In words, what is wrong: SQLite's own, where it is SQLite that refused.
