@@ -51,7 +51,7 @@ class _Telemetry:
         self._log = place.log
         self._now_ns = now_ns
         self._one = asyncio.Lock()
-        self._under_way: dict[asyncio.Task[DoorResponse], int] = {}
+        self._under_way: dict[asyncio.Task[DoorResponse], DoorRequest] = {}
         self._told: set[tuple[str, str]] = set()
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
@@ -65,14 +65,13 @@ class _Telemetry:
         if request.path in _DROPPED:
             self._drop(_DROPPED[request.path], request.caller)
             return accepted(encoding, 0, "")
-        packed = request.header("content-encoding") not in ("", "identity")
-        if len(request.body) <= AT_ONCE_BYTES and not packed:
+        if self._at_once(request):
             return self._take(request, encoding)
-        if sum(self._under_way.values()) > WAITING_BYTES:
+        if sum(len(waiting.body) for waiting in self._under_way.values()) > WAITING_BYTES:
             return refusal(encoding, Refused(429, "too many records are on their way: try again"))
         # The guest may end without waiting for the answer; its records are taken all the same.
         task = asyncio.get_running_loop().create_task(self._later(request, encoding))
-        self._under_way[task] = len(request.body)
+        self._under_way[task] = request
         task.add_done_callback(self._under_way.pop)
         return asyncio.shield(task)
 
@@ -86,6 +85,12 @@ class _Telemetry:
             raise Refused(404, f"there is nothing at {request.path}: logs go to /v1/logs")
         if request.method != "POST":
             raise Refused(405, f"{request.method} does nothing here: use POST")
+
+    def _at_once(self, request: DoorRequest) -> bool:
+        """Whether a request is small, and overtakes no other of the same run."""
+        if len(request.body) > AT_ONCE_BYTES or request.header("content-encoding") not in ("", "identity"):
+            return False
+        return all(waiting.caller != request.caller for waiting in self._under_way.values())
 
     def _drop(self, signal: str, caller: Caller) -> None:
         """Say once for each Resource that a signal is not kept."""

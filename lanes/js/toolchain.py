@@ -28,8 +28,11 @@ PACKAGES = ("package.json", "package-lock.json")
 TOLD_LINES = 8
 ROOM = "Make room for it, or set SVC_HOME to a folder with 500 MB free."
 SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
-_CLI = "  import wasi:cli/environment@0.2.10;\n  import wasi:cli/exit@0.2.10;\n"
-WORLDS = {"service": _CLI, "loader": _CLI + "  import svc:dev/script@0.1.0;\n"}
+_GLUE = "".join(
+    f"  import wasi:{name}@0.2.10;\n"
+    for name in ("cli/environment", "cli/exit", "http/types", "http/outgoing-handler")
+)
+WORLDS = {"service": _GLUE, "loader": _GLUE + "  import svc:dev/script@0.1.0;\n"}
 _SCRIPT_WIT = "package svc:dev@0.1.0;\n\ninterface script {\n  source: func() -> string;\n}\n"
 _WIT_PACKAGES = ("cli", "clocks", "filesystem", "http", "io", "random", "sockets")
 _WIT_VERSION = "0.2.10"

@@ -1,5 +1,6 @@
 // How the user's code fails: what went wrong goes to stderr, then the run ends. In dev and deploy alike.
 import { exit } from 'wasi:cli/exit@0.2.10';
+import { svcFlush } from './telemetry.js';
 
 const SVC_FRAMES = 24;
 const SVC_CAUSES = 4;
@@ -46,6 +47,7 @@ const svcPrint = console.error.bind(console);
 
 // The host turns this into the platform's answer before the response began, and cuts the connection after.
 export function svcFail(error) {
+  svcFlush();
   svcPrint(svcDescribe(error));
   exit({ tag: 'err' });
 }

@@ -1,6 +1,7 @@
 // What stands between the component's `fetch` event and the user's handler, in dev and deploy alike.
 import { getEnvironment } from 'wasi:cli/environment@0.2.10';
 import { svcFail } from './failure.js';
+import { svcAnswers, svcFlush } from './telemetry.js';
 
 // Asked for once a request, and only when something is read from it. Empty while the module is evaluated:
 // a deploy build does that without any environment.
@@ -76,12 +77,14 @@ export function svcServe(load, begin) {
     event.respondWith((async () => {
       try {
         begin();
+        svcAnswers(event);
         const { app, entry } = load();
         svcAnswering = true;
         svcCheck(app, entry);
         const request = (svcRequest = event.request);
         const context = { waitUntil: (promise) => event.waitUntil(promise), passThroughOnException() {} };
         const response = await app.fetch(request, svcEnv, context);
+        svcFlush();
         if (!(response instanceof svcNative)) {
           throw new TypeError(`${entry}: fetch() returned ${response === null ? 'null' : typeof response}, not a Response`);
         }

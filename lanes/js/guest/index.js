@@ -146,19 +146,75 @@ function plain(value, above) {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one, inside)]));
 }
 
-function record(level, message, attributes) {
-  const fields = { level, msg: String(message) };
-  for (const [key, value] of Object.entries(attributes ?? {})) {
-    const name = Object.hasOwn(fields, key) ? `${key}_` : key;
-    try {
-      fields[name] = plain(value, []);
-      JSON.stringify(fields[name]);
-    } catch (error) {
-      fields[name] = `[${error}]`;
-    }
+// The JSON of what became of a getter or a toJSON that threw.
+function shown(value) {
+  try {
+    const kept = plain(value, []);
+    return [kept, JSON.stringify(kept)];
+  } catch (error) {
+    return [`[${error}]`];
   }
+}
+
+function entries(attributes) {
+  return Object.keys(attributes ?? {}).map((key) => {
+    try {
+      return [key, attributes[key]];
+    } catch (error) {
+      return [key, `[${error}]`];
+    }
+  });
+}
+
+function asLine(level, message, attributes) {
+  const fields = { level, msg: message };
+  for (const [key, value] of attributes) fields[Object.hasOwn(fields, key) ? `${key}_` : key] = shown(value)[0];
   print(JSON.stringify(fields));
 }
 
-const at = (level) => (message, attributes) => record(level, message, attributes);
-export const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+function anyValue(value) {
+  switch (typeof value) {
+    case 'string':
+      return { stringValue: value };
+    case 'boolean':
+      return { boolValue: value };
+    case 'number':
+      if (Number.isSafeInteger(value)) return { intValue: String(value) };
+      return { doubleValue: Number.isFinite(value) ? value : String(value) };
+    case 'bigint':
+      return BigInt.asIntN(64, value) === value ? { intValue: String(value) } : { stringValue: String(value) };
+  }
+  const [kept, text] = shown(value);
+  if (typeof kept === 'string') return { stringValue: kept };
+  return kept === null || text === undefined ? {} : { stringValue: text };
+}
+
+// A LogRecord of OpenTelemetry in JSON. Its times are texts: they do not fit in a number.
+function otlp(severityNumber, message, attributes) {
+  return JSON.stringify({
+    timeUnixNano: `${Date.now()}000000`,
+    severityNumber,
+    body: { stringValue: message },
+    attributes: attributes
+      .filter(([, value]) => value !== undefined)
+      .map(([key, value]) => ({ key, value: anyValue(value) })),
+  });
+}
+
+// Where the program is hosted, records go to the telemetry Door.
+const door = globalThis[Symbol.for('svc.telemetry')];
+
+function record(level, severity, message, attributes) {
+  if (door?.open) door.add(otlp(severity, String(message), entries(attributes)), severity >= 17);
+  else asLine(level, String(message), entries(attributes));
+}
+
+const at = (level, severity) => (message, attributes) => record(level, severity, message, attributes);
+export const log = {
+  trace: at('trace', 1),
+  debug: at('debug', 5),
+  info: at('info', 9),
+  warn: at('warn', 13),
+  error: at('error', 17),
+  flush: () => door?.flush(),
+};

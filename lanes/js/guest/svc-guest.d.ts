@@ -44,10 +44,19 @@ declare module '@svc/guest' {
   /** Wait; rejects with the signal's reason when that is aborted. */
   export function sleep(ms: number, signal?: AbortSignal): Promise<void>;
 
-  /** Write a record of the timeline: one line of JSON on stderr. */
+  /** Write a structured record, which is kept with the request that it belongs to. */
   export type Log = (message: string, attributes?: Record<string, unknown>) => void;
 
-  export const log: { readonly debug: Log; readonly info: Log; readonly warn: Log; readonly error: Log };
+  /** Hosted, records go to the telemetry Door, in batches; elsewhere each is a line of JSON on stderr. */
+  export const log: {
+    readonly trace: Log;
+    readonly debug: Log;
+    readonly info: Log;
+    readonly warn: Log;
+    readonly error: Log;
+    /** Send the records that wait, which happens by itself within 20 ms of the first, and at the end. */
+    flush(): void;
+  };
 
   /** The tables of the Project: SQLite's SQL, without a connection to make or a secret to set. */
   export namespace tables {
@@ -95,8 +104,10 @@ declare module '@svc/guest' {
     class Error extends globalThis.Error {
       /** The HTTP status of the answer: 4xx for what the program can change. */
       readonly status: number;
-      /** The kind of error, `constraint` for instance. */
+      /** The kind of error: `sql-error`, `constraint`, `bad-parameters` and so on. */
       readonly code: string;
+      /** The rule that a row breaks, when the code is `constraint`: `unique`, `not-null`, `check` … */
+      readonly constraint?: string;
       readonly title: string;
       readonly detail?: string;
       /** What to do about it. */

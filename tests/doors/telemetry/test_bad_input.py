@@ -20,6 +20,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from doors.telemetry.exchange import PLAIN_BYTES
 from doors.telemetry.otlp_protobuf import RECORD_BYTES
 from doors.telemetry.record import ATTRIBUTES, BODY_BYTES, PARTS, VALUE_BYTES
+from engine.door import Caller
 from tests.doors.telemetry.conftest import OpenTelemetry, attributes, logs, sized
 
 PROTOBUF = "application/x-protobuf"
@@ -289,6 +290,23 @@ def test_records_of_a_guest_that_ends_without_waiting_are_kept(telemetry: OpenTe
 
     asyncio.run(main())
     assert len(telemetry.logged) == 600
+
+
+def test_a_small_request_overtakes_no_larger_one_of_its_run(telemetry: OpenTelemetry) -> None:
+    large, small = (
+        json.dumps(logs(*[GOOD] * n, {"body": {"stringValue": f"{n}"}})).encode() for n in (200, 0)
+    )
+
+    async def main() -> None:
+        await asyncio.gather(
+            telemetry.ask(large),
+            telemetry.ask(small),
+            telemetry.ask(small, caller=Caller("jobs", "another")),
+        )
+
+    asyncio.run(main())
+    assert [entry.body for entry in telemetry.logged if entry.body != "good"] == ["0", "200", "0"]
+    assert telemetry.logged[0].caller.resource == "jobs"
 
 
 def test_those_who_send_faster_than_it_reads_are_told_to_try_again(telemetry: OpenTelemetry) -> None:
