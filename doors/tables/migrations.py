@@ -69,11 +69,6 @@ def decoded(name: str, data: bytes) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise TablesError(f"{name}:{line}: the file is not UTF-8", "Save it in UTF-8.") from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise TablesError(
-            f"{name}:{line}: there is a NUL in the file", "Remove it; char(0) makes one in SQL."
-        )
     return text.replace("\r\n", "\n")
 
 

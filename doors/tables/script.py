@@ -87,6 +87,9 @@ def running(
 
 
 def _run(connection: Connection, name: str, statement: Statement, refusals: list[tuple[str, str]]) -> None:
+    if "\0" in statement.sql:
+        line = statement.line + statement.sql.count("\n", 0, statement.sql.index("\0"))
+        raise TablesError(f"{name}:{line}: there is a NUL in the SQL", "Remove it; char(0) makes one.")
     renames = statement.sql[:5].lower() == "alter"
     before = _shape(connection) if renames else {}
     refusals.clear()

@@ -174,8 +174,10 @@ def _object(text: str, at: int, line: int) -> tuple[list[Field], int]:
             at = _blank(text, at + 1)
     except StopIteration:
         raise _Partial("a value was expected") from None
-    except (ValueError, RecursionError) as error:
-        raise _Partial(str(error).partition(":")[0] or "it is nested too deeply") from None
+    except RecursionError:
+        raise _Partial("a value is nested too deeply") from None
+    except ValueError as error:
+        raise _Partial(str(error).partition(":")[0]) from None
 
 
 def _blank(text: str, at: int) -> int:

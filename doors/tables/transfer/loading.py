@@ -29,7 +29,6 @@ _SHELLS_OWN = (
     ("commit",),
     ("end",),
     ("pragma", "foreign_keys=off"),
-    ("delete", "from", "sqlite_sequence"),
 )
 """What the sqlite3 shell writes around a dump; here it is said otherwise."""
 

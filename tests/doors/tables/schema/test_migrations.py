@@ -93,6 +93,7 @@ def test_a_mistake_undoes_every_file_and_is_named_by_file_and_line(database: Con
         ("create table t (a);\ncreate table T (a)", "tables/1.sql:2: table T already exists"),
         ("create table t (a not null);\ninsert into t values (null)", "tables/1.sql:2: NOT NULL constraint"),
         ("select 'never closed;\n", "tables/1.sql:1:"),
+        ("select 1;\n\nselect '\n\0'", "tables/1.sql:4: there is a NUL in the SQL"),
         ("begin;", "begins or ends a transaction"),
         ("create table t (a);\ncommit;", "tables/1.sql:2: the statement begins or ends a transaction"),
         ("savepoint a", "begins or ends a transaction"),
@@ -203,7 +204,6 @@ def test_notes_and_types_follow_what_a_migration_renames(database: Connection) -
     ("data", "message"),
     [
         (b"create table t (a);\n-- caf\xe9\n", "tables/a.sql:2: the file is not UTF-8"),
-        (b"select 1;\n\nselect '\0'", "tables/a.sql:3: there is a NUL"),
     ],
 )
 def test_files_that_are_no_text_are_named(tmp_path: Path, data: bytes, message: str) -> None:

@@ -1,0 +1,368 @@
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from doors.tables.catalog import Column, read
+from doors.tables.schema.apply import apply
+from doors.tables.schema.change import CreateTable
+from doors.tables.sqlite import Connection, TablesError, rows, scalar
+from doors.tables.transfer import rows as table_rows
+from doors.tables.transfer.format import MAX_RECORD, Format, Progress, format_of
+from doors.tables.transfer.inference import preview
+from doors.tables.transfer.loading import load
+from doors.tables.transfer.saving import save
+
+USERS = CreateTable(
+    "users",
+    (
+        Column("id", "integer", primary_key=True),
+        Column("name", "text", nullable=False, default="'nobody'"),
+        Column("age", "integer"),
+        Column("at", "timestamp", nullable=False, default="now()"),
+        Column("extra", "json"),
+        Column("photo", "blob"),
+        Column("ok", "boolean"),
+        Column("score", "real", unique=True),
+    ),
+)
+
+
+@pytest.fixture
+def users(database: Connection) -> Connection:
+    apply(database, [USERS])
+    database.execute("insert into users (id, name) values (1, 'ada')")
+    return database
+
+
+def put(database: Connection, data: str | bytes, format: Format, **how: object) -> list[Progress]:
+    raw = data if isinstance(data, bytes) else data.encode()
+    return list(load(database, io.BytesIO(raw), format, **how))  # type: ignore[arg-type]
+
+
+def refused(database: Connection, data: str | bytes, format: Format, **how: object) -> str:
+    before = dict(read(database)), rows(database, "select * from users")
+    with pytest.raises(TablesError) as caught:
+        put(database, data, format, **({"table": "users"} | how))
+    assert (dict(read(database)), rows(database, "select * from users")) == before
+    return f"{caught.value.message}\n{caught.value.hint}"
+
+
+def test_rows_are_added_or_take_the_place_of_others(users: Connection) -> None:
+    put(users, "NAME,age\nbob,5\n\ncy,\n", "csv", table="USERS")
+    assert rows(users, "select id, name, age from users") == [
+        (1, "ada", None),
+        (2, "bob", 5),
+        (3, "cy", None),
+    ]
+    put(users, "id,name\r\n7,dee\r\n", "csv", table="users", replace=True)
+    assert rows(users, "select id, name from users") == [(7, "dee")]
+
+
+def test_columns_that_must_have_a_value_take_their_default(users: Connection) -> None:
+    put(users, 'name,at\n,\n"",2024-01-01\n', "csv", table="users")
+    put(users, '{"at": null}\n{"name": null, "age": 1}\n', "jsonl", table="users")
+    assert rows(users, "select name from users where id > 1") == [
+        ("nobody",),
+        ("",),
+        ("nobody",),
+        ("nobody",),
+    ]
+    assert scalar(users, "select count(*) from users where at is not null") == 5
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty"),
+        ("name,name\n", "line 1: two columns are named name"),
+        ("name,Name\n", "line 1: two columns are named Name"),
+        ("name,\n", "line 1: column 2 has no name"),
+        ("name,nick\na,b\n", "line 1: table users has no column nick\nIt has id, name, age"),
+        ("name,age\nx\n", "line 2: there are 1 cells for 2 columns"),
+        ("name,age\na,1\n\nx,1,2\n", "line 4: there are 3 cells for 2 columns"),
+        ('name,age\n"a\nb",1\n"c,2\n', "line 4: a quote is never closed"),
+        ('name,age\n5" disk,1\nb"c,2\n', "line 2: a quote stands where none may"),
+        ('name,age\n"a"b,1\n', "line 2: a quote stands where none may"),
+        ("name,age\na\rb,1\n", "line 2: there is a carriage return"),
+        ("name\ra\rb\r", "line 1: there is a carriage return"),
+        (b"name,age\na,1\ncaf\xe9,2\n", "line 3: the byte 0xe9 is not UTF-8"),
+        (b'name,age\n"a\n\n\xff",1\n', "line 4: the byte 0xff is not UTF-8"),
+        ("name\n".encode("utf-16"), "UTF-16"),
+        ("age\n1\n1.5\n", 'line 3: in column age, which is integer, "1.5" is no whole number'),
+        ("age\n9223372036854775808\n", "line 2: in column age"),
+        ("at\nyesterday\n", "line 2: in column at"),
+        ("extra\n{\n", "line 2: in column extra"),
+        ("photo\n*\n", "line 2: in column photo"),
+        ("ok\nperhaps\n", "line 2: in column ok"),
+        ("score\nnan\n", "line 2: in column score"),
+        ("id,name\n2,a\n1,b\n", "line 3: UNIQUE constraint failed: users.id"),
+        ("name,score\na,1\nb,2\nc,1.0\n", "line 4: UNIQUE constraint failed: users.score"),
+        ("name\n" + "x" * ((1 << 20) + 1), "line 2: in column name"),
+        ("name\n" + "é" * ((1 << 19) + 1), "has more than 1 MiB"),
+        ('name\n"' + "x\n" * (MAX_RECORD // 2 + 1), "line 2: the row has more than 8 MiB"),
+        ("name\n" + "x" * (MAX_RECORD + 1), "line 2: the row has more than 8 MiB"),
+    ],
+    ids=range(28),
+)
+def test_csv_that_can_not_be_is_named_by_its_line(users: Connection, data: str | bytes, message: str) -> None:
+    assert message in refused(users, data, "csv")
+
+
+def test_csv_of_any_dialect_is_read(users: Connection) -> None:
+    for data in [
+        "\ufeffname;age\na;1\n",
+        "name\tage\r\na\t1",
+        '"name","age"\n"a","1"',
+        "name,age\na,+1\n\n\n",
+        "\ufeff" + '"name",age\n"a",1\r\n',
+    ]:
+        put(users, data, "csv", table="users", replace=True)
+        assert rows(users, "select name, age from users") == [("a", 1)]
+    cell = 'x" ,\r\n\n\0' + "y" * 300_000
+    put(users, 'name\n"' + cell.replace('"', '""') + '"\n', "csv", table="users", replace=True)
+    assert rows(users, "select name from users") == [(cell,)]
+
+
+def test_in_a_table_of_one_column_an_empty_line_is_a_row(database: Connection) -> None:
+    apply(database, [CreateTable("one", (Column("a", "text"),))])
+    put(database, 'a\n\nx\n""\n', "csv", table="one")
+    assert rows(database, "select a from one") == [(None,), ("x",), ("",)]
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"name": "a", "nick": 1}', "table users has no column nick"),
+        ('{"name": "a", "NAME": "b"}', "a row names NAME twice"),
+        ('{"name": "a", "name": "a"}', "a row names name twice"),
+        ('{"age": 1.5}', "1.5 has a fraction"),
+        ('{"age": 9223372036854775808}', "is beyond 64 bits"),
+        ('{"age": 1' + "0" * 5000 + "}", "in column age"),
+        ('{"age": true}', "is true or false"),
+        ('{"age": [1]}', "is an array"),
+        ('{"age": {}}', "is an object"),
+        ('{"at": 5}', "is a number, not a timestamp"),
+        ('{"photo": "*"}', "is no base64"),
+        ('{"ok": 2}', "not a boolean"),
+        ('{"score": 9007199254740993}', "more digits"),
+        ('{"name": "\\ud800"}', "half of a character"),
+        ('{"score": NaN}', "NaN is not JSON"),
+        ('{"name": "a",}', "a name in double quotes was expected"),
+        ('{"name" "a"}', "a colon was expected after name"),
+        ('{"name": "a" "b": 1}', "a comma was expected after the value of name"),
+        ('{"name": }', "a value was expected"),
+        ('{"name": "a\nb"}', ""),
+        ("{'name': 1}", "a name in double quotes was expected"),
+        ("[1]", "a row is no object"),
+        ("5", "a row is no object"),
+        ('{"extra": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+        ('{"id": 1}', "UNIQUE constraint failed: users.id"),
+    ],
+    ids=range(25),
+)
+def test_json_that_can_not_be_is_named_by_its_line(
+    users: Connection, format: Format, row: str, message: str
+) -> None:
+    good = '{"name": "x"}'
+    data = f"{good}\n\n{row}\n" if format == "jsonl" else f"[{good},\n\n{row}\n]"
+    text = refused(users, data, format)
+    assert message in text
+    assert text.startswith("line 3: ")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", "the file ends where [ was expected"),
+        ("{}", "'{' stands where [ was expected"),
+        ("[", "line 1: "),
+        ('[{"name": "a"}', "the file ends where , or ] was expected"),
+        ('[{"name": "a"}{', "'{' stands where , or ] was expected"),
+        ('[{"name": "a"},]', "a row is no object"),
+        ('[{"name": "a"}] x', "something stands after the array"),
+        ("[{}\n,\n{]", "line 3: a name in double quotes was expected"),
+        (b'[\n{"name": "\xff"}]', "line 2: the byte 0xff is not UTF-8"),
+        ('[{"name": "' + "x" * (MAX_RECORD + 100_000), "line 1: the row has more than 8 MiB"),
+    ],
+    ids=range(10),
+)
+def test_an_array_that_can_not_be_is_named(users: Connection, data: str | bytes, message: str) -> None:
+    assert message in refused(users, data, "json")
+
+
+def test_json_is_read_wherever_its_pieces_end(users: Connection) -> None:
+    many = ",\n".join(
+        f'{{"name": "{"é" * (n % 50)}{n}", "extra": {{"n": [{n}, 1.00]}}}}' for n in range(5000)
+    )
+    put(users, f" [ {many} ] ", "json", table="users", replace=True)
+    assert scalar(users, "select count(*) from users") == 5000
+    assert rows(users, "select extra from users where name glob '*é4999'") == [('{"n":[4999,1.00]}',)]
+    put(users, "\ufeff[]", "json", table="users", replace=True)
+    assert scalar(users, "select count(*) from users") == 0
+
+
+def test_nothing_is_there_until_all_is(users: Connection) -> None:
+    data = io.BytesIO(b"name\n" + b"x\n" * 50_000)
+    going = load(users, data, "csv", table="users")
+    counts = []
+    for progress in going:
+        counts.append((progress.rows, progress.bytes))
+        other = Connection(users.filename)
+        assert scalar(other, "select count(*) from users") in (1, 50_001)
+        other.close()
+    assert counts[0] == (1000, counts[0][1])
+    assert counts[-1] == (50_000, len(data.getvalue()))
+    assert progress.total == len(data.getvalue())
+
+
+def test_others_write_while_a_file_is_read(users: Connection) -> None:
+    data = io.BytesIO(b"name\n" + b"x\n" * 5_000)
+    going = load(users, data, "csv", table="users")
+    next(going)
+    other = Connection(users.filename)
+    other.execute("insert into users (name) values ('meanwhile')")
+    other.close()
+    list(going)
+    assert scalar(users, "select count(*) from users") == 5002
+
+
+@pytest.mark.parametrize("steps", [1, 5, 6])
+def test_an_import_that_is_given_up_leaves_nothing(users: Connection, steps: int) -> None:
+    going = load(users, io.BytesIO(b"a,b\n" + b"x,y\n" * 5_000), "csv", table="fresh")
+    for _ in range(steps):
+        next(going)
+    assert isinstance(going, Iterator)
+    going.close()  # type: ignore[attr-defined]
+    assert list(read(users)) == ["users"]
+    assert not users.in_transaction
+
+
+def test_a_full_disk_leaves_nothing(users: Connection) -> None:
+    users.execute(f"pragma max_page_count = {scalar(users, 'pragma page_count') + 5}").fetchall()
+    assert "the disk is full" in refused(users, "name\n" + "x" * 100_000, "csv")
+    users.execute("pragma max_page_count = 100000").fetchall()
+
+
+def test_what_can_not_be_imported_into_is_named(users: Connection) -> None:
+    users.execute("create view v as select * from users")
+    users.execute("create table c (a integer references users(id))")
+    users.execute("create table g (a integer, b as (a + 1))")
+    assert "v is no table" in refused(users, "a\n1\n", "csv", table="v")
+    assert "reserved" in refused(users, "a\n1\n", "csv", table="_svc_x")
+    assert "reserved" in refused(users, "a\n1\n", "csv", table="sqlite_schema")
+    assert "does not say which table" in refused(users, "a\n1\n", "csv", table="")
+    assert "Leave its columns out" in refused(users, "a\n1\n", "csv", columns=(Column("a", "text"),))
+    assert "would refer to a row" in refused(users, "a\n5\n", "csv", table="c")
+    assert "column b of table g is computed" in refused(users, "a,b\n1,2\n", "csv", table="g")
+    assert "a column can not be named 'rowid'" in refused(users, "rowid\n1\n", "csv", table="new")
+    assert "the file has no rows" in refused(users, "", "jsonl", table="new")
+
+
+def test_computed_columns_stay_out_of_files(users: Connection) -> None:
+    users.execute("create table g (a integer, b as (a + 1)); insert into g values (1)")
+    output = io.BytesIO()
+    list(save(users, output, "csv", ["g"]))
+    assert output.getvalue() == b"a\n1\n"
+
+
+def test_a_view_can_be_exported(users: Connection) -> None:
+    users.execute("create view v as select upper(name) as name, at from users")
+    output = io.BytesIO()
+    list(save(users, output, "csv", ["v"]))
+    assert output.getvalue().startswith(b"name,at\nADA,20")
+
+
+def test_types_are_told_by_all_rows(database: Connection) -> None:
+    text = (
+        "id,int,big,zero,num,bool,when,day,doc,mixed,none\n"
+        "1,-5,9223372036854775807,007,1,true,2024-01-01 10:00,2024-01-01,{},1,\n"
+        "2,0,9223372036854775808,1,1.5e3,FALSE,2024-01-01T10:00:00+02:00,2024-01-02,[1],x,\n"
+        "9,,,,,,,,,,\n"
+    )
+    found = preview(io.BytesIO(text.encode()), "csv")
+    assert [column.type for column in found.columns] == [
+        "integer",
+        "integer",
+        "text",
+        "text",
+        "real",
+        "boolean",
+        "timestamp",
+        "text",
+        "json",
+        "text",
+        "text",
+    ]
+    assert [column.name for column in found.columns if column.primary_key] == ["id"]
+    assert found.count == 3
+    assert found.rows[0][:3] == ("1", "-5", "9223372036854775807")
+    assert found.rows[2][1:] == (None,) * 10
+    put(database, text, "csv", table="t")
+    assert rows(database, 'select num, bool, "when" from t where id = 2') == [
+        (1500.0, 0, "2024-01-01T08:00:00.000Z")
+    ]
+
+
+def test_types_of_json_are_its_own(database: Connection) -> None:
+    text = (
+        '{"id": 3, "int": 1, "num": 1, "flag": true, "when": "2024-01-01T10:00Z", "doc": {}, "mix": 1, '
+        '"s": "5"}\n'
+        '{"int": null, "num": 0.5, "mix": "x", "s": "true", "late": "z", "huge": 1e400, "id": 2}\n'
+    )
+    found = preview(io.BytesIO(text.encode()), "jsonl")
+    types = {column.name: column.type for column in found.columns}
+    assert types == {
+        "id": "integer",
+        "int": "integer",
+        "num": "real",
+        "flag": "boolean",
+        "when": "timestamp",
+        "doc": "json",
+        "mix": "json",
+        "s": "text",
+        "late": "text",
+        "huge": "real",
+    }
+    assert not any(column.primary_key for column in found.columns)
+    put(database, text, "jsonl", table="t")
+    assert rows(database, "select mix, late from t") == [("1", None), ('"x"', "z")]
+
+
+def test_an_index_column_of_a_preview_is_the_key_only_when_it_can_be(database: Connection) -> None:
+    for text in ("id\n2\n1\n", "id\n1\n1\n", "id,a\n1,x\n,y\n", "id\nx\n"):
+        assert not preview(io.BytesIO(text.encode()), "csv").columns[0].primary_key
+        put(database, text, "csv", table="t")
+        database.execute("drop table t")
+
+
+def test_the_columns_of_a_new_table_can_be_given(database: Connection) -> None:
+    put(
+        database,
+        "a,b\n1,2\n",
+        "csv",
+        table="t",
+        columns=(Column("b", "text"), Column("a", "real"), Column("c", "blob")),
+    )
+    assert rows(database, "select b, a, c from t") == [("2", 1.0, None)]
+
+
+def test_formats_are_told_by_names() -> None:
+    names = ["a.csv", "b.JSON", "c.d.jsonl", "e.ndjson", "f.sql", "g.db", "h.sqlite3"]
+    assert [format_of(name) for name in names] == ["csv", "json", "jsonl", "jsonl", "sql", "db", "db"]
+    with pytest.raises(TablesError, match="can not be told"):
+        format_of("rows")
+
+
+def test_rows_go_into_place_in_chunks_and_the_line_of_a_late_mistake_is_found(users: Connection) -> None:
+    count = table_rows._CHUNK * 2 + 5
+    text = "name,score\n" + "".join(f"n,{number}\n" for number in range(count)) + "n,7\n"
+    assert f"line {count + 2}: UNIQUE constraint failed: users.score" in refused(users, text, "csv")
+
+
+def test_one_table_a_file(users: Connection) -> None:
+    with pytest.raises(TablesError, match="holds one table, not all"):
+        list(save(users, io.BytesIO(), "csv"))
+    with pytest.raises(TablesError, match="there is no table x"):
+        list(save(users, io.BytesIO(), "db", ["x"]))

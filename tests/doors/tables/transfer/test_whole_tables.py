@@ -1,0 +1,254 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from doors.tables.catalog import Column, read
+from doors.tables.database import open_owner
+from doors.tables.migrations import Migration, applied
+from doors.tables.migrations import apply as migrate
+from doors.tables.schema.apply import apply
+from doors.tables.schema.change import CreateTable
+from doors.tables.sqlite import Connection, TablesError, rows, scalar
+from doors.tables.transfer.format import Format
+from doors.tables.transfer.loading import load
+from doors.tables.transfer.saving import save, save_file
+
+
+@pytest.fixture
+def users(database: Connection) -> Connection:
+    apply(
+        database, [CreateTable("users", (Column("id", "integer", primary_key=True), Column("name", "text")))]
+    )
+    database.execute("insert into users values (1, 'ada')")
+    return database
+
+
+def file_of(path: Path, sql: str) -> bytes:
+    made = Connection(str(path))
+    made.execute(sql).fetchall()
+    made.close()
+    return path.read_bytes()
+
+
+def refused(database: Connection, data: str | bytes, format: Format, **how: object) -> str:
+    before = dict(read(database)), rows(database, "select * from users")
+    with pytest.raises(TablesError) as caught:
+        raw = data if isinstance(data, bytes) else data.encode()
+        list(load(database, io.BytesIO(raw), format, **how))  # type: ignore[arg-type]
+    assert (dict(read(database)), rows(database, "select * from users")) == before
+    return f"{caught.value.message}\n{caught.value.hint}"
+
+
+@pytest.mark.parametrize("format", ["sql", "db"])
+def test_a_table_that_is_there_is_kept_or_replaced(users: Connection, format: Format) -> None:
+    output = io.BytesIO()
+    list(save(users, output, format))
+    users.execute("insert into users values (2, 'bob')")
+    assert "there is a table users already" in refused(users, output.getvalue(), format)
+    list(load(users, output, format, replace=True))
+    assert rows(users, "select * from users") == [(1, "ada")]
+
+
+def test_what_the_sqlite3_shell_dumps_is_read(users: Connection) -> None:
+    dump = (
+        "PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n"
+        "CREATE TABLE a(id integer primary key autoincrement, b references a(id));\n"
+        "INSERT INTO a VALUES(1,2);\nINSERT INTO a VALUES(2,NULL);\n"
+        "CREATE TABLE IF NOT EXISTS \"b c\"(x TEXT DEFAULT 'a;b');\n"
+        "INSERT INTO \"b c\" VALUES(replace('a\\nb','\\n',char(10)));\n"
+        "DELETE FROM sqlite_sequence;\nINSERT INTO sqlite_sequence VALUES('a',9);\n"
+        "CREATE INDEX i on a(b);\nCOMMIT;\n"
+    )
+    *_, last = load(users, io.BytesIO(dump.encode()), "sql")
+    assert last.rows == 3
+    assert rows(users, 'select x from "b c"') == [("a\nb",)]
+    users.execute("insert into a (b) values (1)")
+    assert scalar(users, "select max(id) from a") == 10
+
+
+@pytest.mark.parametrize(
+    ("dump", "message"),
+    [
+        ("", "there are no tables in the file"),
+        (
+            "create table a (b);\ninsert into a values (1, 2);",
+            "the file:2: table a has 1 columns but 2 values",
+        ),
+        ("create table a (b);\nrollback;", "the file:2: the statement begins or ends a transaction"),
+        ("create table a (b); attach 'x' as y;", "attaches another file"),
+        ("create table a (b); pragma writable_schema=on;", "has a PRAGMA"),
+        ("create table a (b); insert into users values (3, 'x');", "no such table: users"),
+        ("create table _svc_a (b);", "uses _svc_a"),
+        ("create table a (b);\ninsert into a values ('never closed);", "the file:2:"),
+        ("create table a (b references users(id)); insert into a values (77);", "would refer to a row"),
+        ("create table users (x); drop table users; create table a (b primary key, b)", "duplicate column"),
+        ("create table a (b); insert into a values (zeroblob(2000000))", "has a value of 2000000"),
+        (b"create table a (b);\n\xff", "line 2: the byte 0xff is not UTF-8"),
+        (
+            "create table a (b); create trigger r after insert on a begin insert into no_a values (1); end",
+            "no_a",
+        ),
+        ("\0", "the file:1:"),
+    ],
+    ids=range(14),
+)
+def test_dumps_that_can_not_be_leave_nothing(users: Connection, dump: str | bytes, message: str) -> None:
+    assert message in refused(users, dump, "sql")
+
+
+def test_a_dump_can_not_reach_the_tables_that_are_there(users: Connection) -> None:
+    dump = "create table users (x); insert into users values (5); drop table users; create table a (b);"
+    list(load(users, io.BytesIO(dump.encode()), "sql"))
+    assert rows(users, "select * from users") == [(1, "ada")]
+
+
+def test_an_empty_or_foreign_file_is_no_database(users: Connection) -> None:
+    assert "no tables in the file" in refused(users, b"", "db")
+    assert "damaged, or no SQLite database" in refused(users, b"not a database, but long enough" * 100, "db")
+
+
+def test_a_damaged_database_is_named(users: Connection, tmp_path: Path) -> None:
+    sql = "create table a (b); create index i on a(b);"
+    whole = bytearray(file_of(tmp_path / "x.db", sql + "insert into a values ('x'), ('y');"))
+    whole[4096 * 2 - 20 : 4096 * 2] = b"\xff" * 20
+    assert "damaged" in refused(users, bytes(whole), "db")
+    assert "damaged" in refused(users, bytes(whole[:4096]), "db")
+
+
+def test_foreign_databases_bring_tables_views_and_triggers_but_no_tricks(
+    users: Connection, tmp_path: Path
+) -> None:
+    data = file_of(
+        tmp_path / "x.db",
+        """
+        pragma encoding = 'UTF-16'; pragma page_size = 512; pragma journal_mode = wal;
+        create table a (b boolean, c timestamp); insert into a values (1, 'é');
+        create view v as select b from a;
+        create trigger t after insert on a begin update a set b = 0; end;
+        create table w (k text primary key, x) without rowid; insert into w values ('k', 1e400);
+        """,
+    )
+    list(load(users, io.BytesIO(data), "db"))
+    assert rows(users, "select b, c from a") == [(1, "é")]
+    assert [column.type for column in read(users)["a"].columns] == ["boolean", "timestamp"]
+    assert rows(users, "select * from v") == [(1,)]
+    assert scalar(users, "pragma encoding") == "UTF-8"
+
+    data = file_of(
+        tmp_path / "y.db",
+        "create table t (a); create trigger r after insert on t begin select load_extension('x'); end;",
+    )
+    assert "load_extension" in refused(users, data, "db")
+    data = file_of(tmp_path / "z.db", "create table _svc_mine (a); create table ok (a)")
+    list(load(users, io.BytesIO(data), "db"))
+    assert [name for name in read(users) if name == "ok"] == ["ok"]
+    assert scalar(users, "select count(*) from sqlite_schema where name = '_svc_mine'") == 0
+
+
+def test_text_that_is_none_is_named(users: Connection, tmp_path: Path) -> None:
+    data = file_of(tmp_path / "x.db", "create table a (b); insert into a values (cast(x'ff' as text))")
+    assert "table a has a text that is not UTF-8" in refused(users, data, "db")
+    users.execute("update users set name = cast(x'ff' as text)")
+    for format in ("csv", "json", "jsonl", "sql", "db"):
+        with pytest.raises(TablesError, match="not UTF-8"):
+            list(save(users, io.BytesIO(), format, ["users"]))
+    users.execute("delete from users")
+
+
+def test_a_schema_that_lies_is_damaged(users: Connection, tmp_path: Path) -> None:
+    file_of(tmp_path / "x.db", "create table a (b); create table c (d); insert into a values (1)")
+    made = Connection(str(tmp_path / "x.db"))
+    made.execute("pragma writable_schema = on")
+    made.execute("update sqlite_schema set rootpage = 2")
+    made.close()
+    assert "damaged" in refused(users, (tmp_path / "x.db").read_bytes(), "db")
+
+
+def test_the_record_of_migrations_comes_along_where_there_is_none(users: Connection, tmp_path: Path) -> None:
+    first = [Migration("tables/1.sql", "create table made (a)")]
+    migrate(users, first)
+    output = io.BytesIO()
+    list(save(users, output, "db"))
+    other = open_owner(tmp_path / "other.db")
+    list(load(other, output, "db"))
+    assert migrate(other, first) == ()
+    other.execute("drop table made; drop table users")
+    migrate(other, [*first, Migration("tables/2.sql", "create table more (a)")])
+    list(load(other, output, "db"))
+    assert list(applied(other)) == ["tables/1.sql", "tables/2.sql"]
+    other.close()
+
+
+def test_some_tables_bring_what_is_theirs(users: Connection, tmp_path: Path) -> None:
+    users.execute("create table b (c); create index i on b(c); create view v as select * from users")
+    for format in ("sql", "db"):
+        output = io.BytesIO()
+        list(save(users, output, format, ["B"]))
+        other = open_owner(tmp_path / f"{format}.db")
+        list(load(other, output, format))
+        assert rows(other, "select name from sqlite_schema order by name") == [("b",), ("i",)]
+        other.close()
+
+
+def test_an_index_for_full_text_whose_text_is_gone_is_told_of(users: Connection, tmp_path: Path) -> None:
+    users.execute(
+        "create virtual table f using fts5(a, content=''); insert into f (rowid, a) values (1, 'x')"
+    )
+    output = io.BytesIO()
+    *_, last = save(users, output, "db")
+    assert last.skipped == ("f",)
+    other = open_owner(tmp_path / "other.db")
+    *_, last = load(other, output, "db")
+    assert last.skipped == ("f",)
+    assert set(read(other)) == {"f", "users"}
+    other.close()
+
+
+def test_an_import_of_tables_that_is_given_up_leaves_nothing(users: Connection, tmp_path: Path) -> None:
+    data = file_of(tmp_path / "x.db", "create table a (b); insert into a values (1)" + ", (1)" * 4999)
+    going = load(users, io.BytesIO(data), "db")
+    next(going)
+    next(going)
+    going.close()  # type: ignore[attr-defined]
+    assert list(read(users)) == ["users"]
+
+
+def test_a_file_is_there_whole_or_not_at_all(users: Connection, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    users.executemany("insert into users (name) values (?)", [("x",)] * 5000)
+    going = save_file(users, folder / "users.csv", "csv", ["users"])
+    next(going)
+    assert not (folder / "users.csv").exists()
+    going.close()  # type: ignore[attr-defined]
+    assert list(folder.iterdir()) == []
+    list(save_file(users, folder / "users.csv", "csv", ["users"]))
+    assert [path.name for path in folder.iterdir()] == ["users.csv"]
+    assert len((folder / "users.csv").read_text().splitlines()) == 5002
+    with pytest.raises(TablesError, match="can not be written"):
+        list(save_file(users, tmp_path / "no" / "x.csv", "csv", ["users"]))
+    with pytest.raises(TablesError, match="there is no table"):
+        list(save_file(users, folder / "users.csv", "csv", ["nobody"]))
+    assert [path.name for path in folder.iterdir()] == ["users.csv"]
+
+
+def test_an_export_is_of_one_moment(users: Connection) -> None:
+    users.executemany("insert into users (name) values (?)", [("x",)] * 3000)
+    output = io.BytesIO()
+    going = save(users, output, "jsonl", ["users"])
+    next(going)
+    other = Connection(users.filename)
+    other.execute("delete from users where id > 10")
+    other.close()
+    list(going)
+    assert output.getvalue().count(b"\n") == 3001
+
+
+def test_a_full_disk_is_named_where_files_are_written(users: Connection) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    users.executemany("insert into users (name) values (?)", [("x" * 100,)] * 2000)
+    with full.open("wb", buffering=0) as output, pytest.raises(OSError, match="No space"):
+        list(save(users, output, "csv", ["users"]))  # type: ignore[arg-type]
