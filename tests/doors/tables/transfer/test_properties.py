@@ -1,0 +1,96 @@
+"""Random tables and values: what is exported and imported is exported the same."""
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from doors.tables.catalog import TYPES, Column
+from doors.tables.database import open_owner
+from doors.tables.schema.apply import apply
+from doors.tables.schema.change import CreateTable
+from doors.tables.sqlite import Connection, Value, rows
+from doors.tables.transfer import csv_file
+from doors.tables.transfer.format import FORMATS, Format
+from doors.tables.transfer.lines import Lines
+from doors.tables.transfer.loading import load
+from doors.tables.transfer.saving import save
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
+    ['"', ",", "\r\n", "\n", "", "null", "'"]
+)
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def moment(at: datetime) -> str:
+    return at.replace(tzinfo=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def values(type: str) -> st.SearchStrategy[Value]:
+    strategies: dict[str, st.SearchStrategy[Value]] = {
+        "integer": st.integers(-(2**63), 2**63 - 1),
+        "real": st.floats(allow_nan=False),
+        "text": TEXT,
+        "boolean": st.integers(0, 1),
+        "timestamp": st.datetimes().map(moment),
+        "json": NESTED.map(lambda value: json.dumps(value, ensure_ascii=False)),
+        "blob": st.binary(max_size=20),
+    }
+    return st.none() | strategies[type]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[CreateTable, list[tuple[Value, ...]]]:
+    types = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5))
+    columns = tuple(Column(f"c {index}", type) for index, type in enumerate(types))
+    found = draw(st.lists(st.tuples(*(values(type) for type in types)), max_size=8))
+    return CreateTable("t", columns), found
+
+
+def saved(database: Connection, format: Format) -> bytes:
+    output = io.BytesIO()
+    list(save(database, output, format, ["t"]))
+    return output.getvalue()
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.sampled_from(FORMATS))
+def test_export_import_export_gives_the_same_bytes(
+    made: tuple[CreateTable, list[tuple[Value, ...]]], format: Format
+) -> None:
+    table, found = made
+    with TemporaryDirectory() as folder:
+        first, second = open_owner(Path(folder) / "a.db"), open_owner(Path(folder) / "b.db")
+        try:
+            apply(first, [table])
+            first.executemany(f"insert into t values ({', '.join('?' * len(table.columns))})", found)
+            data = saved(first, format)
+            into = {} if format in ("sql", "db") else {"table": "t"}
+            if into:
+                apply(second, [table])
+            list(load(second, io.BytesIO(data), format, **into))
+            assert saved(second, format) == data
+            exact = [f'"{column.name}"' for column in table.columns if column.type != "json"]
+            if exact:
+                query = f"select {', '.join(exact)} from t order by rowid"
+                assert rows(second, query) == rows(first, query)
+        finally:
+            first.close()
+            second.close()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.none() | TEXT, min_size=2, max_size=2), max_size=5))
+def test_csv_is_read_as_it_was_written(found: list[list[str | None]]) -> None:
+    text = csv_file.written(["a", "b"]) + "".join(map(csv_file.written, found))
+    names, read = csv_file.read(Lines(io.BytesIO(text.encode())))
+    assert names == ["a", "b"]
+    assert [cells for _, cells in read] == found
