@@ -15,6 +15,11 @@ _RANK: Mapping[Role, int] = {"viewer": 1, "deployer": 2, "owner": 3}
 EVERY_PROJECT = "*"
 
 
+def weaker(one: Role, other: Role) -> Role:
+    """Return the role that allows less."""
+    return min(one, other, key=_RANK.__getitem__)
+
+
 class Unauthenticated(SvcError):
     """Nobody is logged in, or the session is over."""
 
@@ -68,3 +73,17 @@ class OneToken:
         """Return the developer for their token."""
         right = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
         return Principal("developer", {EVERY_PROJECT: "owner"}) if right else None
+
+
+class EitherOf:
+    """Several authorities in one: a token is whose it is for the first that knows it."""
+
+    def __init__(self, *authorities: Authority) -> None:
+        self._authorities = authorities
+
+    async def principal(self, token: str) -> Principal | None:
+        """Return who shows this token."""
+        for authority in self._authorities:
+            if (found := await authority.principal(token)) is not None:
+                return found
+        return None

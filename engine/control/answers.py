@@ -11,6 +11,7 @@ from quart_schema import RequestSchemaValidationError
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
+from engine.control.attempts import TooManyAttempts
 from engine.errors import SvcError
 
 STATUS: Mapping[str, int] = {
@@ -20,6 +21,7 @@ STATUS: Mapping[str, int] = {
     "conflict": 409,
     "gone": 410,
     "body-too-large": 413,
+    "slow": 408,
     "too-many-attempts": 429,
     "internal": 500,
     "unavailable": 503,
@@ -34,6 +36,15 @@ class NotFound(SvcError):
     code = "not-found"
 
 
+class TooLong(SvcError):
+    """A request is longer than its route takes."""
+
+    code = "body-too-large"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the request is longer than {most} bytes")
+
+
 def problem(error: SvcError, **more: Any) -> Response:
     """Return the problem document of an error; `more` are members that say more."""
     status = STATUS.get(error.code, MISTAKE)
@@ -41,6 +52,8 @@ def problem(error: SvcError, **more: Any) -> Response:
     if error.hint:
         members["hint"] = error.hint
     response = Response(json.dumps(members), status, content_type="application/problem+json")
+    if isinstance(error, TooManyAttempts):
+        response.headers["retry-after"] = str(error.retry_after)
     if status == 401:
         response.headers["www-authenticate"] = 'Bearer realm="svc"'
     return response

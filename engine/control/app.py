@@ -12,7 +12,7 @@ from quart import Blueprint, Quart, Response, current_app, g, request
 from quart_schema import Info, QuartSchema, RequestSchemaValidationError
 from werkzeug.exceptions import HTTPException
 
-from engine.control import answers
+from engine.control import answers, document
 from engine.control.access import Authority, Principal, Role, Unauthenticated
 from engine.errors import SvcError
 
@@ -29,6 +29,10 @@ def open_to_all(view: _F) -> _F:
     """Mark a route that needs no session."""
     setattr(view, _OPEN, True)
     return view
+
+
+def _is_open(view: Any) -> bool:
+    return bool(getattr(view, _OPEN, False))
 
 
 def principal() -> Principal:
@@ -51,6 +55,7 @@ def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
     app.config["BODY_TIMEOUT"] = None
     QuartSchema(
         app,
+        openapi_provider_class=document.provider(_is_open),
         info=Info(title="svc control API", version=API_VERSION),
         openapi_path="/openapi.json",
         redoc_ui_path=None,
@@ -65,7 +70,7 @@ def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
     @app.before_request
     async def _admit() -> None:
         view = current_app.view_functions.get(request.endpoint or "")
-        if view is None or getattr(view, _OPEN, False) or request.endpoint == "openapi":
+        if view is None or _is_open(view) or request.endpoint == "openapi":
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         found = await authority.principal(token.strip()) if scheme.lower() == "bearer" else None
@@ -94,6 +99,8 @@ async def _http(error: Exception) -> Response:
 
 async def _failed(error: Exception) -> Response:
     _log.error("a request failed", exc_info=error)
+    if isinstance(error, RecursionError | UnicodeDecodeError):
+        return answers.problem(SvcError("the request can not be read as JSON", code="invalid"))
     return answers.problem(SvcError("The service failed; its own log says why.", code="internal"))
 
 

@@ -1,0 +1,108 @@
+"""The control API of a service with accounts, over its real listener, on a bucket in a folder."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argon2 import PasswordHasher
+
+from engine.bucket.folder import FolderBucket
+from engine.control import login, tokens, users
+from engine.control.accounts import Accounts
+from engine.control.app import create
+from engine.control.attempts import Attempts
+from engine.control.login import Gate
+from engine.control.passwords import Passwords
+from engine.control.sessions import Sessions
+from engine.listen import bind
+from engine.server import serve
+from svc_tui.client import Client
+
+PASSWORD = "a horse on a staple"
+
+
+class Clock:
+    """Time that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_ns = time.time_ns()
+
+    def now(self) -> int:
+        return self.now_ns
+
+    def seconds(self) -> float:
+        return self.now_ns / 1e9
+
+    def advance(self, seconds: float) -> None:
+        self.now_ns += int(seconds * 1e9)
+
+
+def quick() -> Passwords:
+    """Passwords that cost a millisecond."""
+    return Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that runs on another thread."""
+
+    url: str
+    bucket: FolderBucket
+    gate: Gate
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+
+    def client(self, token: str = "") -> Client:
+        return Client(self.url, token)
+
+    def call(self, token: str, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        with self.client(token) as client:
+            return client.call(method, path, body, **more)
+
+    def do(self, work: Callable[[], Any]) -> Any:
+        """Return what a coroutine function returns on the service's own loop."""
+        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(30)
+
+    def claim(self, user: str = "ann") -> str:
+        code = self.do(self.gate.accounts.new_code)
+        body = {"code": code, "user": user, "password": PASSWORD}
+        return str(self.call("", "POST", "/v1/claim", body)["token"])
+
+    def add(self, owner: str, user: str, **roles: str) -> str:
+        """Add a user and return the token of a session of theirs."""
+        self.call(owner, "PUT", f"/v1/users/{user}", {"password": PASSWORD, "roles": roles})
+        return str(self.call("", "POST", "/v1/login", {"user": user, "password": PASSWORD})["token"])
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Service]:
+    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[Service]()
+    clock = Clock()
+
+    async def run() -> None:
+        bucket = FolderBucket(folder)
+        accounts = Accounts(bucket.cells, quick(), clock.now)
+        sessions = Sessions(bucket.cells, accounts, clock.now, clock.seconds)
+        gate = Gate(accounts, sessions, Attempts(clock.seconds))
+        subjects = (login.blueprint(gate), tokens.blueprint(gate), users.blueprint(gate))
+        sockets = bind("127.0.0.1", 0)
+        url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+        serving = asyncio.create_task(serve(create(sessions, subjects), sockets, stop=stop, grace=1.0))
+        ready.set_result(Service(url, bucket, gate, clock, loop))
+        await serving
+        await bucket.aclose()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    thread.start()
+    try:
+        yield ready.result(20)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()

@@ -1,0 +1,197 @@
+"""Coming in, over the real listener: claims, logins, logouts, and what they are told who may not."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from svc_tui.client import Refused
+from tests.engine.control.service import PASSWORD, Service, running
+
+
+def refused(service: Service, token: str, method: str, path: str, body: Any = None, **more: Any) -> Refused:
+    with pytest.raises(Refused) as found:
+        service.call(token, method, path, body, **more)
+    return found.value
+
+
+def raw(service: Service, path: str, content: bytes, kind: str = "application/json") -> httpx.Response:
+    return httpx.post(service.url + path, content=content, headers={"content-type": kind}, timeout=60)
+
+
+def test_the_code_makes_the_first_owner_once(service: Service) -> None:
+    assert service.call("", "GET", "/v1/claim") == {"claimed": False}
+    code = service.do(service.gate.accounts.new_code)
+    body = {"code": f" {code.upper()} ", "user": "ann", "password": PASSWORD}
+    opened = service.call("", "POST", "/v1/claim", body)
+    assert opened["user"] == "ann" and opened["roles"] == {"*": "owner"}
+    who = service.call(opened["token"], "GET", "/v1/whoami")
+    assert (who["user"], who["token"], who["roles"]) == ("ann", None, {"*": "owner"})
+    assert who["expires"] == opened["expires"]
+    again = refused(service, "", "POST", "/v1/claim", body | {"user": "bob"})
+    assert again.code == "conflict" and "owner already" in again.message
+    assert service.call("", "GET", "/v1/claim") == {"claimed": True}
+    assert service.do(service.gate.accounts.new_code) is None
+
+
+def test_of_two_claims_at_once_exactly_one_wins(service: Service) -> None:
+    code = service.do(service.gate.accounts.new_code)
+
+    def claim(number: int) -> str:
+        body = {"code": code, "user": f"user{number}", "password": PASSWORD}
+        try:
+            service.call("", "POST", "/v1/claim", body)
+        except Refused as error:
+            return error.code
+        return "won"
+
+    with ThreadPoolExecutor(8) as pool:
+        told = sorted(pool.map(claim, range(8)))
+    assert told == ["conflict"] * 7 + ["won"]
+    assert len(service.do(service.gate.accounts.users)) == 1
+
+
+def test_another_code_is_none_and_an_older_one_is_void(service: Service) -> None:
+    old = service.do(service.gate.accounts.new_code)
+    service.do(service.gate.accounts.new_code)
+    for code in (old, "x", "a" * 100):
+        found = refused(service, "", "POST", "/v1/claim", {"code": code, "user": "ann", "password": PASSWORD})
+        assert found.code == "unauthenticated" and "svc serve" in found.hint
+    assert service.call("", "GET", "/v1/claim") == {"claimed": False}
+
+
+def test_accounts_and_sessions_outlive_the_process(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service:
+        token = service.claim()
+    with running(tmp_path / "data") as service:
+        assert service.call(token, "GET", "/v1/whoami")["user"] == "ann"
+        assert service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"] != token
+
+
+def test_neither_passwords_nor_tokens_nor_the_code_are_kept(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service:
+        code = service.do(service.gate.accounts.new_code)
+        body = {"code": code, "user": "ann", "password": PASSWORD}
+        owner = service.call("", "POST", "/v1/claim", body)["token"]
+        wish = {"name": "ci", "role": "owner", "projects": ["*"]}
+        token = service.call(owner, "POST", "/v1/tokens", wish)["token"]
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert b"$argon2id$" in kept
+    for secret in (PASSWORD, owner, owner[5:], token, token[5:], code, code.replace("-", "")):
+        assert secret.encode() not in kept
+
+
+def test_a_wrong_password_and_an_unknown_user_are_told_the_same(service: Service, owner: str) -> None:
+    wrong = refused(service, "", "POST", "/v1/login", {"user": "ann", "password": "wrong"})
+    unknown = refused(service, "", "POST", "/v1/login", {"user": "nobody", "password": "wrong"})
+    assert wrong.members == unknown.members and wrong.code == "unauthenticated"
+
+
+def test_logout_ends_one_session_at_once(service: Service, owner: str) -> None:
+    other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
+    assert service.call(other, "GET", "/v1/whoami")["user"] == "ann"
+    assert service.call(other, "POST", "/v1/logout") == {"ended": 1}
+    assert refused(service, other, "GET", "/v1/whoami").code == "unauthenticated"
+    assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
+
+
+def test_logout_everywhere_ends_all_sessions_and_no_tokens(service: Service, owner: str) -> None:
+    other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
+    wish = {"name": "ci", "role": "viewer", "projects": ["shop"]}
+    token = service.call(owner, "POST", "/v1/tokens", wish)["token"]
+    assert service.call(other, "POST", "/v1/logout", params={"everywhere": "true"}) == {"ended": 2}
+    for ended in (owner, other):
+        assert refused(service, ended, "GET", "/v1/whoami").code == "unauthenticated"
+    assert service.call(token, "GET", "/v1/whoami")["token"] == "ci"
+
+
+def test_another_password_ends_the_other_sessions(service: Service, owner: str) -> None:
+    other = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
+    service.call(other, "GET", "/v1/whoami")
+    body = {"old": PASSWORD, "new": "quite another one"}
+    assert service.call(owner, "POST", "/v1/password", body) == {"ended": 1}
+    assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
+    assert refused(service, other, "GET", "/v1/whoami").code == "unauthenticated"
+    assert refused(service, "", "POST", "/v1/login", {"user": "ann", "password": PASSWORD}).code == (
+        "unauthenticated"
+    )
+    assert refused(service, owner, "POST", "/v1/password", body).code == "unauthenticated"
+    service.call("", "POST", "/v1/login", {"user": "ann", "password": "quite another one"})
+
+
+def test_guessing_has_to_wait_and_other_users_do_not(service: Service, owner: str) -> None:
+    guess = {"user": "ann", "password": "a wrong one"}
+    codes = [refused(service, "", "POST", "/v1/login", guess).code for _ in range(8)]
+    assert codes == ["unauthenticated"] * 5 + ["too-many-attempts"] * 3
+    answer = raw(service, "/v1/login", json.dumps(guess).encode())
+    assert answer.status_code == 429 and 1 <= int(answer.headers["retry-after"]) <= 60
+    right = {"user": "ann", "password": PASSWORD}
+    assert refused(service, "", "POST", "/v1/login", right).code == "too-many-attempts"
+    service.add(owner, "bob")
+    service.clock.advance(1.5)
+    assert service.call("", "POST", "/v1/login", right)["user"] == "ann"
+
+
+def test_many_guesses_at_once_are_not_more_than_one_by_one(service: Service, owner: str) -> None:
+    guess = json.dumps({"user": "ann", "password": "a wrong one"}).encode()
+    with ThreadPoolExecutor(16) as pool:
+        codes = list(pool.map(lambda _: raw(service, "/v1/login", guess).status_code, range(40)))
+    assert codes.count(401) == 5 and codes.count(429) == 35
+
+
+def test_the_same_password_typed_in_another_way(service: Service, owner: str) -> None:
+    service.call(owner, "PUT", "/v1/users/bob", {"password": "ein längeres Wort"})
+    body = {"user": "bob", "password": "ein la\u0308ngeres Wort"}
+    assert service.call("", "POST", "/v1/login", body)["user"] == "bob"
+
+
+@pytest.mark.parametrize("path", ["/v1/login", "/v1/claim"])
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 422),
+        (b"null", 422),
+        (b"\xff\xfe", 422),
+        (b"[" * 60_000, 422),
+        (b'{"user": "ann", "password": ' + b"1" * 5000 + b"}", 400),
+        (b'{"user": "ann", "password": "\\ud800", "code": "x"}', 422),
+        (b'{"user": "ann", "password": "a long one indeed", "code": "x", "more": 1}', 422),
+        (b'{"user": "ann", "password": null, "code": "x"}', 422),
+        (b'{"user": "ann", "password": "' + b"p" * 2000 + b'", "code": "x"}', 422),
+        (b'{"user": "ann", "password": "' + b"p" * 10_000_000 + b'", "code": "x"}', 413),
+        (b'{"user": "ann", "password": "' + b"p" * 100_000 + b'", "code": "x"}', 413),
+    ],
+)
+def test_bodies_that_are_none(service: Service, path: str, content: bytes, status: int) -> None:
+    answer = raw(service, path, content)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert len(answer.text) < 500 and "Traceback" not in answer.text
+
+
+def test_a_body_of_another_kind_is_refused(service: Service) -> None:
+    content = json.dumps({"user": "ann", "password": PASSWORD}).encode()
+    assert raw(service, "/v1/login", content, "text/plain").status_code in (400, 415, 422)
+
+
+@pytest.mark.parametrize(
+    "user", ["Ann", "", "a" * 40, "../etc", "a/b", "a\0b", "ann ", "änn", "a--b", "-a", "*", "ａnn", "ann\n"]
+)
+def test_names_with_tricks_are_none(service: Service, user: str) -> None:
+    code = service.do(service.gate.accounts.new_code)
+    body = {"code": code, "user": user, "password": PASSWORD}
+    assert refused(service, "", "POST", "/v1/claim", body).code == "invalid"
+    assert service.call("", "GET", "/v1/claim") == {"claimed": False}
+
+
+@pytest.mark.parametrize("password", ["", "short", "p" * 1025, "with a \0 in it", "with a \x1b[2J in it"])
+def test_passwords_that_are_none(service: Service, password: str) -> None:
+    code = service.do(service.gate.accounts.new_code)
+    body = {"code": code, "user": "ann", "password": password}
+    assert refused(service, "", "POST", "/v1/claim", body).code in ("invalid", "bad-password")
+    assert service.call("", "GET", "/v1/claim") == {"claimed": False}
