@@ -29,11 +29,12 @@ class DeploymentError(SvcError):
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A deployment went live: when (Unix epoch, ns), and by whom."""
+    """A deployment went live: when (Unix epoch, ns), by whom, and why it did, where somebody said so."""
 
     deployment: str
     at_ns: int
     by: str
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class History:
         return _live(cell) if cell is not None else None
 
     async def flip(
-        self, project: str, id_: str, *, at_ns: int, by: str, revision: int | None
+        self, project: str, id_: str, *, at_ns: int, by: str, revision: int | None, message: str = ""
     ) -> Live | Conflict:
         """Have a deployment, new or old, serve its Project if `revision` is still that of `live` (or `None`).
 
@@ -97,13 +98,17 @@ class History:
         for part in deployment.resources.values():
             await store.keep(self._bucket.blobs, part.package)
         before = await self.live(project)
-        flips = (*(before.flips if before is not None else ()), Flip(id_, at_ns, by))[-FLIPS_KEPT:]
+        flips = (*(before.flips if before is not None else ()), Flip(id_, at_ns, by, message))[-FLIPS_KEPT:]
         answer = await self._cells.cas(LIVE + project, _FLIPS.dump_json(flips), revision)
         if isinstance(answer, Conflict):
             return answer
         # It may have been forgotten meanwhile, as one that does not serve; its blobs are kept for a while.
         await self._cells.cas(_record(project, id_), deployment.encode(), None)
         return Live(project, flips, answer)
+
+    async def all_live(self) -> list[Live]:
+        """Return what serves each Project. Raises `RecordError`."""
+        return [_live(cell) for cell in await self._cells.list(LIVE)]
 
     async def watch(self, after: int = 0) -> AsyncGenerator[Live, None]:
         """Yield what serves each Project, then each flip, as `Cells.watch` does."""

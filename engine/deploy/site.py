@@ -27,10 +27,10 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A publication that can go live: its Project's routes, and those of everything with it in force."""
+    """A publication that can go live: its Project, the Project's own routes, and what they lead to."""
 
     project: str
-    table: RouteTable
+    own: RouteTable
     made: Mapping[str, _Made]
 
 
@@ -82,9 +82,9 @@ class Site:
     def flip(self, ready: Ready, *, alone: bool = False) -> None:
         """Serve this from the next request on; `alone` ends every other Project."""
         self._live = ({} if alone else self._live) | {ready.project: ready}
-        self.routes = RouteTable.join(each.table for each in self._live.values())
+        self.routes = RouteTable.join(each.own for each in self._live.values())
 
     def remove(self, project: str) -> None:
         """Serve a Project no longer."""
         self._live = {name: ready for name, ready in self._live.items() if name != project}
-        self.routes = RouteTable.join(each.table for each in self._live.values())
+        self.routes = RouteTable.join(each.own for each in self._live.values())

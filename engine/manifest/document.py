@@ -103,6 +103,14 @@ class ProjectTable(_Table):
         Field(description="Project name: a-z, 0-9 and single -, a letter first, at most 39 characters."),
         WithJsonSchema(_NAME_SCHEMA),
     ]
+    check: Annotated[
+        str | None,
+        Field(
+            description="Path that every public Resource must answer below 400 before a deploy goes live.",
+            pattern=r"^/[!-~]*$",
+        ),
+        WithJsonSchema({"type": "string", "pattern": "^/[!-~]*$"}),
+    ] = None
 
 
 class Document(_Table):

@@ -68,7 +68,7 @@ def load(root: Path) -> Project:
     if problems or document is None:
         raise ManifestError(path, problems)
     resources = {name: _resource(name, table, root) for name, table in document.resource.items()}
-    return Project(document.project.name, root, resources)
+    return Project(document.project.name, root, resources, document.project.check)
 
 
 def warnings(project: Project) -> tuple[Problem, ...]:

@@ -60,11 +60,15 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder with one `svc.toml`; `resources` keeps the order of the file."""
+    """A folder with one `svc.toml`; `resources` keeps the order of the file.
+
+    `check` is the path that each public Resource must answer before a deploy goes live, if there is one.
+    """
 
     name: str
     root: Path
     resources: Mapping[str, Resource]
+    check: str | None = None
 
     @property
     def front(self) -> Resource | None:

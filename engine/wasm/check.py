@@ -90,6 +90,17 @@ def check_component(path: Path) -> None:
     check_names(outline.imports, outline.exports)
 
 
+def capabilities(component: bytes) -> frozenset[str]:
+    """Return the packages that a component imports interfaces of: `wasi:http`, `wasi:sockets`.
+
+    One whose outline can not be read has a capability of its own, `unknown`.
+    """
+    try:
+        return frozenset(name.partition("/")[0] for name in scan(component).imports)
+    except Unscannable:
+        return frozenset({"unknown"})
+
+
 @contextmanager
 def told_of(resource: str) -> Iterator[None]:
     """Let a refusal name the Resource whose component it is about."""

@@ -1,0 +1,254 @@
+"""The service: what is live in a bucket, served; and the ways in which what is live changes.
+
+Owns the order of a change: everything that can fail happens beside what serves, then one compare-and-set in
+the bucket decides, then the routes are replaced. Whoever kills it at any point leaves the old or the new
+version live, never a part of each.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.artifact import Artifact
+from engine.bucket.protocols import Bucket, Conflict
+from engine.deploy import store
+from engine.deploy.history import History, Live
+from engine.deploy.records import DeployedResource, Deployment
+from engine.deploy.site import Ready, Site
+from engine.deploy.tenants import Tenants
+from engine.deploy.versions import Publication
+from engine.errors import SvcError
+from engine.manifest.model import Project
+from engine.service.changes import Change, Side, changes
+from engine.service.check import check
+from engine.service.order import Order
+from engine.service.vault import Vault
+
+
+class Outrun(SvcError):
+    """Somebody else changed what is live; nothing of this change is."""
+
+    code = "conflict"
+
+
+class Refused(SvcError):
+    """The policy does not let this go live."""
+
+    code = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Progress of a deploy, for a person."""
+
+    step: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What would go live: the record it would have, the Project, and its artifacts on this machine."""
+
+    deployment: Deployment
+    project: Project
+    artifacts: Mapping[str, Artifact]
+
+
+class Service:
+    """All Projects of a bucket. Use on one event loop."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        unpacked: Path,
+        site: Site,
+        tenants: Tenants,
+        domain: str,
+        *,
+        publish: Callable[[Publication], Awaitable[None]] | None = None,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """`unpacked` keeps artifacts as files; it can be made again from the bucket.
+
+        `publish` has worker processes serve what this one does; it returns when they do.
+        """
+        self.bucket = bucket
+        self.history = History(bucket)
+        self.vault = Vault(bucket.cells)
+        self._unpacked = unpacked
+        self._site = site
+        self._tenants = tenants
+        self._domain = domain
+        self._publish = publish
+        self._now_ns = now_ns
+        self._busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def start(self, warn: Callable[[SvcError], None]) -> None:
+        """Serve what is live. A Project that can not be served is told of, and the others are."""
+        for live in await self.history.all_live():
+            try:
+                deployment = await self.history.get(live.project, live.deployment)
+                await self._serve(await self._unpack(deployment), lenient=True)
+            except SvcError as error:
+                warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
+
+    async def changes(self, order: Order) -> list[Change]:
+        """Return what a deploy would change. Raises what makes it impossible, as `deploy` does."""
+        candidate = await self._candidate(order)
+        return changes(await self._side(order.project.name), _side(candidate))
+
+    async def deploy(self, order: Order) -> AsyncIterator[Step | Deployment]:
+        """Have an order go live; yields steps, and last the deployment.
+
+        Raises `Outrun` when something else went live since the client looked, and `SvcError` for what the
+        policy, a component or a check has against it: then what was live goes on.
+        """
+        name = order.project.name
+        async with self._busy[name]:
+            await self._expect(name, order.revision)
+            yield Step("policy", "checking what the deploy changes")
+            candidate = await self._candidate(order)
+            found = changes(await self._side(name), _side(candidate))
+            self._judge(found, allow=order.allow)
+            await self._check_secrets(candidate)
+            yield Step("policy", "compiling and linking components")
+            publication = await self._publication(candidate)
+            ready = await self._site.ready(publication)
+            if order.project.check is not None:
+                yield Step("policy", f"checking {order.project.check}")
+                await check(order.project, order.project.check, ready, self._domain, self._tenants.timeline)
+            yield Step("flip", "flipping routes")
+            await self.history.add(candidate.deployment)
+            await self._flip(candidate.deployment, order.revision, order.by, order.message)
+            await self._show(publication, ready)
+        yield candidate.deployment
+        await self.history.forget_old(name)
+
+    async def rollback(
+        self, project: str, id_: str, *, by: str, message: str, revision: int | None
+    ) -> Deployment:
+        """Have an older deployment go live again, without a build. Raises as `deploy` does."""
+        async with self._busy[project]:
+            await self._expect(project, revision)
+            deployment = await self.history.get(project, id_)
+            candidate = await self._unpack(deployment)
+            await self._check_secrets(candidate)
+            publication = await self._publication(candidate)
+            ready = await self._site.ready(publication)
+            await self._flip(deployment, revision, by, message)
+            await self._show(publication, ready)
+        return deployment
+
+    async def rollback_changes(self, project: str, id_: str) -> list[Change]:
+        """Return what `rollback` would change."""
+        candidate = await self._unpack(await self.history.get(project, id_))
+        return changes(await self._side(project), _side(candidate))
+
+    async def refresh(self, project: str) -> None:
+        """Serve what is live anew: its secrets have changed."""
+        async with self._busy[project]:
+            live = await self.history.live(project)
+            if live is not None:
+                deployment = await self.history.get(project, live.deployment)
+                await self._serve(await self._unpack(deployment), lenient=True)
+
+    # -- steps -------------------------------------------------------------------------------------------
+
+    async def _candidate(self, order: Order) -> _Candidate:
+        parts = {}
+        for name, resource in order.project.resources.items():
+            package = await store.keep(self.bucket.blobs, order.packages[name])
+            parts[name] = DeployedResource.of(resource, order.packages[name], package.artifact)
+        now = self._now_ns()
+        deployment = Deployment(
+            new_id(now), order.project.name, now, order.by, order.commit, order.message, parts
+        )
+        return await self._unpack(deployment)
+
+    async def _unpack(self, deployment: Deployment) -> _Candidate:
+        artifacts = {
+            name: await store.unpack(self.bucket.blobs, part.package, self._unpacked)
+            for name, part in deployment.resources.items()
+        }
+        return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
+
+    async def _side(self, project: str) -> Side:
+        """Return what is live, as far as it can be told."""
+        live = await self.history.live(project)
+        if live is None:
+            return Side({}, {})
+        try:
+            return _side(await self._unpack(await self.history.get(project, live.deployment)))
+        except SvcError:
+            return Side({}, {})
+
+    def _judge(self, found: list[Change], *, allow: bool) -> None:
+        grave = [change for change in found if change.grave]
+        if grave and not allow:
+            told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
+            raise Refused(told, "If that is meant, deploy with --allow-new-capability.")
+
+    async def _check_secrets(self, candidate: _Candidate) -> None:
+        there = await self.vault.names(candidate.project.name)
+        for name, resource in candidate.project.resources.items():
+            for secret in resource.secrets:
+                if secret not in there:
+                    raise Refused(
+                        f"resource {name} needs the secret {secret}, which has no value",
+                        f"Give it one: svc secret set {secret}",
+                    )
+
+    async def _publication(self, candidate: _Candidate) -> Publication:
+        values = await self.vault.values(candidate.project.name)
+        return Publication(candidate.project, candidate.artifacts, candidate.deployment.id, values)
+
+    async def _serve(self, candidate: _Candidate, *, lenient: bool) -> None:
+        publication = await self._publication(candidate)
+        await self._show(publication, await self._site.ready(publication, lenient=lenient))
+
+    async def _show(self, publication: Publication, ready: Ready) -> None:
+        self._site.flip(ready)
+        if self._publish is not None:
+            await self._publish(publication)
+
+    async def _flip(self, deployment: Deployment, revision: int | None, by: str, message: str) -> None:
+        flipped = await self.history.flip(
+            *(deployment.project, deployment.id),
+            at_ns=self._now_ns(),
+            by=by,
+            message=message,
+            revision=revision,
+        )
+        if isinstance(flipped, Conflict):
+            raise await self._outrun(deployment.project)
+
+    async def _expect(self, project: str, revision: int | None) -> None:
+        live = await self.history.live(project)
+        if (live.revision if live is not None else None) != revision:
+            raise await self._outrun(project)
+
+    async def _outrun(self, project: str) -> Outrun:
+        live: Live | None = await self.history.live(project)
+        if live is None:
+            return Outrun(f"{project} is not live any more", "Look again with --plan, and deploy again.")
+        flip = live.flips[-1]
+        when = time.strftime("%H:%M:%S", time.gmtime(flip.at_ns // 10**9))
+        return Outrun(
+            f"{flip.by or 'somebody'} had {flip.deployment} of {project} go live at {when} UTC, after this"
+            " deploy had looked; nothing was changed",
+            "See what changed with --plan, and deploy again.",
+        )
+
+
+def new_id(now_ns: int) -> str:
+    """Return the id of a deployment: its time in UTC, so that ids sort as times do, and six letters."""
+    moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
+    return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"
+
+
+def _side(candidate: _Candidate) -> Side:
+    return Side(candidate.deployment.resources, candidate.artifacts)

@@ -1,0 +1,86 @@
+"""A service on a real bucket, runner and server, for tests."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from engine.artifact import Artifact
+from engine.bucket.folder import FolderBucket
+from engine.deploy.package import pack
+from engine.deploy.records import Deployment
+from engine.deploy.site import Site
+from engine.deploy.store import store
+from engine.deploy.tenants import Tenants
+from engine.deploy.versions import Versions
+from engine.errors import SvcError
+from engine.gateway.app import Gateway, GatewaySettings
+from engine.listen import bind
+from engine.server import serve
+from engine.service.order import Order, read_packages, read_project
+from engine.service.service import Service
+from engine.wasm.runner import Runner
+
+DOMAIN = "apps.example"
+STATIC = '[project]\nname = "shop"\n[resource.web]\nlane = "static"\npublic = true\noutput = "."\n'
+
+
+@dataclass
+class Served:
+    """A service that runs, and a client of its public address."""
+
+    service: Service
+    bucket: FolderBucket
+    client: httpx.AsyncClient
+    warned: list[SvcError] = field(default_factory=list)
+
+    async def order(
+        self, manifest: str, artifacts: Mapping[str, Artifact], by: str = "ann", **fields: Any
+    ) -> Order:
+        """Upload artifacts, and order what a client would that has just looked."""
+        packages = {name: (await store(self.bucket.blobs, pack(a))).package for name, a in artifacts.items()}
+        project = read_project(manifest, fields.pop("name", "shop"))
+        live = await self.service.history.live(project.name)
+        fields.setdefault("revision", live.revision if live is not None else None)
+        return Order(project, read_packages(project, packages), by, **fields)
+
+    async def deploy(self, order: Order) -> Deployment:
+        """Deploy to the end."""
+        steps = [step async for step in self.service.deploy(order)]
+        assert isinstance(steps[-1], Deployment)
+        return steps[-1]
+
+    async def get(self, path: str = "/", resource: str = "web", project: str = "shop") -> httpx.Response:
+        """Ask a Resource."""
+        return await self.client.get(path, headers={"host": f"{resource}--{project}.{DOMAIN}"})
+
+
+def served(folder: Path, test: Callable[[Served], Awaitable[Any]]) -> Any:
+    """Run the service on a folder, run the test against it, and stop it."""
+
+    async def main() -> Any:
+        bucket = FolderBucket(folder / "bucket")
+        runner = Runner(folder / "cache")
+        tenants = Tenants((), lambda project: folder / "projects" / project, lambda project, timeline: None)
+        site = Site(Versions(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False)
+        service = Service(bucket, folder / "unpacked", site, tenants, DOMAIN)
+        stop, sockets = asyncio.Event(), bind("localhost", 0)
+        port = sockets[0].getsockname()[1]
+        gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings())
+        server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=1))
+        try:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+                running = Served(service, bucket, client)
+                await service.start(running.warned.append)
+                return await test(running)
+        finally:
+            stop.set()
+            await server
+            await runner.aclose()
+            await tenants.aclose()
+            await bucket.aclose()
+
+    return asyncio.run(main())

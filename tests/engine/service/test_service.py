@@ -1,0 +1,203 @@
+"""What is live changes wholly or not at all, and is live again after a restart."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from engine.bucket.errors import BlobMissing
+from engine.bucket.protocols import Digest
+from engine.deploy.history import DeploymentError
+from engine.deploy.package import pack
+from engine.manifest.problems import ManifestError
+from engine.service.changes import Change
+from engine.service.check import CheckFailed
+from engine.service.order import BadOrder, Order, read_packages, read_project
+from engine.service.service import Outrun, Refused
+from engine.service.vault import SecretError
+from tests.engine.deploy.packing import image_artifact
+from tests.engine.service.serving import STATIC, Served, served
+
+
+def pages(folder: Path, text: str):  # type: ignore[no-untyped-def]
+    return image_artifact(folder / text, {"index.html": text})
+
+
+def test_a_deploy_goes_live_and_is_live_again_after_a_restart(tmp_path: Path) -> None:
+    one = pages(tmp_path, "one")
+
+    async def first(running: Served) -> str:
+        assert (await running.get()).status_code == 404
+        deployment = await running.deploy(await running.order(STATIC, {"web": one}, message="first"))
+        assert (await running.get()).text == "one"
+        assert (await running.get(resource="other")).status_code == 404
+        live = await running.service.history.live("shop")
+        assert live is not None and live.flips[-1].by == "ann" and live.flips[-1].message == "first"
+        return deployment.id
+
+    async def second(running: Served) -> None:
+        assert (await running.get()).text == "one" and running.warned == []
+        live = await running.service.history.live("shop")
+        assert live is not None and live.deployment == made
+
+    made = served(tmp_path, first)
+    served(tmp_path, second)
+
+
+def test_rollback_serves_the_older_one(tmp_path: Path) -> None:
+    one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
+
+    async def scenario(running: Served) -> None:
+        older = await running.deploy(await running.order(STATIC, {"web": one}))
+        await running.deploy(await running.order(STATIC, {"web": two}))
+        assert (await running.get()).text == "two"
+        (change,) = await running.service.rollback_changes("shop", older.id)
+        assert change.what == "artifact"
+        live = await running.service.history.live("shop")
+        assert live is not None
+        again = {"by": "bob", "message": "two is bad", "revision": live.revision}
+        await running.service.rollback("shop", older.id, **again)  # type: ignore[arg-type]
+        assert (await running.get()).text == "one"
+        with pytest.raises(Outrun, match="bob had"):
+            await running.service.rollback("shop", older.id, **again)  # type: ignore[arg-type]
+        with pytest.raises(DeploymentError):
+            live = await running.service.history.live("shop")
+            assert live is not None
+            await running.service.rollback("shop", "never", by="bob", message="", revision=live.revision)
+        assert (await running.get()).text == "one"
+
+    served(tmp_path, scenario)
+
+
+def test_of_two_deploys_at_once_one_wins(tmp_path: Path) -> None:
+    artifacts = [pages(tmp_path, text) for text in ("zero", "one", "two")]
+
+    async def scenario(running: Served) -> None:
+        await running.deploy(await running.order(STATIC, {"web": artifacts[0]}))
+        orders = [await running.order(STATIC, {"web": each}, by=each.digest) for each in artifacts[1:]]  # type: ignore[union-attr]
+        results = await asyncio.gather(*map(running.deploy, orders), return_exceptions=True)
+        lost = [result for result in results if isinstance(result, Outrun)]
+        won = [result for result in results if not isinstance(result, BaseException)]
+        assert len(lost) == len(won) == 1 and won[0].id in lost[0].message and won[0].by in lost[0].message
+        live = await running.service.history.live("shop")
+        assert live is not None and live.deployment == won[0].id and len(live.flips) == 2
+
+    served(tmp_path, scenario)
+
+
+def test_a_plan_says_what_would_change(tmp_path: Path) -> None:
+    one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
+    more = STATIC + 'spa = true\n[resource.docs]\nlane = "static"\noutput = "."\n'
+
+    async def scenario(running: Served) -> None:
+        first = await running.service.changes(await running.order(STATIC, {"web": one}))
+        assert first == [Change("web", "resource", "", "static, public")]
+        await running.deploy(await running.order(STATIC, {"web": one}))
+        assert await running.service.changes(await running.order(STATIC, {"web": one})) == []
+        found = await running.service.changes(await running.order(more, {"web": two, "docs": one}))
+        assert [(change.resource, change.what) for change in found] == [
+            *(("web", "spa"), ("web", "artifact")),
+            ("docs", "resource"),
+        ]
+        assert (await running.get()).text == "one"
+
+    served(tmp_path, scenario)
+
+
+def test_a_check_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
+    checked = STATIC.replace('name = "shop"\n', 'name = "shop"\ncheck = "/health"\n')
+
+    async def scenario(running: Served) -> None:
+        await running.deploy(await running.order(STATIC, {"web": one}))
+        with pytest.raises(CheckFailed, match="resource web answered /health with 404"):
+            await running.deploy(await running.order(checked, {"web": two}))
+        assert (await running.get()).text == "one"
+        assert len(await running.service.history.deployments("shop")) == 1
+        await running.deploy(await running.order(checked.replace("/health", "/"), {"web": two}))
+        assert (await running.get()).text == "two"
+
+    served(tmp_path, scenario)
+
+
+def test_secrets_must_have_values(tmp_path: Path) -> None:
+    one = pages(tmp_path, "one")
+    secret = STATIC.replace('lane = "static"', 'lane = "static"\nsecrets = ["KEY"]')
+
+    async def scenario(running: Served) -> None:
+        with pytest.raises(Refused, match="needs the secret KEY") as refused:
+            await running.deploy(await running.order(secret, {"web": one}))
+        assert "svc secret set KEY" in refused.value.hint
+        await running.service.vault.set("shop", "KEY", "ü\n")
+        await running.deploy(await running.order(secret, {"web": one}))
+        assert await running.service.vault.values("shop") == {"KEY": "ü\n"}
+        assert await running.service.vault.remove("shop", "KEY")
+        assert not await running.service.vault.remove("shop", "KEY")
+        for name, value in (("SVC_X", ""), ("a b", ""), ("OK", "\0"), ("OK", "x" * 70_000)):
+            with pytest.raises(SecretError):
+                await running.service.vault.set("shop", name, value)
+
+    served(tmp_path, scenario)
+
+
+def test_what_is_not_in_the_bucket_can_not_go_live(tmp_path: Path) -> None:
+    async def scenario(running: Served) -> None:
+        project = read_project(STATIC, "shop")
+        with pytest.raises(BlobMissing):
+            await running.deploy(Order(project, {"web": Digest("0" * 64)}, "ann", None))
+
+    served(tmp_path, scenario)
+
+
+def test_projects_do_not_touch_each_other(tmp_path: Path) -> None:
+    one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
+    blog = STATIC.replace("shop", "blog")
+
+    async def scenario(running: Served) -> None:
+        await running.deploy(await running.order(STATIC, {"web": one}))
+        await running.deploy(await running.order(blog, {"web": two}, name="blog"))
+        assert [(await running.get(project=name)).text for name in ("shop", "blog")] == ["one", "two"]
+
+    served(tmp_path, scenario)
+
+
+def test_a_project_that_is_damaged_does_not_keep_others_from_being_served(tmp_path: Path) -> None:
+    one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
+    blog = STATIC.replace("shop", "blog")
+
+    async def first(running: Served) -> None:
+        await running.deploy(await running.order(STATIC, {"web": one}))
+        await running.deploy(await running.order(blog, {"web": two}, name="blog"))
+        for digest in pack(one).package.digests:
+            await running.bucket.blobs.delete(digest, 1 << 62)
+
+    async def second(running: Served) -> None:
+        assert (await running.get(project="blog")).text == "two"
+        assert (await running.get()).status_code == 404
+        assert [error.message[:18] for error in running.warned] == ["shop is not served"]
+
+    served(tmp_path, first)
+    for folder in (tmp_path / "unpacked").iterdir():
+        for path in sorted(folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+    served(tmp_path, second)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "error"),
+    [
+        ("", ManifestError),
+        (STATIC.replace("static", "cobol"), ManifestError),
+        (STATIC + 'workdir = "../.."\n', ManifestError),
+        (STATIC.replace("shop", "other"), BadOrder),
+    ],
+)
+def test_a_manifest_is_read_by_its_own_rules(manifest: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        read_project(manifest, "shop")
+
+
+@pytest.mark.parametrize("packages", [{}, {"web": "x"}, {"web": "0" * 64, "api": "0" * 64}])
+def test_every_resource_has_one_package(packages: dict[str, str]) -> None:
+    with pytest.raises(BadOrder):
+        read_packages(read_project(STATIC, "shop"), packages)
