@@ -1,0 +1,130 @@
+"""Any sequence of changes to cells and logs ends where a dictionary and a list would, opened again or not."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import Bucket, Conflict
+from tests.engine.bucket.test_folder import opened
+
+KEYS = st.sampled_from(["a", "a/b", "a/ü", "b", "\U0010fffd"])
+VALUES = st.none() | st.binary(max_size=20)
+
+
+@dataclass(frozen=True)
+class Cas:
+    """A change of a cell: what it was said to be is right, is that of an earlier value, or is nothing."""
+
+    key: str
+    value: bytes | None
+    expect: Literal["right", "old", "none"]
+
+
+@dataclass(frozen=True)
+class Append:
+    """An entry: the number before it is said to be this much too large, or is not said."""
+
+    name: str
+    content: bytes
+    wrong: int | None
+
+
+@dataclass(frozen=True)
+class Trim:
+    """All entries up to this many before the last are removed."""
+
+    name: str
+    before: int
+
+
+@dataclass(frozen=True)
+class Reopen:
+    """The bucket is closed and opened."""
+
+
+STEPS = st.lists(
+    st.builds(Cas, KEYS, VALUES, st.sampled_from(["right", "right", "old", "none"]))
+    | st.builds(Append, KEYS, st.binary(max_size=20), st.none() | st.sampled_from([0, 0, 1, -1]))
+    | st.builds(Trim, KEYS, st.integers(0, 3))
+    | st.builds(Reopen),
+    max_size=40,
+)
+
+
+@dataclass
+class Model:
+    """What should be there."""
+
+    cells: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    revision: int = 0
+    logs: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+
+    async def cas(self, bucket: Bucket, step: Cas) -> None:
+        now = self.cells[step.key][1] if step.key in self.cells else None
+        expect = now if step.expect == "right" else None if step.expect == "none" else (now or 1) - 1
+        answer = await bucket.cells.cas(step.key, step.value, expect)
+        if expect != now:
+            assert answer == Conflict(now)
+            return
+        assert isinstance(answer, int)
+        assert answer > self.revision
+        self.revision = answer
+        self.cells.pop(step.key, None)
+        if step.value is not None:
+            self.cells[step.key] = (step.value, answer)
+
+    async def append(self, bucket: Bucket, step: Append) -> None:
+        last = self.last.get(step.name, 0)
+        expect = last + step.wrong if step.wrong is not None else None
+        answer = await bucket.log.append(step.name, step.content, expect)
+        if step.wrong:
+            assert answer == Conflict(last)
+            return
+        assert answer == last + 1
+        self.last[step.name] = last + 1
+        self.logs.setdefault(step.name, {})[last + 1] = step.content
+
+    async def trim(self, bucket: Bucket, step: Trim) -> None:
+        upto = self.last.get(step.name, 0) - step.before
+        await bucket.log.trim(step.name, upto)
+        kept = self.logs.get(step.name, {}).items()
+        self.logs[step.name] = {seq: content for seq, content in kept if seq > upto}
+
+    async def check(self, bucket: Bucket) -> None:
+        found = {cell.key: (cell.value, cell.revision) for cell in await bucket.cells.list("")}
+        assert found == self.cells
+        for name in self.logs.keys() | self.last.keys():
+            assert await bucket.log.last(name) == self.last.get(name, 0)
+            entries = await bucket.log.read(name)
+            assert {entry.seq: entry.content for entry in entries} == self.logs.get(name, {})
+
+
+@settings(deadline=None, max_examples=30)
+@given(STEPS)
+def test_a_bucket_does_as_its_model(steps: list[Cas | Append | Trim | Reopen]) -> None:
+    with TemporaryDirectory() as folder:
+        model = Model()
+        waiting = iter([*steps, Reopen()])
+
+        async def go_on(bucket: FolderBucket) -> bool:
+            await model.check(bucket)
+            for step in waiting:
+                if isinstance(step, Cas):
+                    await model.cas(bucket, step)
+                elif isinstance(step, Append):
+                    await model.append(bucket, step)
+                elif isinstance(step, Trim):
+                    await model.trim(bucket, step)
+                else:
+                    await model.check(bucket)
+                    return True
+            return False
+
+        while opened(Path(folder) / "bucket", go_on):
+            pass
