@@ -18,12 +18,17 @@ STATUS: Mapping[str, int] = {
     "unauthenticated": 401,
     "forbidden": 403,
     "not-found": 404,
+    "deployment": 404,
     "conflict": 409,
+    "blob-missing": 409,
+    "upload-busy": 409,
     "gone": 410,
     "body-too-large": 413,
     "slow": 408,
     "too-many-attempts": 429,
     "internal": 500,
+    "bucket": 503,
+    "bucket-closed": 503,
     "unavailable": 503,
 }
 """Every code that is not here is the caller's mistake: 422."""
@@ -45,13 +50,17 @@ class TooLong(SvcError):
         super().__init__(f"the request is longer than {most} bytes")
 
 
+def members(error: SvcError) -> dict[str, Any]:
+    """Return the members of the problem document of an error."""
+    found = {"title": error.message, "status": STATUS.get(error.code, MISTAKE), "code": error.code}
+    return found | ({"hint": error.hint} if error.hint else {})
+
+
 def problem(error: SvcError, **more: Any) -> Response:
     """Return the problem document of an error; `more` are members that say more."""
-    status = STATUS.get(error.code, MISTAKE)
-    members = {"title": error.message, "status": status, "code": error.code, **more}
-    if error.hint:
-        members["hint"] = error.hint
-    response = Response(json.dumps(members), status, content_type="application/problem+json")
+    document = members(error) | more
+    status = document["status"]
+    response = Response(json.dumps(document), status, content_type="application/problem+json")
     if isinstance(error, TooManyAttempts):
         response.headers["retry-after"] = str(error.retry_after)
     if status == 401:

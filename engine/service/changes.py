@@ -1,9 +1,7 @@
 """What a deploy would change: artifacts, mounts, access, egress, limits, and what components import."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.records import DeployedResource
@@ -26,10 +24,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The Resources of one deployment, with their artifacts on this machine."""
+    """The Resources of one deployment, and what the components of those that have one import."""
 
     resources: Mapping[str, DeployedResource]
-    artifacts: Mapping[str, Artifact]
+    imports: Mapping[str, Set[str]]
+
+
+def imports(artifacts: Mapping[str, Artifact]) -> dict[str, frozenset[str]]:
+    """Return what each component imports (`engine.wasm.check.capabilities`); blocks while it reads them."""
+    components = {name: made for name, made in artifacts.items() if isinstance(made, ComponentArtifact)}
+    return {name: capabilities(made.component.read_bytes()) for name, made in components.items()}
 
 
 def changes(before: Side, after: Side) -> list[Change]:
@@ -43,7 +47,8 @@ def changes(before: Side, after: Side) -> list[Change]:
         found += _settings(old, new)
         if old.artifact != new.artifact or old.package != new.package:
             found.append(Change(name, "artifact", f"sha256:{old.artifact}", f"sha256:{new.artifact}"))
-            found += _imports(name, before.artifacts.get(name), after.artifacts.get(name))
+        if name in before.imports and name in after.imports:
+            found += _imports(name, before.imports[name], after.imports[name])
     for name, old in before.resources.items():
         if name not in after.resources:
             found.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
@@ -51,7 +56,7 @@ def changes(before: Side, after: Side) -> list[Change]:
 
 
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
-    shown = {
+    shown: dict[str, Callable[[DeployedResource], str]] = {
         "lane": lambda r: r.lane,
         "access": _access,
         "spa": lambda r: _yes(r.spa),
@@ -70,20 +75,14 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
             yield Change(new.name, f"env {key}", old.env.get(key, ""), new.env.get(key, ""))
 
 
-def _imports(name: str, old: Artifact | None, new: Artifact | None) -> Iterator[Change]:
-    if isinstance(old, ComponentArtifact) and isinstance(new, ComponentArtifact):
-        before, after = _capabilities(old.component), _capabilities(new.component)
-        for added in sorted(after - before):
-            yield Change(name, "imports", "", added, grave=True)
-        for gone in sorted(before - after):
-            yield Change(name, "imports", gone, "")
+def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
+    for added in sorted(after - before):
+        yield Change(name, "imports", "", added, grave=True)
+    for gone in sorted(before - after):
+        yield Change(name, "imports", gone, "")
 
 
-def _capabilities(component: Path) -> frozenset[str]:
-    return capabilities(component.read_bytes())
-
-
-def _access(resource: Any) -> str:
+def _access(resource: DeployedResource) -> str:
     return "public" if resource.public else "private"
 
 

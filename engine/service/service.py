@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.artifact import Artifact
 from engine.bucket.protocols import Bucket, Conflict
@@ -23,7 +24,7 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication
 from engine.errors import SvcError
 from engine.manifest.model import Project
-from engine.service.changes import Change, Side, changes
+from engine.service.changes import Change, Side, changes, imports
 from engine.service.check import check
 from engine.service.order import Order
 from engine.service.vault import Vault
@@ -85,6 +86,7 @@ class Service:
         self._domain = domain
         self._publish = publish
         self._now_ns = now_ns
+        self._flipping: set[asyncio.Task[Any]] = set()
         self._busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
@@ -96,10 +98,9 @@ class Service:
             except SvcError as error:
                 warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
 
-    async def changes(self, order: Order) -> list[Change]:
-        """Return what a deploy would change. Raises what makes it impossible, as `deploy` does."""
-        candidate = await self._candidate(order)
-        return changes(await self._side(order.project.name), _side(candidate))
+    async def changes(self, project: str, planned: Side) -> list[Change]:
+        """Return what having this live would change."""
+        return changes(await self._side(project), planned)
 
     async def deploy(self, order: Order) -> AsyncIterator[Step | Deployment]:
         """Have an order go live; yields steps, and last the deployment.
@@ -107,26 +108,61 @@ class Service:
         Raises `Outrun` when something else went live since the client looked, and `SvcError` for what the
         policy, a component or a check has against it: then what was live goes on.
         """
+        steps: asyncio.Queue[Step | None] = asyncio.Queue()
+        job = asyncio.create_task(self._deploy(order, steps))
+        job.add_done_callback(lambda _: steps.put_nowait(None))
+        try:
+            while (step := await steps.get()) is not None:
+                yield step
+            yield job.result()
+        finally:
+            self._abandon(job)
+
+    async def _deploy(self, order: Order, steps: asyncio.Queue[Step | None]) -> Deployment:
         name = order.project.name
         async with self._busy[name]:
             await self._expect(name, order.revision)
-            yield Step("policy", "checking what the deploy changes")
+            steps.put_nowait(Step("policy", "checking what the deploy changes"))
             candidate = await self._candidate(order)
-            found = changes(await self._side(name), _side(candidate))
+            found = changes(await self._side(name), await _side(candidate))
             self._judge(found, allow=order.allow)
             await self._check_secrets(candidate)
-            yield Step("policy", "compiling and linking components")
+            steps.put_nowait(Step("policy", "compiling and linking components"))
             publication = await self._publication(candidate)
             ready = await self._site.ready(publication)
             if order.project.check is not None:
-                yield Step("policy", f"checking {order.project.check}")
+                steps.put_nowait(Step("policy", f"checking {order.project.check}"))
                 await check(order.project, order.project.check, ready, self._domain, self._tenants.timeline)
-            yield Step("flip", "flipping routes")
+            steps.put_nowait(Step("flip", "flipping routes"))
             await self.history.add(candidate.deployment)
-            await self._flip(candidate.deployment, order.revision, order.by, order.message)
-            await self._show(publication, ready)
-        yield candidate.deployment
+            await self._go_live(
+                candidate.deployment, publication, ready, order.revision, order.by, order.message
+            )
         await self.history.forget_old(name)
+        return candidate.deployment
+
+    def _abandon(self, job: "asyncio.Task[Deployment]") -> None:
+        """End a deploy that nobody waits for, unless it is going live, which it does wholly."""
+        if job not in self._flipping:
+            job.cancel()
+
+    async def _go_live(
+        self,
+        deployment: Deployment,
+        publication: Publication,
+        ready: Ready,
+        revision: int | None,
+        by: str,
+        message: str,
+    ) -> None:
+        job = asyncio.current_task()
+        assert job is not None
+        self._flipping.add(job)
+        try:
+            await self._flip(deployment, revision, by, message)
+            await self._show(publication, ready)
+        finally:
+            self._flipping.discard(job)
 
     async def rollback(
         self, project: str, id_: str, *, by: str, message: str, revision: int | None
@@ -139,14 +175,16 @@ class Service:
             await self._check_secrets(candidate)
             publication = await self._publication(candidate)
             ready = await self._site.ready(publication)
-            await self._flip(deployment, revision, by, message)
-            await self._show(publication, ready)
+            job = asyncio.create_task(
+                self._go_live(deployment, publication, ready, revision, by, message), name=f"flip {project}"
+            )
+            await asyncio.shield(job)
         return deployment
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
         """Return what `rollback` would change."""
         candidate = await self._unpack(await self.history.get(project, id_))
-        return changes(await self._side(project), _side(candidate))
+        return changes(await self._side(project), await _side(candidate))
 
     async def refresh(self, project: str) -> None:
         """Serve what is live anew: its secrets have changed."""
@@ -155,6 +193,11 @@ class Service:
             if live is not None:
                 deployment = await self.history.get(project, live.deployment)
                 await self._serve(await self._unpack(deployment), lenient=True)
+
+    async def aclose(self) -> None:
+        """Wait for what is going live."""
+        if self._flipping:
+            await asyncio.wait(self._flipping)
 
     # -- steps -------------------------------------------------------------------------------------------
 
@@ -182,7 +225,7 @@ class Service:
         if live is None:
             return Side({}, {})
         try:
-            return _side(await self._unpack(await self.history.get(project, live.deployment)))
+            return await _side(await self._unpack(await self.history.get(project, live.deployment)))
         except SvcError:
             return Side({}, {})
 
@@ -250,5 +293,6 @@ def new_id(now_ns: int) -> str:
     return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"
 
 
-def _side(candidate: _Candidate) -> Side:
-    return Side(candidate.deployment.resources, candidate.artifacts)
+async def _side(candidate: _Candidate) -> Side:
+    imported = await asyncio.to_thread(imports, candidate.artifacts)
+    return Side(candidate.deployment.resources, imported)

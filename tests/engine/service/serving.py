@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import httpx
 
 from engine.artifact import Artifact
 from engine.bucket.folder import FolderBucket
+from engine.bucket.protocols import as_digest
 from engine.deploy.package import pack
-from engine.deploy.records import Deployment
+from engine.deploy.records import DeployedResource, Deployment
 from engine.deploy.site import Site
 from engine.deploy.store import store
 from engine.deploy.tenants import Tenants
@@ -20,6 +22,7 @@ from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.listen import bind
 from engine.server import serve
+from engine.service.changes import Change, Side, imports
 from engine.service.order import Order, read_packages, read_project
 from engine.service.service import Service
 from engine.wasm.runner import Runner
@@ -52,6 +55,18 @@ class Served:
         steps = [step async for step in self.service.deploy(order)]
         assert isinstance(steps[-1], Deployment)
         return steps[-1]
+
+    async def plan(self, manifest: str, artifacts: Mapping[str, Artifact]) -> list[Change]:
+        """Ask what a deploy would change."""
+        packed = {name: pack(artifact).package for name, artifact in artifacts.items()}
+        project = read_project(manifest, "shop")
+        resources = {
+            name: DeployedResource.of(
+                resource, as_digest(sha256(packed[name].encode()).hexdigest()), packed[name].artifact
+            )
+            for name, resource in project.resources.items()
+        }
+        return await self.service.changes("shop", Side(resources, imports(artifacts)))
 
     async def get(self, path: str = "/", resource: str = "web", project: str = "shop") -> httpx.Response:
         """Ask a Resource."""

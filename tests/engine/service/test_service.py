@@ -90,11 +90,11 @@ def test_a_plan_says_what_would_change(tmp_path: Path) -> None:
     more = STATIC + 'spa = true\n[resource.docs]\nlane = "static"\noutput = "."\n'
 
     async def scenario(running: Served) -> None:
-        first = await running.service.changes(await running.order(STATIC, {"web": one}))
+        first = await running.plan(STATIC, {"web": one})
         assert first == [Change("web", "resource", "", "static, public")]
         await running.deploy(await running.order(STATIC, {"web": one}))
-        assert await running.service.changes(await running.order(STATIC, {"web": one})) == []
-        found = await running.service.changes(await running.order(more, {"web": two, "docs": one}))
+        assert await running.plan(STATIC, {"web": one}) == []
+        found = await running.plan(more, {"web": two, "docs": one})
         assert [(change.resource, change.what) for change in found] == [
             *(("web", "spa"), ("web", "artifact")),
             ("docs", "resource"),

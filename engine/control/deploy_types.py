@@ -1,0 +1,143 @@
+"""What requests about deployments and their answers look like. Owns these shapes, which /openapi.json shows.
+
+Times are ISO 8601 in UTC; digests are sha256 in hexadecimal.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Text = Annotated[str, StringConstraints(max_length=4096)]
+MANIFEST_CHARACTERS = 1 << 20
+MOST_BLOBS = 100_000
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Part(_Shape):
+    """What a Resource was built to: its package, its artifact, and what its component imports."""
+
+    package: Digest
+    artifact: Digest
+    imports: Annotated[list[Annotated[str, StringConstraints(max_length=200)]], Field(max_length=200)] = []
+
+
+class PlanWish(_Shape):
+    """A manifest, its parts, and the blobs that they consist of."""
+
+    manifest: Annotated[str, StringConstraints(max_length=MANIFEST_CHARACTERS)]
+    parts: dict[str, Part]
+    blobs: Annotated[list[Digest], Field(max_length=MOST_BLOBS)] = []
+
+
+class Change(_Shape):
+    """One difference. `grave` ones need `allow_new_capability`."""
+
+    resource: str
+    what: str
+    before: str
+    after: str
+    grave: bool
+
+
+class Plan(_Shape):
+    """What a deploy would change, made against `revision`, and the blobs that have to be uploaded."""
+
+    revision: int | None
+    live: str | None
+    changes: list[Change]
+    missing: list[Digest]
+
+
+class DeployWish(_Shape):
+    """What shall go live, if `revision` is still that of what is live."""
+
+    manifest: Annotated[str, StringConstraints(max_length=MANIFEST_CHARACTERS)]
+    packages: dict[str, Digest]
+    revision: int | None
+    commit: Text = ""
+    message: Text = ""
+    allow_new_capability: bool = False
+
+
+class RollbackWish(_Shape):
+    """The deployment that shall go live again, and why."""
+
+    deployment: Annotated[str, StringConstraints(max_length=100)]
+    revision: int
+    message: Text = ""
+
+
+class Address(_Shape):
+    """Where a Resource is: its address if it is public, and the mounts that lead to it."""
+
+    resource: str
+    lane: str
+    url: str | None
+    mounted: list[str]
+
+
+class DeploymentShown(_Shape):
+    """One deployment."""
+
+    id: str
+    project: str
+    created: str
+    by: str
+    commit: str
+    message: str
+    live: bool
+    resources: dict[str, Digest]
+
+
+class FlipShown(_Shape):
+    """A deployment went live."""
+
+    deployment: str
+    at: str
+    by: str
+    message: str
+
+
+class Deployments(_Shape):
+    """What is live (`revision`), the deployments that are kept and the flips, the newest first."""
+
+    revision: int | None
+    deployments: list[DeploymentShown]
+    flips: list[FlipShown]
+
+
+class WentLive(_Shape):
+    """What is live now, and where."""
+
+    deployment: DeploymentShown
+    addresses: list[Address]
+
+
+class RollbackPlan(_Shape):
+    """What a rollback would change, made against `revision`."""
+
+    revision: int
+    live: str
+    changes: list[Change]
+
+
+class Received(_Shape):
+    """How many bytes of an upload there are."""
+
+    received: int
+
+
+class Secrets(_Shape):
+    """The names of a Project's secrets."""
+
+    secrets: list[str]
+
+
+class SecretValue(_Shape):
+    """The value of a secret."""
+
+    value: Annotated[str, StringConstraints(max_length=65_536)]
