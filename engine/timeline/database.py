@@ -27,6 +27,11 @@ FIELDS = (
 )
 """What a row holds beside `cursor` and `written_ms`; those from `parent` on are a request's."""
 
+BOUNDS = "select (select min(cursor) from record), (select max(cursor) from record)"
+"""The first and the last cursor. SQLite finds either at an end of the table; asked for both in one query, it
+would read all that is between.
+"""
+
 _INTEGERS = {"time_ns", "level", "root", "status", "wall_ns", "compute_ns"} | {
     "peak_memory",
     "bytes_in",

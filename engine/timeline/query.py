@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.door import Severity
-from engine.timeline.database import FIELDS, Database
+from engine.timeline.database import BOUNDS, FIELDS, Database
 from engine.timeline.record import Record, RequestRecord, StructuredRecord
 from engine.timeline.row import NUMBERS, Entry, decode
 
@@ -88,7 +88,7 @@ class TimelineReader:
         return self._database.view(self._bounds)
 
     def _bounds(self) -> tuple[int, int]:
-        ((first, last),) = self._database.run("select min(cursor), max(cursor) from record")
+        ((first, last),) = self._database.run(BOUNDS)
         origin = self.origin()
         return (origin, origin - 1) if first is None else (first, last)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.timeline.database import FIELDS, Database
+from engine.timeline.database import BOUNDS, FIELDS, Database
 from engine.timeline.record import Record
 from engine.timeline.row import encode
 
@@ -65,7 +65,7 @@ class TimelineStore:
 
     def _slice(self, oldest_ms: int) -> bool:
         """Remove a bounded number of records, never the last; return whether there may be more to remove."""
-        ((first, last),) = self._database.run("select min(cursor), max(cursor) from record")
+        ((first, last),) = self._database.run(BOUNDS)
         if first is None or first == last:
             return False
         remove = "delete from record where cursor < ?"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.door import Severity
-from engine.timeline.database import DamagedTimeline, NewerTimeline, TimelineError, place
+from engine.timeline.database import BOUNDS, DamagedTimeline, NewerTimeline, TimelineError, place
 from engine.timeline.query import Filter, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.row import LONGEST, decode, encode
@@ -237,3 +237,12 @@ def test_reading_makes_no_file(path: Path) -> None:
     with pytest.raises(TimelineError):
         TimelineReader(path)
     assert not path.exists()
+
+
+def test_the_ends_are_found_without_reading_what_is_between(path: Path) -> None:
+    written(path, *map(line, range(20)))
+    database = apsw.Connection(str(path))
+    steps = database.execute(f"explain query plan {BOUNDS}").fetchall()
+    database.close()
+    assert [step for *_, step in steps if step.startswith("SCAN record")] == []
+    assert [step for *_, step in steps if step.startswith("SEARCH record")] != []
