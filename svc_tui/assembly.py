@@ -1,6 +1,9 @@
 """The composition root: the lanes and Doors of this installation. The only file that imports all of them."""
 
+from pathlib import Path
+
 from doors.tables.door import TablesDoor
+from doors.tables.migrating import migrate as _migrate
 from doors.telemetry.door import TelemetryDoor
 from engine.door import Door
 from engine.lane import Lane
@@ -18,3 +21,8 @@ def lanes() -> dict[str, Lane]:
 def doors() -> tuple[Door, ...]:
     """Return one of each Door."""
     return (TablesDoor(), TelemetryDoor())
+
+
+def migrate(project: Path, data: Path) -> tuple[str, ...]:
+    """Bring a Project's tables up to its `tables/*.sql`; return what was applied. Raises `SvcError`."""
+    return _migrate(project, data)

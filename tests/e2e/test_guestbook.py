@@ -55,7 +55,7 @@ def entries(server: DevServer, lane: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(("writer", "reader"), permutations(LANES, 2))
+@pytest.mark.parametrize(("writer", "reader"), [*permutations(LANES, 2)])
 def test_what_one_language_writes_the_next_request_to_another_reads(
     guestbook: DevServer, writer: str, reader: str
 ) -> None:

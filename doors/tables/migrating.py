@@ -1,0 +1,36 @@
+"""Brings the tables of a Project up to what the files in its folder say, before guests use them."""
+
+from pathlib import Path
+
+from doors.tables.database import FILE, open_owner
+from doors.tables.migrations import apply, find
+from doors.tables.sqlite import Error, TablesError, explained
+from engine.own_folder import made
+
+_WHAT = "the migrations were not applied"
+
+
+def migrate(project: Path, data: Path) -> tuple[str, ...]:
+    """Apply the migrations in a Project's folder that are not applied yet; return their names.
+
+    `data` is the folder of the Project's data. Raises `TablesError`, and then nothing has changed.
+    """
+    migrations = find(project)
+    if not migrations:
+        return ()
+    path = data / "tables" / FILE
+    try:
+        made(data)
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise TablesError(
+            f"{_WHAT}: {path.parent} can not be made: {error.strerror}", "Check that it can be written."
+        ) from error
+    try:
+        connection = open_owner(path)
+    except Error as error:
+        raise explained(error, _WHAT) from error
+    try:
+        return apply(connection, migrations)
+    finally:
+        connection.close()

@@ -1,0 +1,39 @@
+"""`svc dev` applies a Project's migrations: at its start, and as they are saved."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.dev_server import dev_server
+
+pytestmark = pytest.mark.slow
+MANIFEST = '[project]\nname = "app"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "web"\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "süß und weit"
+    (folder / "web").mkdir(parents=True)
+    (folder / "tables").mkdir()
+    (folder / "svc.toml").write_text(MANIFEST)
+    (folder / "web" / "index.html").write_text("<h1>hello</h1>")
+    (folder / "tables" / "001-users.sql").write_text("create table users (id integer primary key);\n")
+    return folder
+
+
+def test_each_migration_is_applied_once_and_a_bad_one_changes_nothing(project: Path, home: Path) -> None:
+    tables = project / "tables"
+    with dev_server(project, home) as server:
+        server.wait_for(r"tables/001-users\.sql applied")
+        seen = len(server.lines)
+        second = tables / "002-notes.sql"
+        second.write_text("create table notes (id integer primary key);\ncreate tabel mistakes (a);\n")
+        server.wait_for(r"tables/002-notes\.sql:2", after=seen)
+        server.wait_for("the tables stay as they were", after=seen)
+        seen = len(server.lines)
+        second.write_text("create table notes (id integer primary key);\n")
+        server.wait_for(r"tables/002-notes\.sql applied", after=seen)
+        assert server.get("/").status_code == 200
+        assert server.stop() == 0
+    with dev_server(project, home) as server:
+        assert not any("applied" in line for line in server.lines)
