@@ -23,8 +23,11 @@ import contextlib
 import gc
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import h2.connection
@@ -37,6 +40,7 @@ from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol.h2 import BUFFER_LOW_WATER, StreamBuffer
 from hypercorn.utils import wrap_app
 
+from engine.errors import SvcError
 from engine.gateway.app import GONE, Cut
 from engine.listen import BACKLOG
 
@@ -58,15 +62,55 @@ _log.addHandler(logging.NullHandler())
 _log.propagate = False
 
 
-async def serve(app: Any, sockets: list[socket.socket], *, stop: asyncio.Event, grace: float) -> None:
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate with its chain, and its key, as files in PEM."""
+
+    chain: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return what connections are secured with: TLS 1.2 and later, HTTP/2 where the client has it.
+
+        Raises `CertificateError`.
+        """
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        try:
+            context.load_cert_chain(self.chain, self.key)
+        except (OSError, ssl.SSLError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise CertificateError(
+                f"the certificate {self.chain} with the key {self.key} can not be used: {reason}",
+                "Both are PEM files; the certificate's own comes first in its file.",
+            ) from error
+        return context
+
+
+class CertificateError(SvcError):
+    """TLS can not be served with these files."""
+
+    code = "certificate"
+
+
+async def serve(
+    app: Any,
+    sockets: list[socket.socket],
+    *,
+    stop: asyncio.Event,
+    grace: float,
+    certificate: Certificate | None = None,
+) -> None:
     """Serve an ASGI application on bound sockets until `stop` is set.
 
     Then no new connection is taken, requests under way have `grace` seconds to end, and what remains is
-    cancelled. Closes the sockets.
+    cancelled. Closes the sockets. Raises `CertificateError`.
     """
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
+    tls = certificate.context() if certificate is not None else None
     service = _Service(app, _config())
-    servers = [await asyncio.start_server(service.accept, sock=s, backlog=BACKLOG) for s in sockets]
+    servers = [await asyncio.start_server(service.accept, sock=s, backlog=BACKLOG, ssl=tls) for s in sockets]
     try:
         await stop.wait()
     finally:

@@ -34,6 +34,7 @@ COMMANDS = {
     "build": Command("build", "build", "Build every Resource as a deploy does."),
     "logs": Command("logs", "logs", "Show what happened: requests, log records, output."),
     "usage": Command("usage", "usage", "Show what each Resource took: time, memory, bytes."),
+    "serve": Command("serve", "serve", "Serve every Project that is deployed, and take deploys."),
     "doctor": Command("doctor", "doctor", "Check what builds need, and install it."),
 }
 

@@ -14,7 +14,7 @@ from engine.control.app import principal
 class Projects(Protocol):
     """The Projects of an engine, and where each keeps its data."""
 
-    def names(self) -> Iterable[str]:
+    async def names(self) -> Iterable[str]:
         """Return the names of all."""
         ...
 
@@ -33,7 +33,7 @@ class OneProject:
     name: str
     folder: Path
 
-    def names(self) -> Iterable[str]:
+    async def names(self) -> Iterable[str]:
         """Return its name."""
         return (self.name,)
 
@@ -56,9 +56,9 @@ def blueprint(projects: Projects) -> Blueprint:
     routes = Blueprint("projects", __name__)
 
     @routes.get("/v1/projects")
-    async def names() -> dict[str, list[str]]:
+    async def visible() -> dict[str, list[str]]:
         """List the Projects that the caller has a part in."""
         asking = principal()
-        return {"projects": sorted(name for name in projects.names() if asking.role(name))}
+        return {"projects": sorted(name for name in await projects.names() if asking.role(name))}
 
     return routes

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.deploy.versions import Publication
 from engine.lane import BuildMode
+from engine.server import Certificate
 from engine.timeline.record import Record
 
 _HEAD = struct.Struct("<Q")
@@ -33,6 +34,7 @@ class Start:
     domain: str
     dev: bool
     grace: float
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,9 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
             site.flip(ready, alone=not start.many)
             channel.send(Published(message.number))
             if serving is None:
-                serving = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=start.grace))
+                serving = asyncio.create_task(
+                    serve(gateway, sockets, stop=stop, grace=start.grace, certificate=start.certificate)
+                )
     finally:
         stop.set()
         runner.stop_all()

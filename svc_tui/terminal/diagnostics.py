@@ -1,8 +1,10 @@
 """The only writer of stderr: errors, warnings, notes and progress. Owns the exit codes."""
 
+import json
 import os
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from enum import IntEnum
 
 from rich.text import Text
@@ -108,6 +110,15 @@ def note(text: str) -> None:
 def progress(text: str) -> None:
     """Write what is going on, when it takes longer than a blink."""
     _write(Text.assemble(("· ", "cyan"), (plain(text), "dim")))
+
+
+def event(level: str, text: str) -> None:
+    """Write a line of a server's own log: words for a person at a terminal, else a JSON document."""
+    if _console.is_terminal:
+        (warn if level == "warning" else progress)(text)
+        return
+    moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    _write(Text(json.dumps({"time": moment, "level": level, "text": plain(text)}, ensure_ascii=False)))
 
 
 def _write(text: Text) -> None:

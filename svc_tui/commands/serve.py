@@ -1,0 +1,115 @@
+"""`svc serve`: the service itself."""
+
+import asyncio
+import ipaddress
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.errors import SvcError
+from engine.listen import allow_connections, bind, bind_each
+from engine.server import Certificate
+from svc_tui.home import Home
+from svc_tui.service import Settings, running
+from svc_tui.terminal import diagnostics, output
+from svc_tui.unit import unit
+
+GRACE_SECONDS = 10.0
+
+
+def serve(
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Where everything is kept; ~/.svc/data.")
+    ] = None,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Address of the applications.")
+    ] = "127.0.0.1:8080",
+    control: Annotated[
+        str, typer.Option("--control", metavar="HOST:PORT", help="Address of the control API.")
+    ] = "127.0.0.1:8081",
+    domain: Annotated[
+        str, typer.Option("--domain", help="Applications are at <resource>--<project>.DOMAIN.")
+    ] = "localhost",
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate with its chain, PEM.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
+    proxied: Annotated[
+        bool,
+        typer.Option("--proxied", help="A proxy in front has TLS: addresses are https:// without a port."),
+    ] = False,
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", min=1, max=64, help="Processes that serve, a socket each.")
+    ] = 1,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, max=900, help="Seconds that requests have to end at a stop.")
+    ] = GRACE_SECONDS,
+    print_unit: Annotated[
+        bool, typer.Option("--print-unit", help="Print a systemd unit for these options, and stop.")
+    ] = False,
+) -> None:
+    """Serve every Project that is deployed here, and take deploys."""
+    if (tls_cert is None) != (tls_key is None):
+        raise SvcError("--tls-cert and --tls-key belong together", "Give both, or neither.", code="usage")
+    certificate = Certificate(tls_cert.absolute(), tls_key.absolute()) if tls_cert and tls_key else None
+    if certificate is not None:
+        certificate.context()
+    folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
+    public_host, public_port = _address("--listen", listen)
+    control_host, control_port = _address("--control", control)
+    if certificate is None and not _is_loopback(control_host):
+        raise SvcError(
+            f"the control API at {control} would take passwords without TLS",
+            "Give --tls-cert and --tls-key, or have it listen on 127.0.0.1.",
+            code="usage",
+        )
+    if print_unit:
+        output.line(unit(sys.argv, folder))
+        return
+    allow_connections()
+    public = bind_each(public_host, public_port, workers) if workers > 1 else [bind(public_host, public_port)]
+    scheme = "https" if certificate or proxied else "http"
+    port = public[0][0].getsockname()[1]
+    usual = proxied or port == (443 if scheme == "https" else 80)
+    settings = Settings(
+        folder,
+        public,
+        bind(control_host, control_port),
+        domain.lower().strip("."),
+        f"{scheme}://{{}}" if usual else f"{scheme}://{{}}:{port}",
+        certificate,
+        grace,
+        diagnostics.event,
+    )
+    asyncio.run(_run(settings, "https" if certificate else "http"))
+
+
+async def _run(settings: Settings, scheme: str) -> None:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with running(settings, stop) as serving:
+        host, port = settings.control[0].getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        output.line(f"control API   {scheme}://{shown}:{port}")
+        output.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
+        await serving
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise SvcError(f"{option} {text} is no address", "HOST:PORT, as in 127.0.0.1:8080.", code="usage")
+    return host, int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

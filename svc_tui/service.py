@@ -1,0 +1,167 @@
+"""The service, put together: bucket, engine, Doors, control API, sockets. What `svc serve` runs."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quart import Quart
+
+from engine.bucket.folder import FolderBucket
+from engine.control import deployments, login, projects, tokens, users
+from engine.control.accounts import Accounts, claim_code
+from engine.control.app import create
+from engine.control.attempts import Attempts
+from engine.control.login import Gate
+from engine.control.projects import unknown
+from engine.control.sessions import Sessions
+from engine.deploy.site import Site
+from engine.deploy.tenants import Tenants
+from engine.deploy.versions import Versions
+from engine.errors import SvcError
+from engine.gateway.app import Gateway, GatewaySettings
+from engine.manifest.document import is_name
+from engine.server import Certificate, serve
+from engine.service.service import Service
+from engine.timeline.feed import Timeline
+from engine.timeline.recorder import TimelineRecorder
+from engine.usage.recorder import Recorder
+from engine.wasm.runner import Runner
+from engine.workers.fleet import Fleet
+from engine.workers.wire import Start
+from svc_tui.assembly import doors
+
+TIMELINE, USAGE = "timeline.db", "usage.db"
+OWN = "service"
+"""The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to serve. `public` has a set of bound sockets for each process; `grace` is in seconds.
+
+    `origin` gives scheme and port of public addresses: `https://{}`, `http://{}:8080`.
+    """
+
+    data: Path
+    public: list[list[socket.socket]]
+    control: list[socket.socket]
+    domain: str
+    origin: str
+    certificate: Certificate | None
+    grace: float
+    tell: Callable[[str, str], None]
+    """Takes a level and a line for the service's own log."""
+
+
+class Places:
+    """Where each Project's data is, and the Projects that there are."""
+
+    def __init__(self, data: Path, service: Service) -> None:
+        self._data = data
+        self._service = service
+
+    async def names(self) -> list[str]:
+        """Return the names of the Projects that something was deployed to."""
+        return [live.project for live in await self._service.history.all_live()]
+
+    def data(self, project: str) -> Path:
+        """Return the folder of a Project's data."""
+        if not is_name(project):
+            raise unknown(project)
+        return folder_of(self._data, project)
+
+
+def folder_of(data: Path, project: str) -> Path:
+    """Return the folder of a Project's data in the service's."""
+    return data / "projects" / project if project else data / OWN
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
+    """Serve what is live and take deploys until `stop` is set; gives what is over then.
+
+    Raises `SvcError` for a data folder that can not be used.
+    """
+    bucket = FolderBucket(settings.data, "svc serve")
+    recorders: list[TimelineRecorder | Recorder] = []
+
+    def warn(error: SvcError) -> None:
+        settings.tell("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
+
+    def made(project: str, timeline: Timeline) -> None:
+        folder = folder_of(settings.data, project)
+        recorders.append(TimelineRecorder(folder / TIMELINE, timeline, warn))
+        recorders.append(Recorder(folder / USAGE, timeline, warn))
+
+    runner = Runner(settings.data / "cache")
+    tenants = Tenants(doors(), lambda project: folder_of(settings.data, project), made)
+    site = Site(Versions(runner, "deploy", lambda line: None, tenants.doors), settings.domain, front=False)
+    fleet = _fleet(settings, tenants) if len(settings.public) > 1 else None
+    service = Service(
+        bucket,
+        settings.data / "unpacked",
+        site,
+        tenants,
+        settings.domain,
+        publish=fleet.publish if fleet else None,
+    )
+    gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings())
+
+    sockets, grace, certificate = settings.public, settings.grace, settings.certificate
+    serving: asyncio.Future[Any] | None = None
+    try:
+        await service.start(warn)
+        if (code := await claim_code(bucket)) is not None:
+            settings.tell("info", f"nobody owns this service yet; claim it with the code {code}")
+        if fleet is not None:
+            public = fleet.run(stop)
+        else:
+            public = serve(gateway, sockets[0], stop=stop, grace=grace, certificate=certificate)
+        api = control(service, settings)
+        serving = asyncio.gather(
+            public, serve(api, settings.control, stop=stop, grace=grace, certificate=certificate)
+        )
+        yield serving
+    finally:
+        stop.set()
+        if serving is not None:
+            await serving
+        runner.stop_all()
+        await service.aclose()
+        await runner.aclose()
+        await tenants.aclose()
+        for recorder in recorders:
+            recorder.close()
+        await bucket.aclose()
+
+
+def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
+    data = settings.data
+    start = Start(
+        *(True, data / "projects", data / "cache", "deploy", settings.domain, False, settings.grace),
+        settings.certificate,
+    )
+    return Fleet(
+        settings.public,
+        start,
+        tenants.timeline,
+        lambda text: settings.tell("warning", text),
+        "svc_tui.worker",
+    )
+
+
+def control(service: Service, settings: Settings) -> Quart:
+    """Return the control API of the service."""
+    accounts = Accounts(service.bucket.cells)
+    sessions = Sessions(service.bucket.cells, accounts)
+    gate = Gate(accounts, sessions, Attempts())
+    subjects = (
+        *(login.blueprint(gate), tokens.blueprint(gate), users.blueprint(gate)),
+        projects.blueprint(Places(settings.data, service)),
+        deployments.blueprint(service, lambda p, r: settings.origin.format(f"{r}--{p}.{settings.domain}")),
+    )
+    return create(sessions, subjects)
