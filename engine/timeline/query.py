@@ -4,14 +4,14 @@ Owns no position: `follow.py` remembers where a reader is.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, Database
-from engine.timeline.record import Record, RequestRecord, StructuredRecord
-from engine.timeline.row import NUMBERS, Entry, decode
+from engine.timeline.row import NUMBERS, Entry, decode, searchable
 
 PAGE = 1000
 _COLUMNS = ", ".join(("cursor", *FIELDS))
@@ -44,9 +44,9 @@ class Filter:
             values.append(NUMBERS[self.least])
         return " and ".join(parts), values
 
-    def passes(self, record: Record) -> bool:
-        """Whether what SQL can not tell holds."""
-        return self.pattern is None or self.pattern.search(searchable(record)) is not None
+    def passes(self, row: Sequence[Any]) -> bool:
+        """Whether what SQL can not tell holds, given the values of `FIELDS`."""
+        return self.pattern is None or self.pattern.search(searchable(row)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +61,6 @@ class Page:
     upto: int
     missed: int = 0
     more: bool = False
-
-
-def searchable(record: Record) -> str:
-    """Return the text of a record: method, target, status, code and detail, or body and attributes."""
-    if isinstance(record, RequestRecord):
-        words = (record.method, record.target, str(record.status), record.code, record.detail)
-        return " ".join(word for word in words if word)
-    if isinstance(record, StructuredRecord):
-        return " ".join((record.body, *(f"{key}={value}" for key, value in record.attributes.items())))
-    return record.text
 
 
 class TimelineReader:
@@ -107,11 +97,11 @@ class TimelineReader:
             f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?",
             (cursor, *values, most),
         )
-        found = [decode(row[0], row[1:]) for row in rows]
         more = len(rows) == most
-        upto = found[-1].cursor if more else max(cursor, last)
+        upto = rows[-1][0] if more else max(cursor, last)
         missed = max(0, first - max(cursor + 1, self.origin()))
-        return Page([entry for entry in found if wanted.passes(entry.record)], upto, missed, more)
+        found = [decode(row[0], row[1:]) for row in rows if wanted.passes(row[1:])]
+        return Page(found, upto, missed, more)
 
     def tail(self, count: int, wanted: Filter, *, after: int = 0, upto: int | None = None) -> list[Entry]:
         """Return the last `count` records that are wanted, the oldest first; none beyond `upto`."""
@@ -130,9 +120,8 @@ class TimelineReader:
         )
         while rows := self._database.run(sql, (after, upto, *values, PAGE)):
             for row in rows:
-                entry = decode(row[0], row[1:])
-                if wanted.passes(entry.record):
-                    yield entry
+                if wanted.passes(row[1:]):
+                    yield decode(row[0], row[1:])
             upto = rows[-1][0] - 1
 
     def before(self, time_ns: int) -> int:

@@ -69,6 +69,16 @@ def decode(cursor: int, row: Sequence[Any]) -> Entry:
     return Entry(cursor, record)
 
 
+def searchable(row: Sequence[Any]) -> str:
+    """Return the text of a row: method, target, status, code and detail, or body and attributes."""
+    _, kind, _, _, _, body, _, _, attributes, _, _, method, target, status, code, *_ = row
+    if kind == "request":
+        return " ".join(word for word in (method, target, str(status), code, body) if word)
+    if attributes is not None:
+        return " ".join((body, *(f"{key}={value}" for key, value in json.loads(attributes).items())))
+    return str(body)
+
+
 def _text(text: str) -> str:
     """Return a text that can be kept: of bounded length, and without halves of surrogate pairs."""
     if len(text) > LONGEST:
