@@ -244,7 +244,7 @@ def _checked(roles: Mapping[str, Role]) -> dict[str, Role]:
 def _found(book: _Book, name: str) -> User:
     user = book.users.get(name)
     if user is None:
-        raise NotFound(f"there is no user {name[:60]}", "`svc user list` lists them.")
+        raise NotFound(f"there is no user {name[:60]!r}", "`svc user list` lists them.")
     return user
 
 

@@ -44,6 +44,9 @@ class Attempts:
         self._clock = clock
         self._counts: OrderedDict[tuple[str, str], _Count] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._counts)
+
     def begin(self, address: str, user: str | None = None) -> None:
         """Count an attempt as failed until `succeeded` says otherwise: many at once are as many.
 

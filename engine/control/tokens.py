@@ -41,7 +41,7 @@ def blueprint(gate: Gate) -> Blueprint:
         """Remove one of the caller's tokens, by its name; whoever shows it is nobody at once."""
         ended = await sessions.end_token(await gate.person(), token)
         if not ended:
-            raise NotFound(f"you have no token {token[:60]}", "`svc token list` lists them.")
+            raise NotFound(f"you have no token {token[:60]!r}", "`svc token list` lists them.")
         return types.Ended(ended=ended)
 
     return routes

@@ -1,0 +1,185 @@
+"""Users and their roles, over the real listener; and what is kept of passwords."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+
+from engine.bucket.protocols import Conflict
+from engine.control.accounts import CELL, AccountError, Accounts, claim_code
+from engine.control.attempts import TooManyAttempts
+from engine.control.passwords import AT_ONCE, WAITING, BadPassword, Passwords
+from svc_tui.client import Refused
+from tests.engine.control.service import PASSWORD, Service, quick
+
+
+def refused(service: Service, token: str, method: str, path: str, body: Any = None) -> Refused:
+    with pytest.raises(Refused) as found:
+        service.call(token, method, path, body)
+    return found.value
+
+
+def users(service: Service, token: str) -> dict[str, dict[str, str]]:
+    return {user["name"]: user["roles"] for user in service.call(token, "GET", "/v1/users")["users"]}
+
+
+def test_an_owner_makes_users_gives_roles_and_takes_them(service: Service, owner: str) -> None:
+    bob = service.add(owner, "bob", shop="viewer")
+    assert users(service, owner) == {"ann": {"*": "owner"}, "bob": {"shop": "viewer"}}
+    service.call(owner, "PUT", "/v1/users/bob/roles/blog", {"role": "deployer"})
+    assert service.call(bob, "GET", "/v1/whoami")["roles"] == {"shop": "viewer", "blog": "deployer"}
+    service.call(owner, "DELETE", "/v1/users/bob/roles/shop")
+    assert service.call(bob, "GET", "/v1/whoami")["roles"] == {"blog": "deployer"}
+    service.call(owner, "DELETE", "/v1/users/bob")
+    assert refused(service, bob, "GET", "/v1/whoami").code == "unauthenticated"
+    assert refused(service, owner, "DELETE", "/v1/users/bob").code == "not-found"
+
+
+def test_an_owner_of_one_project_gives_roles_in_it_alone_and_sees_no_more(
+    service: Service, owner: str
+) -> None:
+    bob = service.add(owner, "bob", shop="owner")
+    service.add(owner, "cid", blog="viewer")
+    assert users(service, bob) == {"bob": {"shop": "owner"}}
+    service.call(bob, "PUT", "/v1/users/cid/roles/shop", {"role": "viewer"})
+    assert users(service, bob) == {"bob": {"shop": "owner"}, "cid": {"shop": "viewer"}}
+    for project in ("blog", "*"):
+        found = refused(service, bob, "PUT", f"/v1/users/bob/roles/{project}", {"role": "owner"})
+        assert found.code == "forbidden"
+    assert refused(service, bob, "PUT", "/v1/users/dan", {"password": PASSWORD}).code == "forbidden"
+    assert refused(service, bob, "DELETE", "/v1/users/ann").code == "forbidden"
+
+
+@pytest.mark.parametrize("role", ["viewer", "deployer"])
+def test_who_owns_nothing_changes_and_sees_nobody(service: Service, owner: str, role: str) -> None:
+    bob = service.add(owner, "bob", **{"*": role})
+    for method, path, body in (
+        ("GET", "/v1/users", None),
+        ("PUT", "/v1/users/eve", {"password": PASSWORD}),
+        ("PUT", "/v1/users/ann", {"password": PASSWORD}),
+        ("DELETE", "/v1/users/ann", None),
+        ("PUT", "/v1/users/bob/roles/shop", {"role": "owner"}),
+        ("DELETE", "/v1/users/ann/roles/*", None),
+    ):
+        assert refused(service, bob, method, path, body).code == "forbidden"
+
+
+def test_one_owner_remains(service: Service, owner: str) -> None:
+    for method, path, body in (
+        ("DELETE", "/v1/users/ann", None),
+        ("DELETE", "/v1/users/ann/roles/*", None),
+        ("PUT", "/v1/users/ann/roles/*", {"role": "deployer"}),
+    ):
+        found = refused(service, owner, method, path, body)
+        assert found.code == "conflict" and "owner" in found.message
+    bob = service.add(owner, "bob", **{"*": "owner"})
+    service.call(bob, "DELETE", "/v1/users/ann")
+    assert users(service, bob) == {"bob": {"*": "owner"}}
+
+
+def test_a_later_user_of_a_name_is_somebody_else(service: Service, owner: str) -> None:
+    bob = service.add(owner, "bob", shop="owner")
+    wish = {"name": "ci", "role": "owner", "projects": ["shop"]}
+    token = service.call(bob, "POST", "/v1/tokens", wish)["token"]
+    service.call(owner, "DELETE", "/v1/users/bob")
+    new = service.add(owner, "bob", shop="owner")
+    for ended in (bob, token):
+        assert refused(service, ended, "GET", "/v1/whoami").code == "unauthenticated"
+    assert service.call(new, "GET", "/v1/tokens") == {"tokens": []}
+
+
+def test_an_owner_sets_a_forgotten_password_and_old_sessions_end(service: Service, owner: str) -> None:
+    bob = service.add(owner, "bob", shop="viewer")
+    service.call(owner, "PUT", "/v1/users/bob", {"password": "a new one for bob"})
+    assert refused(service, bob, "GET", "/v1/whoami").code == "unauthenticated"
+    new = service.call("", "POST", "/v1/login", {"user": "bob", "password": "a new one for bob"})
+    assert new["roles"] == {"shop": "viewer"}
+    body = {"password": PASSWORD, "roles": {"*": "owner"}}
+    assert refused(service, owner, "PUT", "/v1/users/bob", body).code == "conflict"
+
+
+@pytest.mark.parametrize("name", ["Bob", "b--b", "%2e%2e", "b%00b", "%F0%9F%98%80", "b%0a", "a" * 40])
+def test_names_with_tricks_are_none(service: Service, owner: str, name: str) -> None:
+    for method, path, body in (
+        ("PUT", f"/v1/users/{name}", {"password": PASSWORD}),
+        ("PUT", f"/v1/users/{name}/roles/shop", {"role": "viewer"}),
+        ("PUT", f"/v1/users/ann/roles/{name}", {"role": "viewer"}),
+        ("DELETE", f"/v1/users/{name}", None),
+    ):
+        found = refused(service, owner, method, path, body)
+        assert found.code in ("account", "not-found") and "\n" not in found.message
+    assert users(service, owner) == {"ann": {"*": "owner"}}
+
+
+def test_the_code_of_a_bucket_until_it_has_an_owner(service: Service) -> None:
+    async def code() -> str | None:
+        return await claim_code(service.bucket)
+
+    first, second = service.do(code), service.do(code)
+    assert first != second and len(second.replace("-", "")) == 25
+    service.claim()
+    assert service.do(code) is None
+
+
+def test_damaged_accounts_let_nobody_in_and_are_not_written_over(service: Service, owner: str) -> None:
+    async def damage() -> None:
+        cell = await service.bucket.cells.get(CELL)
+        assert cell is not None
+        assert not isinstance(await service.bucket.cells.cas(CELL, b"{", cell.revision), Conflict)
+
+    service.do(damage)
+    with pytest.raises(AccountError, match="damaged"):
+        service.do(service.gate.accounts.new_code)
+    assert refused(service, "", "POST", "/v1/login", {"user": "ann", "password": PASSWORD}).code == "account"
+
+
+def test_accounts_of_a_newer_svc_are_left_alone(service: Service) -> None:
+    async def newer() -> None:
+        await service.bucket.cells.cas(CELL, b'{"version": 2, "people": []}', None)
+
+    service.do(newer)
+    with pytest.raises(AccountError, match="newer svc"):
+        service.do(service.gate.accounts.new_code)
+
+
+def test_a_login_keeps_the_password_by_todays_parameters(service: Service, owner: str) -> None:
+    stronger = Passwords(PasswordHasher(time_cost=2, memory_cost=128, parallelism=1))
+
+    async def login() -> str:
+        accounts = Accounts(service.bucket.cells, stronger)
+        await accounts.check("ann", PASSWORD)
+        user = await accounts.find("ann")
+        assert user is not None
+        return user.password
+
+    assert "$m=128,t=2,p=1$" in service.do(login)
+    service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})
+    assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
+
+
+def test_passwords_are_checked_a_few_at_a_time_and_too_many_are_sent_away() -> None:
+    async def main() -> list[bool | BaseException]:
+        passwords = quick()
+        kept = await passwords.hash(PASSWORD)
+        many = [passwords.matches(kept, PASSWORD) for _ in range(AT_ONCE + WAITING + 5)]
+        return await asyncio.gather(*many, return_exceptions=True)
+
+    told = asyncio.run(main())
+    assert told.count(True) == AT_ONCE + WAITING
+    assert sum(isinstance(one, TooManyAttempts) for one in told) == 5
+
+
+@pytest.mark.parametrize(
+    "password", ["", "nine char", "p" * 1025, "p" * 10_000_000, "\ud800" * 12, "a\tb" * 9]
+)
+def test_what_is_no_password_matches_nothing_and_is_not_kept(password: str) -> None:
+    async def main() -> None:
+        passwords = quick()
+        with pytest.raises(BadPassword):
+            await passwords.hash(password)
+        assert not await passwords.matches(await passwords.hash(PASSWORD), password)
+        assert not await passwords.matches("no hash", PASSWORD)
+        assert not await passwords.matches(None, "nobody has this password")
+
+    asyncio.run(main())

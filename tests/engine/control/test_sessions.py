@@ -1,0 +1,215 @@
+"""Sessions and tokens for programs: how long they last, what they may do, and how they end."""
+
+from typing import Any
+
+import pytest
+
+from engine.control.access import EitherOf, OneToken, Principal
+from engine.control.sessions import CACHE_SECONDS, IDLE_NS, MOST_EACH, PREFIX, SESSION_NS
+from svc_tui.client import Refused
+from tests.engine.control.service import PASSWORD, Service
+
+DAY = 24 * 3600.0
+
+
+def refused(service: Service, token: str, method: str, path: str, body: Any = None) -> Refused:
+    with pytest.raises(Refused) as found:
+        service.call(token, method, path, body)
+    return found.value
+
+
+def made(service: Service, owner: str, **wish: Any) -> str:
+    wish = {"name": "ci", "role": "deployer", "projects": ["shop"]} | wish
+    return str(service.call(owner, "POST", "/v1/tokens", wish)["token"])
+
+
+def who(service: Service, token: str) -> Principal | None:
+    async def ask() -> Principal | None:
+        return await service.gate.sessions.principal(token)
+
+    found = service.do(ask)
+    assert found is None or isinstance(found, Principal)
+    return found
+
+
+def test_a_session_ends_when_it_is_not_used(service: Service, owner: str) -> None:
+    service.clock.advance(IDLE_NS / 1e9 - 60)
+    assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
+    service.clock.advance(IDLE_NS / 1e9 - 60)
+    assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
+    service.clock.advance(IDLE_NS / 1e9 + 60)
+    assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
+
+
+def test_a_session_ends_however_much_it_is_used(service: Service, owner: str) -> None:
+    for _ in range(8):
+        service.clock.advance(SESSION_NS / 1e9 / 9)
+        assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
+    service.clock.advance(SESSION_NS / 1e9 / 9 + 1)
+    assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
+
+
+def test_a_token_ends_on_its_day(service: Service, owner: str) -> None:
+    token = made(service, owner, days=2)
+    service.clock.advance(2 * DAY - 1)
+    assert service.call(token, "GET", "/v1/whoami")["token"] == "ci"
+    service.clock.advance(2)
+    assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"
+    assert service.call(owner, "GET", "/v1/tokens") == {"tokens": []}
+    made(service, owner)
+
+
+def test_a_clock_that_goes_back_a_little_ends_nothing(service: Service, owner: str) -> None:
+    service.clock.advance(-3600)
+    assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
+
+
+def test_what_was_made_by_a_clock_far_ahead_waits_for_its_time(service: Service, owner: str) -> None:
+    service.clock.advance(10 * 365 * DAY)
+    ahead = service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})["token"]
+    service.clock.advance(-10 * 365 * DAY)
+    assert refused(service, ahead, "GET", "/v1/whoami").code == "unauthenticated"
+
+
+def test_a_token_may_do_what_it_says_and_no_more_than_its_user(service: Service, owner: str) -> None:
+    bob = service.add(owner, "bob", shop="owner", blog="deployer")
+    token = made(service, bob, projects=["shop", "blog"])
+    assert who(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "deployer"})
+    service.call(owner, "PUT", "/v1/users/bob/roles/blog", {"role": "viewer"})
+    assert who(service, token) == Principal("bob/ci", {"shop": "deployer", "blog": "viewer"})
+    service.call(owner, "DELETE", "/v1/users/bob/roles/shop")
+    assert who(service, token) == Principal("bob/ci", {"blog": "viewer"})
+
+
+def test_a_token_for_every_project_has_a_share_of_each_role(service: Service, owner: str) -> None:
+    bob = service.add(owner, "bob", **{"*": "deployer", "shop": "owner"})
+    every = made(service, bob, projects=["*"])
+    assert who(service, every) == Principal("bob/ci", {"*": "deployer", "shop": "deployer"})
+    one = made(service, bob, name="one", projects=["blog"], role="viewer")
+    assert who(service, one) == Principal("bob/one", {"blog": "viewer"})
+
+
+@pytest.mark.parametrize(
+    ("wish", "code"),
+    [
+        ({"role": "owner"}, "forbidden"),
+        ({"projects": ["*"]}, "forbidden"),
+        ({"projects": ["blog"]}, "forbidden"),
+        ({"projects": ["shop", "blog"]}, "forbidden"),
+        ({"projects": []}, "invalid"),
+        ({"projects": ["../shop"]}, "invalid"),
+        ({"name": "../ci"}, "invalid"),
+        ({"name": ""}, "invalid"),
+        ({"days": 0}, "invalid"),
+        ({"days": 366}, "invalid"),
+        ({"days": 10**30}, "invalid"),
+        ({"days": True}, "invalid"),
+        ({"role": "admin"}, "invalid"),
+    ],
+)
+def test_tokens_that_are_not_made(service: Service, owner: str, wish: dict[str, Any], code: str) -> None:
+    bob = service.add(owner, "bob", shop="deployer")
+    body = {"name": "ci", "role": "deployer", "projects": ["shop"]} | wish
+    assert refused(service, bob, "POST", "/v1/tokens", body).code == code
+    assert service.call(bob, "GET", "/v1/tokens") == {"tokens": []}
+
+
+def test_a_removed_token_is_nobodys_at_once(service: Service, owner: str) -> None:
+    token = made(service, owner)
+    assert refused(service, owner, "POST", "/v1/tokens", _wish()).code == "conflict"
+    assert service.call(token, "GET", "/v1/whoami")["user"] == "ann"
+    assert service.call(owner, "DELETE", "/v1/tokens/ci") == {"ended": 1}
+    assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"
+    assert refused(service, owner, "DELETE", "/v1/tokens/ci").code == "not-found"
+
+
+def test_a_stolen_token_makes_nothing_that_outlives_it(service: Service, owner: str) -> None:
+    token = made(service, owner, role="owner", projects=["*"])
+    service.add(owner, "bob")
+    for method, path, body in (
+        ("GET", "/v1/tokens", None),
+        ("POST", "/v1/tokens", _wish(name="more")),
+        ("DELETE", "/v1/tokens/ci", None),
+        ("POST", "/v1/password", {"old": PASSWORD, "new": PASSWORD}),
+        ("PUT", "/v1/users/eve", {"password": PASSWORD}),
+        ("PUT", "/v1/users/bob/roles/*", {"role": "owner"}),
+        ("DELETE", "/v1/users/bob", None),
+    ):
+        assert refused(service, token, method, path, body).code == "forbidden"
+    with pytest.raises(Refused, match="no user of this service"):
+        service.call(token, "POST", "/v1/logout", params={"everywhere": "true"})
+    assert service.call(token, "POST", "/v1/logout") == {"ended": 1}
+    assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"
+
+
+def test_tokens_are_listed_without_what_shows_them(service: Service, owner: str) -> None:
+    token = made(service, owner, days=1)
+    (shown,) = service.call(owner, "GET", "/v1/tokens")["tokens"]
+    assert shown["name"] == "ci" and shown["role"] == "deployer" and shown["projects"] == ["shop"]
+    assert shown["created"] < shown["expires"] and token not in str(shown)
+
+
+def test_the_oldest_of_too_many_sessions_ends(service: Service, owner: str) -> None:
+    async def many() -> list[bool]:
+        user = await service.gate.accounts.find("ann")
+        assert user is not None
+        opened = [owner]
+        for _ in range(MOST_EACH):
+            service.clock.advance(1)
+            opened.append((await service.gate.sessions.open(user))[0])
+        return [await service.gate.sessions.principal(token) is not None for token in opened]
+
+    assert service.do(many) == [False] + [True] * MOST_EACH
+
+
+def test_what_is_over_is_removed_at_the_next_login(service: Service, owner: str) -> None:
+    async def keys() -> set[str]:
+        return {cell.key for cell in await service.bucket.cells.list(PREFIX)}
+
+    before = service.do(keys)
+    service.clock.advance(SESSION_NS / 1e9)
+    service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})
+    after = service.do(keys)
+    assert len(before) == len(after) == 1 and before != after
+
+
+def test_a_session_that_can_not_be_read_is_none(service: Service, owner: str) -> None:
+    async def damage() -> None:
+        (cell,) = await service.bucket.cells.list(PREFIX)
+        await service.bucket.cells.cas(cell.key, b'{"user": "ann"}', cell.revision)
+
+    service.do(damage)
+    assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
+
+
+def test_many_requests_read_the_disk_once_in_half_a_second(service: Service, owner: str) -> None:
+    async def ask() -> list[Any]:
+        sessions = service.gate.sessions
+        first = await sessions.principal(owner)
+        # A closed bucket answers nothing: what is known is told without it.
+        await service.bucket.aclose()
+        return [first, await sessions.principal(owner)]
+
+    first, second = service.do(ask)
+    assert first is second
+    service.clock.advance(CACHE_SECONDS + 0.01)
+    assert refused(service, owner, "GET", "/v1/whoami").code == "bucket-closed"
+
+
+@pytest.mark.parametrize("token", ["", " ", "svcs_", "*", "x" * 20_000, "sessions/*", "üñ"])
+def test_what_was_never_a_token_is_nobodys(service: Service, owner: str, token: str) -> None:
+    assert who(service, token) is None
+
+
+def test_of_several_authorities_the_first_that_knows_says_who(service: Service, owner: str) -> None:
+    either = EitherOf(OneToken("local"), service.gate.sessions)
+
+    async def ask() -> list[str | None]:
+        found = [await either.principal(token) for token in ("local", owner, "x")]
+        return [principal.name if principal else None for principal in found]
+
+    assert service.do(ask) == ["developer", "ann", None]
+
+
+def _wish(**wish: Any) -> dict[str, Any]:
+    return {"name": "ci", "role": "deployer", "projects": ["shop"]} | wish
