@@ -30,6 +30,7 @@ __all__ = ["AuthError", "Connection", "ConstraintError", "Error", "FullError", "
 Value = int | float | str | bytes | None
 """What SQLite stores."""
 
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 INTEGERS = range(-(2**63), 2**63)
 
 
@@ -97,7 +98,7 @@ def _real(value: float) -> str:
 
 def fold(name: str) -> str:
     """Return a name as SQLite compares it: letters of ASCII have no case, others do."""
-    return "".join(chr(ord(letter) + 32) if "A" <= letter <= "Z" else letter for letter in name)
+    return name.lower() if name.isascii() else name.translate(_LOWER)
 
 
 def rows(connection: Connection, sql: str, *values: Value) -> list[tuple[Any, ...]]:

@@ -181,6 +181,8 @@ def _object(text: str, at: int, line: int) -> tuple[list[Field], int]:
 
 
 def _blank(text: str, at: int) -> int:
+    if at < len(text) and text[at] > " ":
+        return at
     match = _BLANK.match(text, at)
     return match.end() if match else at
 
