@@ -10,6 +10,7 @@ from doors.tables.sqlite import Connection
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Connection]:
     connection = open_owner(tmp_path / "tables.db")
+    connection.execute("pragma synchronous = off")
     yield connection
     assert not connection.in_transaction
     assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]

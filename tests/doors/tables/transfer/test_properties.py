@@ -70,6 +70,8 @@ def test_export_import_export_gives_the_same_bytes(
     with TemporaryDirectory() as folder:
         first, second = open_owner(Path(folder) / "a.db"), open_owner(Path(folder) / "b.db")
         try:
+            first.execute("pragma synchronous = off")
+            second.execute("pragma synchronous = off")
             apply(first, [table])
             first.executemany(f"insert into t values ({', '.join('?' * len(table.columns))})", found)
             data = saved(first, format)
