@@ -4,6 +4,7 @@ Owns when Doors are opened and closed, where each keeps its files, and what gues
 """
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,10 +19,7 @@ class Doors:
 
     def __init__(self, doors: Sequence[Door], project: str, folder: Path, timeline: Timeline) -> None:
         """`folder` is where the Project's data is; each Door has a folder of its own name in it."""
-
-        def log(entry: LogEntry) -> None:
-            timeline.append(_record(entry))
-
+        log = _Ear(timeline)
         self.open: Mapping[str, OpenDoor] = {
             door.name: OpenDoor(door.open(DoorPlace(project, folder / door.name, log)), door.max_body)
             for door in doors
@@ -33,6 +31,36 @@ class Doors:
     async def aclose(self) -> None:
         """Close all; call when no guest runs any more."""
         await asyncio.gather(*(door.door.aclose() for door in self.open.values()))
+
+
+class _Ear:
+    """Hands what Doors log in any thread to the timeline, on the loop: those who follow it may count on that.
+
+    What a Door logs before it answers is in the timeline before its guest has the answer.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._waiting: list[LogEntry] = []
+
+    def __call__(self, entry: LogEntry) -> None:
+        if threading.get_ident() == self._thread:
+            self._timeline.append(_record(entry))
+            return
+        with self._lock:
+            self._waiting.append(entry)
+            first = len(self._waiting) == 1
+        if first:
+            self._loop.call_soon_threadsafe(self._hand_over)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            entries, self._waiting = self._waiting, []
+        for entry in entries:
+            self._timeline.append(_record(entry))
 
 
 def _record(entry: LogEntry) -> StructuredRecord:

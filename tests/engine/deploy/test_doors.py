@@ -1,0 +1,60 @@
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from engine.deploy.doors import Doors
+from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry
+from engine.timeline.feed import Timeline
+from engine.timeline.record import Record, StructuredRecord
+
+
+class Diary:
+    """A Door that logs the numbers below the one in its path, in a thread or at once."""
+
+    name = "diary"
+    variables = ()
+    max_body = 10
+
+    def open(self, place: DoorPlace) -> "Diary":
+        self.place = place
+        return self
+
+    async def answer(self, request: DoorRequest) -> DoorResponse:
+        where, _, count = request.path.strip("/").partition("/")
+
+        def write() -> None:
+            for number in range(int(count)):
+                self.place.log(LogEntry(number, "INFO", where, {}, request.caller))
+
+        if where == "thread":
+            await asyncio.to_thread(write)
+        else:
+            write()
+        return DoorResponse(200)
+
+    async def aclose(self) -> None:
+        return
+
+
+async def heard_of(path: str, folder: Path) -> list[tuple[Record, int]]:
+    timeline, heard = Timeline(), list[tuple[Record, int]]()
+    timeline.subscribe(lambda record: heard.append((record, threading.get_ident())))
+    doors = Doors([Diary()], "shop", folder, timeline)
+    answer = doors.open["diary"].door.answer(DoorRequest("POST", path, "", (), b"", Caller("web", "01id")))
+    assert not isinstance(answer, DoorResponse)
+    await answer
+    in_time = list(heard)
+    await doors.aclose()
+    return in_time
+
+
+@pytest.mark.parametrize("where", ["thread", "loop"])
+def test_what_a_door_logs_reaches_the_timeline_on_the_loop_before_the_guest_has_its_answer(
+    tmp_path: Path, where: str
+) -> None:
+    heard = asyncio.run(heard_of(f"/{where}/500", tmp_path))
+    assert all(isinstance(record, StructuredRecord) for record, _ in heard)
+    assert [record.time_ns for record, _ in heard] == list(range(500))
+    assert {thread for _, thread in heard} == {threading.get_ident()}
