@@ -100,7 +100,7 @@ def test_columns_that_must_have_a_value_take_their_default(users: Connection) ->
         ("name,score\na,1\nb,2\nc,1.0\n", "line 4: UNIQUE constraint failed: users.score"),
         ("name\n" + "x" * ((1 << 20) + 1), "line 2: in column name"),
         ("name\n" + "é" * ((1 << 19) + 1), "has more than 1 MiB"),
-        ('name\n"' + "x\n" * (MAX_RECORD // 2 + 1), "line 2: the row has more than 8 MiB"),
+        ('name\n"' + ("x" * 999 + "\n") * (MAX_RECORD // 1000 + 1), "line 2: the row has more than 8 MiB"),
         ("name\n" + "x" * (MAX_RECORD + 1), "line 2: the row has more than 8 MiB"),
     ],
     ids=range(28),

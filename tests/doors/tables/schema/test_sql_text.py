@@ -1,0 +1,81 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doors.tables.definition import parse
+from doors.tables.sql_text import Statement, StatementTooLong, statements
+from doors.tables.sqlite import Connection, TablesError, rows
+
+SCRIPT = """-- hello;
+create table a(x default ';'); /* ; */ insert into a values ('it''s;
+');
+create temp /* x */ trigger t after insert on a begin
+  select case when 1 then 2 end; update a set x=';' ; /* x */ end;
+select [a;b], "c;""d", `;`; select 1-2/3 --foo;
+; ;;
+/* only a comment */;
+select 'unterminated;"""
+FOUND = [
+    Statement(2, "create table a(x default ';')"),
+    Statement(2, "insert into a values ('it''s;\n')"),
+    Statement(
+        4,
+        "create temp /* x */ trigger t after insert on a begin\n"
+        "  select case when 1 then 2 end; update a set x=';' ; /* x */ end",
+    ),
+    Statement(6, 'select [a;b], "c;""d", `;`'),
+    Statement(6, "select 1-2/3 --foo;"),
+    Statement(9, "select 'unterminated;"),
+]
+
+
+def test_scripts_are_split_where_statements_end() -> None:
+    assert list(statements([SCRIPT], 10_000)) == FOUND
+
+
+@given(st.lists(st.integers(0, len(SCRIPT)), max_size=30).map(sorted))
+def test_it_does_not_matter_how_a_script_comes_in_pieces(cuts: list[int]) -> None:
+    edges = [0, *cuts, len(SCRIPT)]
+    pieces = [SCRIPT[start:end] for start, end in pairwise(edges)]
+    assert list(statements(pieces, 10_000)) == FOUND
+
+
+def test_a_statement_without_an_end_is_not_held_for_ever() -> None:
+    with pytest.raises(StatementTooLong) as caught:
+        list(statements(["select 1;\nselect '"] + ["x" * 1000] * 1000, 100_000))
+    assert caught.value.line == 1
+
+
+TABLES = [
+    "create table t (a)",
+    "create table [t] ('a' text, \"b \"\" c\" varchar(20) not null on conflict ignore default 'x, (y', `d`)",
+    "create table t (a integer constraint k primary key autoincrement, b int default -1 unique)",
+    "create table t (a default (1 + (2)), b check (b in (1, 2) and b not null) null, c collate nocase)",
+    "create table t (a references t(b) on delete set null on update set default deferrable initially deferred"
+    " not null, b unique)",
+    "create table t (a, b as (a || ',') virtual, c text generated always as (a + 1) stored not null)",
+    "create table t (a int, -- one, two)\n b /* ) */ int, primary key (a, b), check (a <> b), unique (b),\n"
+    " foreign key (a) references t) without rowid, strict",
+]
+
+
+@pytest.mark.parametrize("sql", TABLES)
+def test_a_definition_taken_apart_and_written_again_makes_the_same_table(sql: str) -> None:
+    def shape(made: str) -> object:
+        database = Connection(":memory:")
+        database.execute(made)
+        queries = ["pragma table_xinfo(t)", "pragma foreign_key_list(t)", "pragma index_list(t)"]
+        return [
+            rows(database, query) for query in [*queries, "select wr, strict from pragma_table_list('t')"]
+        ]
+
+    again = parse(sql).sql("t")
+    assert shape(again) == shape(sql)
+    assert parse(again).sql("t") == again
+
+
+def test_what_is_no_definition_is_refused() -> None:
+    with pytest.raises(TablesError, match="can not be read"):
+        parse("create table t as select 1")
