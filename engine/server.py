@@ -23,11 +23,8 @@ import contextlib
 import gc
 import logging
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import h2.connection
@@ -40,7 +37,7 @@ from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol.h2 import BUFFER_LOW_WATER, StreamBuffer
 from hypercorn.utils import wrap_app
 
-from engine.errors import SvcError
+from engine.certificate import Certificate
 from engine.gateway.app import GONE, Cut
 from engine.listen import BACKLOG
 
@@ -60,38 +57,6 @@ COLLECT_AFTER = 10_000
 _log = logging.getLogger("svc.server")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """A certificate with its chain, and its key, as files in PEM."""
-
-    chain: Path
-    key: Path
-
-    def context(self) -> ssl.SSLContext:
-        """Return what connections are secured with: TLS 1.2 and later, HTTP/2 where the client has it.
-
-        Raises `CertificateError`.
-        """
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["h2", "http/1.1"])
-        try:
-            context.load_cert_chain(self.chain, self.key)
-        except (OSError, ssl.SSLError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise CertificateError(
-                f"the certificate {self.chain} with the key {self.key} can not be used: {reason}",
-                "Both are PEM files; the certificate's own comes first in its file.",
-            ) from error
-        return context
-
-
-class CertificateError(SvcError):
-    """TLS can not be served with these files."""
-
-    code = "certificate"
 
 
 async def serve(

@@ -33,10 +33,11 @@ class Refused(SvcError):
 class Client:
     """A session with one control API. Every method raises `Unreachable` and `Refused`."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, answer_seconds: float | None = None) -> None:
+        """`answer_seconds` is how long any part of an answer may take; streams take as long as they like."""
         self.url = url
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
+        timeout = httpx.Timeout(answer_seconds, connect=CONNECT_SECONDS)
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
 
     def __enter__(self) -> "Client":
@@ -47,11 +48,27 @@ class Client:
     ) -> None:
         self._http.close()
 
-    def call(self, method: str, path: str, body: Any = None, *, params: dict[str, Any] | None = None) -> Any:
-        """Return the JSON document that answers a request; `None` for an answer without a body."""
-        with self._answer(method, path, params, json=body) as response:
-            text = response.read()
-            return json.loads(text) if text else None
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: dict[str, Any] | None = None,
+        content: Iterable[bytes] | None = None,
+    ) -> Any:
+        """Return the JSON document that answers a request; `None` for an answer without a body.
+
+        `content` is sent as it is read, in place of a document.
+        """
+        sent = {"content": content} if content is not None else {"json": body}
+        with self._answer(method, path, params, **sent) as response, self._failures():
+            with self._failures():
+                text = response.read()
+            try:
+                return json.loads(text) if text else None
+            except (ValueError, RecursionError) as error:
+                raise _stranger(response) from error
 
     def lines(
         self,
@@ -88,7 +105,7 @@ class Client:
             request = self._http.build_request(method, path, params=wanted, **sent)
             response = self._http.send(request, stream=True)
         try:
-            if response.is_error:
+            if not response.is_success:
                 with self._failures():
                     response.read()
                 raise _refused(response)
@@ -116,8 +133,12 @@ def _refused(response: httpx.Response) -> SvcError:
     except ValueError:
         members = {}
     if not isinstance(members, dict) or "title" not in members:
-        hint = "Is there a proxy in between, or another server at this address?"
-        return Unreachable(
-            f"{response.url} answered {response.status_code}, and not as the control API does", hint
-        )
+        return _stranger(response)
     return Refused(members["title"], members.get("hint", ""), members.get("code", "failed"), members)
+
+
+def _stranger(response: httpx.Response) -> Unreachable:
+    hint = "Is there a proxy in between, or another server at this address?"
+    return Unreachable(
+        f"{response.url} answered {response.status_code}, and not as the control API does", hint
+    )

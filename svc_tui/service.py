@@ -3,14 +3,17 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from quart import Quart
 
 from engine.bucket.folder import FolderBucket
+from engine.certificate import Certificate
 from engine.control import deployments, login, projects, tokens, users
 from engine.control.accounts import Accounts, claim_code
 from engine.control.app import create
@@ -24,7 +27,7 @@ from engine.deploy.versions import Versions
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.manifest.document import is_name
-from engine.server import Certificate, serve
+from engine.server import serve
 from engine.service.service import Service
 from engine.timeline.feed import Timeline
 from engine.timeline.recorder import TimelineRecorder
@@ -32,7 +35,7 @@ from engine.usage.recorder import Recorder
 from engine.wasm.runner import Runner
 from engine.workers.fleet import Fleet
 from engine.workers.wire import Start
-from svc_tui.assembly import doors
+from svc_tui.assembly import doors, migrate
 
 TIMELINE, USAGE = "timeline.db", "usage.db"
 OWN = "service"
@@ -108,6 +111,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         tenants,
         settings.domain,
         publish=fleet.publish if fleet else None,
+        migrate=partial(_migrate, settings.data),
     )
     gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings())
 
@@ -137,6 +141,20 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         for recorder in recorders:
             recorder.close()
         await bucket.aclose()
+
+
+async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
+    """Apply a Project's migrations, which come by file name."""
+
+    def apply() -> None:
+        with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
+            tables = Path(folder) / "tables"
+            tables.mkdir()
+            for name, text in files.items():
+                (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+            migrate(Path(folder), folder_of(data, project))
+
+    await asyncio.to_thread(apply)
 
 
 def _fleet(settings: Settings, tenants: Tenants) -> Fleet:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
+FileName = Annotated[str, StringConstraints(pattern=r"^[^/\\\x00-\x1f]{1,200}\.sql$")]
 MANIFEST_CHARACTERS = 1 << 20
 MOST_BLOBS = 100_000
 
@@ -53,7 +54,7 @@ class Plan(_Shape):
 
 
 class DeployWish(_Shape):
-    """What shall go live, if `revision` is still that of what is live."""
+    """What shall go live, if `revision` is still that of what is live. `tables` are migrations by file."""
 
     manifest: Annotated[str, StringConstraints(max_length=MANIFEST_CHARACTERS)]
     packages: dict[str, Digest]
@@ -61,6 +62,7 @@ class DeployWish(_Shape):
     commit: Text = ""
     message: Text = ""
     allow_new_capability: bool = False
+    tables: dict[FileName, str] = {}
 
 
 class RollbackWish(_Shape):

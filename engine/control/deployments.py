@@ -91,6 +91,7 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
             data.commit,
             data.message,
             data.allow_new_capability,
+            data.tables,
         )
         return Response(_progress(order), content_type="application/x-ndjson")
 

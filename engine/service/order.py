@@ -5,7 +5,7 @@ Owns the reading of what a client sent. The rules of the manifest are the manife
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.bucket.errors import BadName
@@ -25,7 +25,8 @@ class BadOrder(SvcError):
 class Order:
     """One deploy. `revision` is that of what was live when the client looked (`None`: nothing).
 
-    `allow` lets components import what those that are live do not.
+    `tables` are the Project's migrations by file name; `allow` lets components import what those that are live
+    do not.
     """
 
     project: Project
@@ -35,6 +36,7 @@ class Order:
     commit: str = ""
     message: str = ""
     allow: bool = False
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_project(manifest: str, name: str) -> Project:

@@ -71,11 +71,13 @@ class Service:
         domain: str,
         *,
         publish: Callable[[Publication], Awaitable[None]] | None = None,
+        migrate: Callable[[str, Mapping[str, str]], Awaitable[None]] | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """`unpacked` keeps artifacts as files; it can be made again from the bucket.
 
-        `publish` has worker processes serve what this one does; it returns when they do.
+        `publish` has worker processes serve what this one does; it returns when they do. `migrate` applies
+        what is new of a Project's migrations, by file name, each wholly or not at all.
         """
         self.bucket = bucket
         self.history = History(bucket)
@@ -85,6 +87,7 @@ class Service:
         self._tenants = tenants
         self._domain = domain
         self._publish = publish
+        self._migrate = migrate
         self._now_ns = now_ns
         self._flipping: set[asyncio.Task[Any]] = set()
         self._busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -106,7 +109,7 @@ class Service:
         """Have an order go live; yields steps, and last the deployment.
 
         Raises `Outrun` when something else went live since the client looked, and `SvcError` for what the
-        policy, a component or a check has against it: then what was live goes on.
+        policy, a component, a migration or a check has against it: then what was live goes on.
         """
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
         job = asyncio.create_task(self._deploy(order, steps))
@@ -130,6 +133,9 @@ class Service:
             steps.put_nowait(Step("policy", "compiling and linking components"))
             publication = await self._publication(candidate)
             ready = await self._site.ready(publication)
+            if order.tables and self._migrate is not None:
+                steps.put_nowait(Step("policy", "applying migrations"))
+                await self._migrate(name, order.tables)
             if order.project.check is not None:
                 steps.put_nowait(Step("policy", f"checking {order.project.check}"))
                 await check(order.project, order.project.check, ready, self._domain, self._tenants.timeline)

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.deploy.versions import Publication
 from engine.lane import BuildMode
-from engine.server import Certificate
+from engine.certificate import Certificate
 from engine.timeline.record import Record
 
 _HEAD = struct.Struct("<Q")

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from engine.certificate import Certificate
 from engine.errors import SvcError
 from engine.listen import allow_connections, bind, bind_each
-from engine.server import Certificate
 from svc_tui.home import Home
 from svc_tui.service import Settings, running
 from svc_tui.terminal import diagnostics, output

@@ -1,0 +1,39 @@
+"""The certificate that connections are secured with. Owns its files' meaning and what to say of wrong ones."""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import SvcError
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate with its chain, and its key, as files in PEM."""
+
+    chain: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return what connections are secured with: TLS 1.2 and later, HTTP/2 where the client has it.
+
+        Raises `CertificateError`.
+        """
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        try:
+            context.load_cert_chain(self.chain, self.key)
+        except (OSError, ssl.SSLError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise CertificateError(
+                f"the certificate {self.chain} with the key {self.key} can not be used: {reason}",
+                "Both are PEM files; the certificate's own comes first in its file.",
+            ) from error
+        return context
+
+
+class CertificateError(SvcError):
+    """TLS can not be served with these files."""
+
+    code = "certificate"

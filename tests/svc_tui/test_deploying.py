@@ -1,0 +1,234 @@
+"""Deploys with the real client against the real service, over sockets."""
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.artifact import Artifact
+from engine.listen import bind
+from engine.manifest.load import load
+from engine.manifest.model import Resource
+from svc_tui import deploying
+from svc_tui.client import Client, Refused
+from svc_tui.service import Settings, running
+
+MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
+
+
+class Heard:
+    """A teller that remembers."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.unchanged: list[bool] = []
+
+    def building(self, resource: str, line: str) -> None: ...
+
+    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
+        self.unchanged.append(unchanged)
+
+    def uploading(self, done: int, total: int) -> None: ...
+
+    def step(self, step: str, text: str) -> None:
+        self.steps.append(step)
+
+
+class Hosted:
+    """A service that runs on a thread: its control API, its public address, and what it said."""
+
+    def __init__(self, data: Path) -> None:
+        self.said: list[str] = []
+        self._loop, self._stop = asyncio.new_event_loop(), asyncio.Event()
+        self._ready: Future[None] = Future()
+        public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
+        self.public = f"http://127.0.0.1:{public[0].getsockname()[1]}"
+        self.control = f"http://127.0.0.1:{control[0].getsockname()[1]}"
+        settings = Settings(
+            data,
+            [public],
+            control,
+            "apps.example",
+            "http://{}:8080",
+            None,
+            1.0,
+            lambda level, text: self.said.append(text),
+        )
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run(settings)))
+        self._thread.start()
+        self._ready.result(60)
+
+    async def _run(self, settings: Settings) -> None:
+        try:
+            async with running(settings, self._stop) as serving:
+                self._ready.set_result(None)
+                await serving
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._loop.close()
+
+    def get(self, path: str = "/", host: str = "web--shop.apps.example") -> httpx.Response:
+        return httpx.get(f"{self.public}{path}", headers={"host": host})
+
+    def claim(self) -> Client:
+        """Become the owner, and return a client with a session."""
+        code = self.said[0].rpartition(" ")[2]
+        with Client(self.control, "") as client:
+            wish = {"code": code, "user": "ann", "password": "correct horse battery"}
+            return Client(self.control, client.call("POST", "/v1/claim", wish)["token"])
+
+
+@pytest.fixture
+def hosted(tmp_path: Path) -> Iterator[Hosted]:
+    hosted = Hosted(tmp_path / "data ü")
+    yield hosted
+    hosted.stop()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "shop ü"
+    (root / "site").mkdir(parents=True)
+    (root / "svc.toml").write_text(MANIFEST)
+    (root / "site" / "index.html").write_text("one")
+    return root
+
+
+def deploy(client: Client, root: Path, heard: Heard | None = None, **fields: Any) -> dict[str, Any]:
+    """Deploy as `svc deploy` does; return what is live, with what was missing and uploaded."""
+    teller = heard or Heard()
+    bundle = asyncio.run(deploying.build(load(root), root.parent / "cache", teller))
+    planned = deploying.plan(client, bundle)
+    sent = deploying.upload(client, bundle, planned["missing"], teller)
+    told = {"commit": "", "message": "", "allow": False} | fields
+    revision = told.pop("revision", planned["revision"])
+    return deploying.deploy(client, bundle, revision, teller, **told) | {"sent": sent, "plan": planned}
+
+
+def test_a_deploy_ends_with_addresses_and_what_it_serves(hosted: Hosted, project: Path) -> None:
+    heard = Heard()
+    with hosted.claim() as client:
+        done = deploy(client, project, heard, message="hello", commit="4f2a")
+        assert [(each["resource"], each["url"]) for each in done["addresses"]] == [
+            ("web", "http://web--shop.apps.example:8080")
+        ]
+        assert heard.steps[-1] == "flip" and set(heard.steps) == {"policy", "flip"}
+        assert hosted.get().text == "one"
+        assert client.call("GET", "/v1/projects") == {"projects": ["shop"]}
+        listed = client.call("GET", "/v1/projects/shop/deployments")
+        assert [(each["by"], each["message"], each["commit"]) for each in listed["deployments"]] == [
+            ("ann", "hello", "4f2a")
+        ]
+
+
+def test_a_second_deploy_builds_and_uploads_nothing(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as client:
+        assert deploy(client, project)["sent"] > 0
+        heard = Heard()
+        again = deploy(client, project, heard)
+        assert (heard.unchanged, again["sent"], again["plan"]["changes"]) == ([True], 0, [])
+
+
+def test_what_somebody_else_deployed_meanwhile_is_a_conflict(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as client:
+        deploy(client, project)
+        with pytest.raises(Refused, match="ann had") as refused:
+            deploy(client, project, revision=None)
+        assert refused.value.code == "conflict"
+
+
+def test_rollback_over_the_api(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as client:
+        first = deploy(client, project)["deployment"]["id"]
+        (project / "site" / "index.html").write_text("two")
+        deploy(client, project)
+        assert hosted.get().text == "two"
+        planned = client.call("GET", f"/v1/projects/shop/deployments/{first}/rollback")
+        assert [change["what"] for change in planned["changes"]] == ["artifact"]
+        wish = {"deployment": first, "revision": planned["revision"], "message": "two is bad"}
+        client.call("POST", "/v1/projects/shop/rollback", wish)
+        assert hosted.get().text == "one"
+        flips = client.call("GET", "/v1/projects/shop/deployments")["flips"]
+        assert [flip["message"] for flip in flips] == ["two is bad", "", ""]
+
+
+def test_migrations_are_applied_before_the_flip(hosted: Hosted, project: Path) -> None:
+    (project / "tables").mkdir()
+    (project / "tables" / "1.sql").write_text("create table note (id integer primary key, text text);")
+    with hosted.claim() as client:
+        deploy(client, project)
+        (project / "tables" / "2.sql").write_text("create table broken (;")
+        (project / "site" / "index.html").write_text("two")
+        with pytest.raises(Refused, match=r"2\.sql"):
+            deploy(client, project)
+    assert hosted.get().text == "one"
+
+
+def test_a_tampered_upload_is_refused(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as client, pytest.raises(Refused) as refused:
+        path = f"/v1/projects/shop/blobs/{'0' * 64}"
+        client.call("PUT", path, content=[b"tampered"], params={"size": 8, "offset": 0})
+    assert refused.value.code == "digest-mismatch"
+
+
+def test_an_upload_goes_on_where_it_was_cut_off(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as client:
+        bundle = asyncio.run(deploying.build(load(project), project.parent / "cache", Heard()))
+        planned = deploying.plan(client, bundle)
+        digest = max(planned["missing"], key=lambda each: deploying._size(bundle.contents()[each]))
+        content = b"".join(deploying._chunks(bundle.contents()[digest], 0))
+        path = f"/v1/projects/shop/blobs/{digest}"
+        params = {"size": len(content), "offset": 0}
+        assert client.call("PUT", path, content=[content[:2]], params=params) == {"received": 2}
+        assert deploying.upload(client, bundle, planned["missing"], Heard()) > 0
+        assert deploying.plan(client, bundle)["missing"] == []
+
+
+def test_secrets_over_the_api(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as client:
+        path = "/v1/projects/shop/secrets"
+        assert client.call("PUT", f"{path}/KEY", {"value": "ü"}) == {"secrets": ["KEY"]}
+        assert client.call("GET", path) == {"secrets": ["KEY"]}
+        assert client.call("DELETE", f"{path}/KEY") == {"secrets": []}
+        with pytest.raises(Refused) as refused:
+            client.call("DELETE", f"{path}/KEY")
+        assert refused.value.code == "not-found"
+
+
+def test_nobody_deploys_without_a_session_and_viewers_do_not(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as owner, Client(hosted.control, "wrong") as nobody:
+        with pytest.raises(Refused) as refused:
+            deploy(nobody, project)
+        assert refused.value.code == "unauthenticated"
+        wish = {"name": "ci", "role": "viewer", "projects": ["*"]}
+        with Client(hosted.control, owner.call("POST", "/v1/tokens", wish)["token"]) as viewer:
+            with pytest.raises(Refused) as refused:
+                deploy(viewer, project)
+            assert refused.value.code == "forbidden"
+
+
+def test_it_all_survives_a_restart(tmp_path: Path, project: Path) -> None:
+    hosted = Hosted(tmp_path / "data")
+    try:
+        with hosted.claim() as client:
+            deploy(client, project)
+    finally:
+        hosted.stop()
+    shutil.rmtree(tmp_path / "data" / "unpacked")
+    hosted = Hosted(tmp_path / "data")
+    try:
+        assert hosted.get().text == "one" and hosted.said == []
+    finally:
+        hosted.stop()
