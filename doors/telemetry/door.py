@@ -21,8 +21,9 @@ from doors.telemetry.exchange import (
 from doors.telemetry.record import PARTS, BadRecord, TooMany, entry_of
 from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
 
-AT_ONCE_BYTES = 2048
-"""What is at most done on the event loop: a record or two."""
+AT_ONCE_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}
+AT_ONCE_OBJECTS = 512
+"""What is at most read on the event loop, in less than half a millisecond: a batch of a guest library."""
 
 WAITING_BYTES = 32 << 20
 """How much may wait for its turn; exporters try again later."""
@@ -53,6 +54,7 @@ class _Telemetry:
         self._one = asyncio.Lock()
         self._under_way: dict[asyncio.Task[DoorResponse], DoorRequest] = {}
         self._told: set[tuple[str, str]] = set()
+        self._loaded: set[Encoding] = {"json"}
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         """Answer a request: small ones at once, the others one after the other in a thread."""
@@ -65,7 +67,7 @@ class _Telemetry:
         if request.path in _DROPPED:
             self._drop(_DROPPED[request.path], request.caller)
             return accepted(encoding, 0, "")
-        if self._at_once(request):
+        if self._at_once(request, encoding):
             return self._take(request, encoding)
         if sum(len(waiting.body) for waiting in self._under_way.values()) > WAITING_BYTES:
             return refusal(encoding, Refused(429, "too many records are on their way: try again"))
@@ -86,9 +88,12 @@ class _Telemetry:
         if request.method != "POST":
             raise Refused(405, f"{request.method} does nothing here: use POST")
 
-    def _at_once(self, request: DoorRequest) -> bool:
-        """Whether a request is small, and overtakes no other of the same run."""
-        if len(request.body) > AT_ONCE_BYTES or request.header("content-encoding") not in ("", "identity"):
+    def _at_once(self, request: DoorRequest, encoding: Encoding) -> bool:
+        """Whether a request is quickly read, and overtakes no other of the same run."""
+        packed = request.header("content-encoding") not in ("", "identity")
+        if packed or encoding not in self._loaded or len(request.body) > AT_ONCE_BYTES[encoding]:
+            return False
+        if request.body.count(b"{") > AT_ONCE_OBJECTS:
             return False
         return all(waiting.caller != request.caller for waiting in self._under_way.values())
 
@@ -100,9 +105,14 @@ class _Telemetry:
             self._log(LogEntry(self._now_ns(), "WARN", body, {}, caller))
 
     async def _later(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
-        """Take a larger body in a thread; one at a time, so that bodies can not fill the memory together."""
+        """Take a body in a thread; one at a time, so that bodies can not fill the memory together.
+
+        The first in protobuf goes this way whatever its size: what reads it takes long to import.
+        """
         async with self._one:
-            return await asyncio.to_thread(self._take, request, encoding)
+            answer = await asyncio.to_thread(self._take, request, encoding)
+        self._loaded.add(encoding)
+        return answer
 
     def _take(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
         """Log the records of a request, all that are good or, when the document is not, none."""

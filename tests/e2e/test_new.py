@@ -39,7 +39,7 @@ def test_the_go_template_answers_a_page_json_and_events_as_it_is(tmp_path: Path,
         page = server.get("/")
         assert "<h1>my-app</h1>" in page.text and page.headers["content-type"].startswith("text/html")
         assert server.get("/hello?name=J%C3%BCrgen").json()["hello"] == "Jürgen"
-        server.wait_for('"msg":"greeted","name":"Jürgen"')
+        server.wait_for("INFO +greeted name=Jürgen")
         assert server.get("/nothing").status_code == 404
         with httpx.stream("GET", f"{server.url}/primes", timeout=20) as stream:
             assert stream.headers["content-type"] == "text/event-stream"

@@ -246,7 +246,7 @@ def test_other_signals_are_taken_and_dropped_with_one_notice(telemetry: OpenTele
 
 
 def test_requests_at_once_are_all_answered_and_closing_waits_for_them(telemetry: OpenTelemetry) -> None:
-    large = json.dumps(logs(*[GOOD] * 200)).encode()
+    large = json.dumps(logs(*[GOOD] * 400)).encode()
 
     async def main() -> None:
         asked = [asyncio.ensure_future(telemetry.ask(large)) for _ in range(20)]
@@ -255,7 +255,7 @@ def test_requests_at_once_are_all_answered_and_closing_waits_for_them(telemetry:
         assert {answer.status for answer in await asyncio.gather(*asked)} == {200}
 
     asyncio.run(main())
-    assert len(telemetry.logged) == 4000
+    assert len(telemetry.logged) == 8000
 
 
 @given(
@@ -278,7 +278,7 @@ def test_a_document_with_flipped_bytes_never_makes_it_fail(
 
 
 def test_records_of_a_guest_that_ends_without_waiting_are_kept(telemetry: OpenTelemetry) -> None:
-    large = json.dumps(logs(*[GOOD] * 200)).encode()
+    large = json.dumps(logs(*[GOOD] * 400)).encode()
 
     async def main() -> None:
         asked = [asyncio.ensure_future(telemetry.ask(large)) for _ in range(3)]
@@ -289,12 +289,12 @@ def test_records_of_a_guest_that_ends_without_waiting_are_kept(telemetry: OpenTe
         await telemetry.door.aclose()
 
     asyncio.run(main())
-    assert len(telemetry.logged) == 600
+    assert len(telemetry.logged) == 1200
 
 
 def test_a_small_request_overtakes_no_larger_one_of_its_run(telemetry: OpenTelemetry) -> None:
     large, small = (
-        json.dumps(logs(*[GOOD] * n, {"body": {"stringValue": f"{n}"}})).encode() for n in (200, 0)
+        json.dumps(logs(*[GOOD] * n, {"body": {"stringValue": f"{n}"}})).encode() for n in (400, 0)
     )
 
     async def main() -> None:
@@ -305,7 +305,7 @@ def test_a_small_request_overtakes_no_larger_one_of_its_run(telemetry: OpenTelem
         )
 
     asyncio.run(main())
-    assert [entry.body for entry in telemetry.logged if entry.body != "good"] == ["0", "200", "0"]
+    assert [entry.body for entry in telemetry.logged if entry.body != "good"] == ["0", "400", "0"]
     assert telemetry.logged[0].caller.resource == "jobs"
 
 
