@@ -18,7 +18,7 @@ from engine.wasm.wasi.registry import FUNCTIONS
 HANDLER = "wasi:http/incoming-handler"
 for _family in (
     *("io", "clocks", "random", "cli", "http_fields", "http_incoming", "http_outgoing"),
-    *("filesystem", "sockets", "script", "text_streams"),
+    *("filesystem", "sockets", "script", "door", "text_streams"),
 ):
     importlib.import_module(f"engine.wasm.wasi.{_family}")
 HOSTED = frozenset(name.split("#")[0] for name in FUNCTIONS) | {

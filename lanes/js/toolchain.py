@@ -29,11 +29,18 @@ TOLD_LINES = 8
 ROOM = "Make room for it, or set SVC_HOME to a folder with 500 MB free."
 SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
 _GLUE = "".join(
-    f"  import wasi:{name}@0.2.10;\n"
-    for name in ("cli/environment", "cli/exit", "http/types", "http/outgoing-handler")
+    f"  import {name};\n"
+    for name in (
+        *("wasi:cli/environment@0.2.10", "wasi:cli/exit@0.2.10"),
+        *("wasi:http/types@0.2.10", "wasi:http/outgoing-handler@0.2.10", "svc:doors/call@0.1.0"),
+    )
 )
 WORLDS = {"service": _GLUE, "loader": _GLUE + "  import svc:dev/script@0.1.0;\n"}
 _SCRIPT_WIT = "package svc:dev@0.1.0;\n\ninterface script {\n  source: func() -> string;\n}\n"
+_DOORS_WIT = (
+    "package svc:doors@0.1.0;\n\ninterface call {\n"
+    "  ask: func(door: string, path: string, body: string) -> option<tuple<u16, string>>;\n}\n"
+)
 _WIT_PACKAGES = ("cli", "clocks", "filesystem", "http", "io", "random", "sockets")
 _WIT_VERSION = "0.2.10"
 """The version that componentize-js implements its handler for."""
@@ -101,7 +108,7 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
     node = await _ensure_node(cache, report)
     packages = packages_folder(cache)
     scripts = [*SCRIPTS.glob("*.mjs"), *GLUE.glob("*.js")]
-    key = _digest(scripts, packages.name + repr(WORLDS))
+    key = _digest(scripts, packages.name + repr(WORLDS) + _DOORS_WIT)
     folder = packages / f"svc-{key}"
     if not folder.exists():
         packages.parent.mkdir(parents=True, exist_ok=True)
@@ -192,8 +199,9 @@ def _write_wit(packages: Path, folder: Path) -> None:
             target = out / "deps" / package
             target.mkdir(parents=True)
             (target / "package.wit").write_text(text.replace("@0.2.12", f"@{_WIT_VERSION}"))
-        if "svc:dev" in imports:
-            (out / "deps" / "svc-dev").mkdir()
-            (out / "deps" / "svc-dev" / "package.wit").write_text(_SCRIPT_WIT)
+        for package, text in {"svc-dev": _SCRIPT_WIT, "svc-doors": _DOORS_WIT}.items():
+            if package.replace("-", ":") in imports:
+                (out / "deps" / package).mkdir()
+                (out / "deps" / package / "package.wit").write_text(text)
         body = f"{imports}  export wasi:http/incoming-handler@{_WIT_VERSION};\n"
         (out / "world.wit").write_text(f"package svc:js;\n\nworld {world} {{\n{body}}}\n")

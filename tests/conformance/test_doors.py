@@ -198,3 +198,34 @@ def test_what_a_run_leaves_open_ends_with_it(host: Host, porch: Porch) -> None:
     guest.call("outgoing-handler/handle", making(guest, PORCH, "/never"), None)
     guest.answer(b"left")
     assert through(host, porch, guest).body == b"left"
+
+
+def test_a_door_is_asked_in_one_call(host: Host, porch: Porch) -> None:
+    guest = Guest()
+    made = guest.call("ask", "porch", "/v1/thing?a=1", "one ü")
+    later = guest.call("ask", "porch", "/later", "two")
+    fault = guest.call("ask", "porch", "/fault", "")
+    large = guest.call("ask", "porch", "/", "x" * 2000)
+    guest.answer(b"fine")
+    answer = through(host, porch, guest)
+    assert answer.body == b"fine"
+    assert answer[made] == (201, "ONE ü") and answer[later] == (200, "two")
+    assert (answer[fault][0], answer[large][0]) == (500, 413)
+    first = porch.asked[0]
+    assert (first.method, first.path, first.query) == ("POST", "/v1/thing", "a=1")
+    assert first.body == "one ü".encode() and first.headers == ()
+    assert first.caller == Caller("api", "request-1", "7" * 32, "3" * 16)
+    assert [asked.path for asked in porch.asked] == ["/v1/thing", "/later", "/fault"]
+
+
+@pytest.mark.parametrize(
+    "door",
+    ["other", "", "a.porch", "porch.svc.internal:80/x?", "user@porch", "porch:80", "127.0.0.1/", "PORCH\n"],
+)
+def test_one_call_reaches_no_other_place(host: Host, porch: Porch, door: str) -> None:
+    guest = Guest()
+    nothing = guest.call("ask", door, "/", "body")
+    no_path = guest.call("ask", "porch", "//evil.example\r\n", "body")
+    guest.answer(b"fine")
+    answer = through(host, porch, guest, egress=("http://*.svc.internal", "http://127.0.0.1"))
+    assert (answer[nothing], answer[no_path], porch.asked) == (None, None, [])

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
-VERSIONS = {"svc:dev": "0.1.0"}
+VERSIONS = {"svc:dev": "0.1.0", "svc:doors": "0.1.0"}
 WASI = "0.2.12"
 
 

@@ -1,5 +1,6 @@
 // What stands between the component's `fetch` event and the user's handler, in dev and deploy alike.
 import { getEnvironment } from 'wasi:cli/environment@0.2.10';
+import { ask } from 'svc:doors/call@0.1.0';
 import { svcFail } from './failure.js';
 import { svcAnswers, svcFlush } from './telemetry.js';
 
@@ -28,6 +29,8 @@ globalThis.process ??= {
   nextTick: (callback, ...args) => queueMicrotask(() => callback(...args)),
 };
 globalThis.global ??= globalThis;
+// The short way to a Door, which '@svc/guest' finds where it is hosted.
+globalThis[Symbol.for('svc.doors')] = ask;
 
 const svcNative = Response;
 let svcRequest = null;

@@ -22,7 +22,7 @@ function plugin({ entry, name, glue }) {
     setup(build) {
       build.onResolve({ filter: /^svc:app$/ }, () => ({ path: 'app', namespace: 'svc' }));
       build.onLoad({ filter: /.*/, namespace: 'svc' }, () => ({ contents: source, resolveDir: '/', loader: 'js' }));
-      build.onResolve({ filter: /^wasi:/ }, ({ path, importer }) =>
+      build.onResolve({ filter: /^(wasi|svc:doors)[:/]/ }, ({ path, importer }) =>
         glue && importer.startsWith(glue) ? { path, external: true } : undefined);
       // A package of npm may have the name of a Node.js module; where there is none, say what it is.
       build.onResolve({ filter: builtins }, async ({ path, resolveDir, kind, importer, pluginData }) => {

@@ -1,0 +1,65 @@
+"""`svc:doors/call@0.1`: ask a Door in one call, for languages in which an HTTP request is work.
+
+Owns the short way to what takes some thirty calls of `wasi:http`; who is asked, and on whose behalf, is
+settled by the same Doorway.
+"""
+
+import asyncio
+
+from engine.door import DOMAIN
+from engine.wasm.callbacks import Wait
+from engine.wasm.codec import Err
+from engine.wasm.run import Run
+from engine.wasm.streams import Outflow
+from engine.wasm.wasi.http_fields import Fields
+from engine.wasm.wasi.http_outgoing import (
+    FutureIncomingResponse,
+    OutgoingRequest,
+    RequestOptions,
+    set_authority,
+    set_path,
+)
+from engine.wasm.wasi.registry import host
+
+Answer = tuple[int, str] | None
+_OPTIONS = RequestOptions()
+_ALL = 1 << 31
+
+
+@host("svc:doors/call", "ask", blocking=True)
+def ask(run: Run, door: str, path: str, body: str) -> Answer | Wait:
+    """Post a text to a Door; return the status and the text of its answer, or nothing when there is none."""
+    request = OutgoingRequest(Fields())
+    request.method, request.scheme = ("post", None), ("HTTP", None)
+    request.body = Outflow()
+    request.body.put(body.encode())
+    request.body.finished = True
+    future = FutureIncomingResponse()
+    try:
+        set_authority(run, request, f"{door}.{DOMAIN}")
+        set_path(run, request, path)
+        run.fetch(run, request, _OPTIONS, future)
+    except Err:
+        return None
+    if _on_loop():
+        # What was left for the loop's thread is done on it now: most answers are there at once.
+        run.actions.pop()()
+        if future.ready():
+            return _answer(future)
+    return Wait([future], lambda: _answer(future))
+
+
+def _on_loop() -> bool:
+    """Whether this is the event loop's thread; a guest that computes is polled on others."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _answer(future: FutureIncomingResponse) -> Answer:
+    kind, response = future.result or ("err", None)
+    if kind != "ok":
+        return None
+    return response.status, response.body.flow.take(_ALL).decode(errors="replace")
