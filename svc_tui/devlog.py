@@ -5,6 +5,7 @@ printed as they come, and its own line when it ends.
 """
 
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +16,8 @@ from svc_tui.terminal.output import Styled
 
 TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
+ENDED = 64
+"""How many requests that ended are known: what a Door still has of a guest that did not wait comes later."""
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
 _QUIET = frozenset({"client-gone", "stopping"})
 _BADGE = {
@@ -65,19 +68,20 @@ class DevLog:
     def __init__(self, write: Callable[[Styled], None]) -> None:
         self._write = write
         self._open: dict[str, _Open] = {}
+        self._ended: deque[str] = deque(maxlen=ENDED)
 
     def __call__(self, record: Record) -> None:
         """Take the next record of the timeline."""
         if isinstance(record, RequestRecord):
             self._span(record)
-        elif record.request_id:
+        elif record.request_id and record.request_id not in self._ended:
             entry = self._open.setdefault(record.request_id, _Open())
             if entry.live:
                 self._write(_line(record, record.request_id))
             else:
                 entry.lines.append(record)
         else:
-            self._write(_line(record, ""))
+            self._write(_line(record, record.request_id))
 
     def tick(self, now_ns: int) -> None:
         """Print what waits for a request that is still running."""
@@ -94,6 +98,7 @@ class DevLog:
         if not record.root:
             return
         del self._open[record.request_id]
+        self._ended.append(record.request_id)
         self._write(request_line(entry.spans, clock(entry.spans[-1].time_ns)))
         for line in entry.lines:
             self._write(_line(line, "", indent=True))

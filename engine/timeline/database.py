@@ -73,6 +73,7 @@ class Database:
     def __init__(self, path: Path, *, write: bool) -> None:
         """Open the file; `write` makes it where there is none."""
         self._path = path
+        self._use = "kept in" if write else "read from"
         self.inode = 0
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if write else 0)
         try:
@@ -176,6 +177,6 @@ class Database:
             )
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return TimelineError(
-            f"the timeline can not be kept in {self._path}: {reason}",
-            "Check that the folder can be written and that its disk has room.",
+            f"the timeline can not be {self._use} {self._path}: {reason}",
+            "Check that the folder can be written, which reading needs too, and that its disk has room.",
         )

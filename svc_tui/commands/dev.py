@@ -24,6 +24,7 @@ from engine.manifest.model import Project
 from engine.server import serve
 from engine.timeline.database import place as timeline_place
 from engine.timeline.feed import Timeline
+from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import Recorder
 from engine.usage.store import FOLDER, place
@@ -79,6 +80,11 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
         TimelineRecorder(timeline_place(project.root), timeline, _warn),
         Recorder(place(project.root), timeline, _warn),
     )
+
+    def told_built(event: Built) -> None:
+        _tell_built(event)
+        recorders[0](_built(event))  # not by the timeline, whose log prints to the same terminal
+
     mode: BuildMode = "deploy" if release else "dev"
     data = project.root / FOLDER
     await _migrate(project.root, data)
@@ -95,7 +101,7 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
         mode,
         os.environ,
         diagnostics.progress,
-        _tell_built,
+        told_built,
         opened,
         fleet.publish if fleet else None,
     )
@@ -219,6 +225,15 @@ def _tell_built(event: Built) -> None:
         return
     verb = "rebuilt" if event.again else "ready"
     diagnostics.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
+
+
+def _built(event: Built) -> PlatformRecord:
+    if event.error is not None:
+        return PlatformRecord(
+            time.time_ns(), event.resource, "ERROR", f"did not build: {event.error.message}"
+        )
+    text = f"built in {duration(int(event.seconds * 1e9))}"
+    return PlatformRecord(time.time_ns(), event.resource, "INFO", text)
 
 
 def addresses(project: Project, port: int) -> list[Text]:

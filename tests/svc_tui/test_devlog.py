@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
 from svc_tui.devlog import DevLog
 from svc_tui.terminal.output import Styled
@@ -33,3 +35,17 @@ def test_further_lines_of_a_message_can_not_pass_for_lines_of_the_log() -> None:
     ):
         (line,) = shown(record)
         assert all(part.startswith("    │ ") for part in line.split("\n")[1:])
+
+
+def test_what_is_said_after_a_request_ended_is_shown_at_once_and_holds_nothing() -> None:
+    lines: list[Styled] = []
+    log = DevLog(lines.append)
+    late = LineRecord(SECOND, "id", "web", "stdout", "late")
+    for number in range(3000):
+        log(replace(ROOT, request_id=f"id{number}"))
+        log(replace(late, request_id=f"id{number}"))
+    assert len(lines) == 6000
+    said = "".join(text for text, _ in lines[-1])
+    assert "web  late" in said and said.endswith("id2999")
+    log.tick(1 << 62)
+    assert len(lines) == 6000

@@ -246,3 +246,9 @@ def test_the_ends_are_found_without_reading_what_is_between(path: Path) -> None:
     database.close()
     assert [step for *_, step in steps if step.startswith("SCAN record")] == []
     assert [step for *_, step in steps if step.startswith("SEARCH record")] != []
+
+
+def test_a_file_that_can_not_be_read_is_told_as_that(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(TimelineError, match="can not be read from"):
+        TimelineReader(path)
