@@ -97,13 +97,14 @@ def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES) -> Connect
     return connection
 
 
-def open_reader(path: Path, clock: Clock) -> Connection:
-    """Open a file that a writer made, to read only, with the bounds of guests."""
+def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE) -> Connection:
+    """Open a file that a writer made, to read only, with the bounds of guests and values of so many bytes."""
     connection = Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENTS)
     try:
         _prepare(connection)
         connection.execute("pragma query_only = on")
         _bound(connection, clock)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, max_value)
     except BaseException:
         connection.close()
         raise

@@ -24,10 +24,11 @@ class Sandbox:
     """The authorizer of one connection. Use from the thread that compiles the statements.
 
     `refusal` says why the last statement was refused, `heavy` whether it calls a function of those that may
-    take long, `seen` how many actions it has. While `lifted`, everything is allowed: for our own SQL.
+    take long, `counts` whether it counts, `seen` how many actions it has. While `lifted`, everything is
+    allowed: for our own SQL.
     """
 
-    __slots__ = ("heavy", "lifted", "refusal", "seen", "writes")
+    __slots__ = ("counts", "heavy", "lifted", "refusal", "seen", "writes")
 
     def __init__(self, *, writes: bool) -> None:
         """`writes`: whether rows may be changed."""
@@ -38,7 +39,7 @@ class Sandbox:
     def begin(self) -> None:
         """Forget the statement before."""
         self.refusal: Problem | None = None
-        self.heavy = False
+        self.heavy = self.counts = False
         self.seen = 0
 
     def __call__(
@@ -82,6 +83,7 @@ class Sandbox:
         if name in _DENIED or name.startswith("sqlite_"):
             return Problem("not-allowed", f"the function {name}() is not for guests")
         self.heavy = self.heavy or name in _HEAVY
+        self.counts = self.counts or name == "count"
         return None
 
     def _write(self, table: str) -> Problem | None:

@@ -8,12 +8,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from doors.tables import catalog
 from doors.tables.cells import Value, encode_rows
-from doors.tables.database import Clock, Connection
+from doors.tables.database import NO_VALUES, Clock, Connection
 from doors.tables.failure import GUESTS_OWN, explained
 from doors.tables.plan import Plan, TypeOf, make_plan, types_in
 from doors.tables.problem import Problem
@@ -77,12 +78,18 @@ class Session:
 
     def _make(self, sql: str) -> Plan | None:
         try:
-            return make_plan(self._connection, self._sandbox, sql, self._typed)
+            plan = make_plan(self._connection, self._sandbox, sql, self._typed)
+            return replace(plan, heavy=True) if self._sandbox.counts and self._counts_all(sql) else plan
         except (Problem, *GUESTS_OWN) as error:
             problem = self._sandbox.refusal or explained(error, sql)
             if problem.code == "writes-in-query":
                 return None
             raise problem from error
+
+    def _counts_all(self, sql: str) -> bool:
+        """Say whether a statement counts a whole table in one step, which nothing can stop."""
+        steps = self._connection.execute(sql, NO_VALUES, can_cache=False, explain=1)
+        return any(opcode == "Count" for _, opcode, *_ in steps)
 
     def rows(self, plan: Plan, params: list[Value], room: int = MAX_RESULT) -> bytes:
         """Run a statement; return its rows as a JSON array of at most `room` bytes, and what follows it."""

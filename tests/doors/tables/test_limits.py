@@ -142,6 +142,24 @@ def test_functions_that_may_take_long_are_not_called_on_the_event_loop(tables: T
     assert tables.query("select upper($1) as a", "aaa").at_once
 
 
+def test_counting_a_whole_table_which_nothing_can_stop_is_not_done_on_the_event_loop(tables: Tables) -> None:
+    tables.query("select 1 as warm")
+    assert not tables.query("select count(*) as n from users").at_once
+    assert not tables.query("select (select count(*) from users) as n").at_once
+    assert tables.query("select count(*) as n from users where id < $1", 5).at_once
+
+
+def test_large_values_and_results_are_not_read_on_the_event_loop(tables: Tables) -> None:
+    tables.exec("insert into users (name, age) values ($1, 1), ('small', 2)", "x" * 100_000)
+    assert tables.query("select name from users where age = 2").at_once
+    answer = tables.query("select name from users where age = 1")
+    assert (answer.at_once, len(answer.rows[0]["name"])) == (False, 100_000)
+    answer = tables.query("select hex(zeroblob(30000)) as a from json_each($1)", list(range(10)))
+    assert (answer.at_once, len(answer.rows)) == (False, 10)
+    answer = tables.batch(*[("select hex(zeroblob(30000)) as a",)] * 10)
+    assert (answer.at_once, len(answer.document["results"])) == (False, 10)
+
+
 def test_many_different_statements_do_not_pile_up(tables: Tables) -> None:
     for number in range(1500):
         assert tables.query(f"select {number} as a").rows == [{"a": number}]

@@ -97,7 +97,7 @@ def test_a_batch_that_fails_changes_nothing_and_names_the_statement(tables: Tabl
 def test_a_batch_of_queries_sees_one_state_and_is_answered_at_once(tables: Tables) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     tables.query("select 1 as warm")
-    answer = tables.batch(("select count(*) as n from users",), ("select name from users where id = $1", 1))
+    answer = tables.batch(("select max(id) as n from users",), ("select name from users where id = $1", 1))
     assert answer.at_once
     assert [result["rows"] for result in answer.document["results"]] == [[{"n": 1}], [{"name": "Ada"}]]
 

@@ -159,7 +159,7 @@ def test_a_writer_that_waits_too_long_for_another_process_is_told_to_try_again(t
     owner.execute("begin immediate")
     answer = tables.exec(insert("ours"))
     assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "busy", b"1")
-    assert tables.query("select count(*) as n from users").at_once
+    assert tables.query("select id from users").at_once
     owner.execute("rollback")
     owner.close()
     assert tables.exec(insert("ours")).status == 200
