@@ -36,13 +36,15 @@ TypeOf = Callable[[str, str], str]
 class Plan:
     """One statement. `order` is empty when the parameters are bound as they come.
 
-    `blobs` follows the rows of a result in JSON: the names of the columns whose values are base 64.
+    `types` are the logical types of the result's columns, empty for what is computed. `blobs` follows the
+    rows of a result in JSON: the names of the columns whose values are base 64.
     """
 
     sql: str
     count: int
     order: tuple[int, ...]
     names: tuple[str, ...]
+    types: tuple[str, ...]
     converters: tuple[tuple[int, Convert], ...]
     blobs: bytes
     writes: bool
@@ -100,8 +102,9 @@ def make_plan(connection: Connection, sandbox: Sandbox, sql: str, type_of: TypeO
         count=count,
         order=order,
         names=_distinct([column[0] for column in found["columns"]]),
-        converters=_converters(found["columns"], type_of),
-        blobs=_blobs(found["columns"], type_of),
+        types=(types := _types(found["columns"], type_of)),
+        converters=_converters(types),
+        blobs=_blobs(found["columns"], types),
         writes=not found["readonly"],
         heavy=sandbox.heavy,
     )
@@ -142,17 +145,16 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _converters(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[tuple[int, Convert], ...]:
-    found = []
-    for index, (_name, _declared, _database, table, origin) in enumerate(columns):
-        convert = CONVERTERS.get(type_of(table, origin)) if origin else None
-        if convert is not None:
-            found.append((index, convert))
-    return tuple(found)
+def _types(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[str, ...]:
+    return tuple(type_of(table, origin) if origin else "" for _, _, _, table, origin in columns)
 
 
-def _blobs(columns: Sequence[Sequence[str]], type_of: TypeOf) -> bytes:
-    names = [name for name, _, _, table, origin in columns if origin and type_of(table, origin) == "blob"]
+def _converters(types: Sequence[str]) -> tuple[tuple[int, Convert], ...]:
+    return tuple((index, CONVERTERS[type]) for index, type in enumerate(types) if type in CONVERTERS)
+
+
+def _blobs(columns: Sequence[Sequence[str]], types: Sequence[str]) -> bytes:
+    names = [column[0] for column, type in zip(columns, types, strict=True) if type == "blob"]
     return b',"blobs":%b' % json.dumps(names, ensure_ascii=False).encode() if names else b""
 
 

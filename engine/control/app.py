@@ -14,6 +14,7 @@ from werkzeug.exceptions import HTTPException
 
 from engine.control import answers, document
 from engine.control.access import Authority, Principal, Role, Unauthenticated
+from engine.control.body import StreamedConnection, StreamedRequest
 from engine.errors import SvcError
 
 API_VERSION = "1"
@@ -50,6 +51,7 @@ def require(project: str, role: Role) -> Principal:
 def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
     """Return the application of these subjects."""
     app = Quart("engine.control")
+    app.request_class, app.asgi_http_class = StreamedRequest, StreamedConnection
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY
     app.config["RESPONSE_TIMEOUT"] = None
     app.config["BODY_TIMEOUT"] = None

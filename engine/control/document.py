@@ -59,7 +59,7 @@ def _complete(operation: dict[str, Any], is_open: bool) -> None:
     for parameter in operation["parameters"]:
         if parameter["in"] == "path" and parameter["name"] in IN_PATHS:
             parameter["schema"] = dict(IN_PATHS[parameter["name"]])
-    answers = operation["responses"]
+    answers = operation["responses"] = {str(key): answer for key, answer in operation["responses"].items()}
     if not answers:
         answers["2XX"] = {"description": "It was done."}
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}

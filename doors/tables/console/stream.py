@@ -1,0 +1,120 @@
+"""Bytes that a thread makes, on their way into a response: never more than a few pieces ahead of it."""
+
+import asyncio
+import io
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from typing import Any
+
+_AHEAD = 4
+_PIECE = 64 << 10
+
+Made = Callable[["Sink"], None]
+
+
+class Gone(Exception):
+    """Nobody takes what is made any more."""
+
+
+class Sink(io.RawIOBase):
+    """Where the thread writes to. `write` waits for room, and raises `Gone`."""
+
+    def __init__(self, stream: "Stream") -> None:
+        super().__init__()
+        self._stream = stream
+
+    def writable(self) -> bool:
+        """Say that it can be written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Hand on a piece; returns its length."""
+        self._stream.put(bytes(data))
+        return len(data)
+
+    def gathered(self) -> io.BufferedWriter:
+        """Return a writer that hands on large pieces; flush it at the end."""
+        return io.BufferedWriter(self, _PIECE)
+
+
+class Stream:
+    """What one function makes on a thread of its own."""
+
+    def __init__(self, make: Made) -> None:
+        """`make` writes into the sink that it is given, and may raise."""
+        self._make = make
+        self._loop = asyncio.get_running_loop()
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue(_AHEAD)
+        self._gone = False
+        self._first = b""
+        self._making: asyncio.Future[None] | None = None
+
+    async def begin(self) -> None:
+        """Start, and wait for the first piece; raises what was raised before there was one."""
+        made: Future[None] = Future()
+        self._making = asyncio.wrap_future(made)
+        # A thread of its own: it may take as long as the client at the other end does.
+        threading.Thread(target=self._work, args=(made,), name="tables-stream", daemon=True).start()
+        try:
+            self._first = await self._next() or b""
+        except BaseException:
+            await self._end()
+            raise
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield all pieces; raises what the function raises. To be closed when nobody takes more."""
+        try:
+            piece: bytes | None = self._first
+            while piece:
+                yield piece
+                piece = await self._next()
+        finally:
+            await self._end()
+
+    def put(self, piece: bytes) -> None:
+        """Hand on a piece, from the thread."""
+        if self._gone:
+            raise Gone
+        if piece:
+            asyncio.run_coroutine_threadsafe(self._pieces.put(piece), self._loop).result()
+
+    def _work(self, made: "Future[None]") -> None:
+        try:
+            self._make(Sink(self))
+        except Gone:
+            made.set_result(None)
+        except BaseException as error:
+            made.set_exception(error)
+        else:
+            made.set_result(None)
+
+    async def _next(self) -> bytes | None:
+        """Return the next piece, or None when all was made."""
+        assert self._making is not None
+        if self._pieces.empty() and not self._making.done():
+            getting = asyncio.ensure_future(self._pieces.get())
+            waited: set[asyncio.Future[Any]] = {getting, self._making}
+            try:
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            except BaseException:
+                getting.cancel()
+                raise
+            if getting.done():
+                return getting.result()
+            getting.cancel()
+        if not self._pieces.empty():
+            return self._pieces.get_nowait()
+        self._making.result()
+        return None
+
+    async def _end(self) -> None:
+        """Have the thread stop at its next piece, and wait for that."""
+        self._gone = True
+        assert self._making is not None
+        while not self._making.done():
+            while not self._pieces.empty():
+                self._pieces.get_nowait()
+            await asyncio.wait({self._making}, timeout=0.05)
+        if not self._making.cancelled():
+            self._making.exception()

@@ -1,0 +1,116 @@
+"""The control API of a Project's tables, over its real listener and the real client."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doors.tables.console.blueprint import blueprint
+from engine.control.access import EVERY_PROJECT, Principal, Role
+from engine.control.app import create
+from engine.control.projects import OneProject
+from engine.listen import bind
+from engine.server import serve
+from svc_tui.client import Client
+
+ROLES: tuple[Role, ...] = ("viewer", "deployer", "owner")
+
+
+class EveryRole:
+    """An authority for which the name of a role is its token."""
+
+    async def principal(self, token: str) -> Principal | None:
+        return next((Principal(role, {EVERY_PROJECT: role}) for role in ROLES if role == token), None)
+
+
+@contextmanager
+def api(data: Path) -> Iterator[str]:
+    """Serve the tables of the Project `shop`; gives the address."""
+    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[str]()
+
+    async def run() -> None:
+        sockets = bind("127.0.0.1", 0)
+        ready.set_result(f"http://127.0.0.1:{sockets[0].getsockname()[1]}")
+        app = create(EveryRole(), [blueprint(OneProject("shop", data))])
+        await serve(app, sockets, stop=stop, grace=1)
+
+    def work() -> None:
+        loop.run_until_complete(run())
+        loop.run_until_complete(loop.shutdown_default_executor())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield ready.result(20)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+class Shop:
+    """The tables of the Project, asked by somebody of a role."""
+
+    def __init__(self, client: Client, data: Path) -> None:
+        self.client = client
+        self.data = data
+
+    def get(self, path: str, **params: Any) -> Any:
+        return self.client.call("GET", f"/v1/projects/shop/{path}", params=params)
+
+    def post(self, path: str, body: Any) -> Any:
+        return self.client.call("POST", f"/v1/projects/shop/{path}", body)
+
+    def change(self, *changes: dict[str, Any]) -> Any:
+        return self.post("schema", {"changes": changes})
+
+    def query(self, sql: str, *params: Any, **more: Any) -> Any:
+        return self.post("sql", {"sql": sql, "params": params, **more})
+
+    def load(self, text: bytes, format: str = "csv", **params: Any) -> list[Any]:
+        pieces = (text[at : at + 60_000] for at in range(0, len(text), 60_000))
+        path = "/v1/projects/shop/import"
+        return list(self.client.lines("POST", path, params={"format": format, **params}, content=pieces))
+
+    def save(self, format: str, *tables: str) -> bytes:
+        params = {"format": format, "table": list(tables)}
+        with self.client.download("/v1/projects/shop/export", params=params) as pieces:
+            return b"".join(pieces)
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    with api(tmp_path) as address:
+        yield address
+
+
+@pytest.fixture
+def shop(address: str, tmp_path: Path) -> Iterator[Shop]:
+    """The owner's view of a Project without tables."""
+    with Client(address, "owner") as client:
+        yield Shop(client, tmp_path)
+
+
+USERS = {
+    "op": "create-table",
+    "table": "users",
+    "columns": [
+        {"name": "id", "type": "integer", "primary_key": True},
+        {"name": "name", "type": "text", "nullable": False, "unique": True, "note": "as they are called"},
+        {"name": "joined", "type": "timestamp", "default": "now()"},
+    ],
+    "note": "who is here",
+}
+
+
+@pytest.fixture
+def users(shop: Shop) -> Shop:
+    """The same with a table of users that has two rows."""
+    shop.change(USERS)
+    shop.query("insert into users (name) values ($1), ($2)", "Ada", "Grace", write=True)
+    return shop

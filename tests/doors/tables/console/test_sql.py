@@ -1,0 +1,156 @@
+"""An owner's SQL over the control API: what it gives, what it may do, where it is cut off."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from doors.tables.database import open_owner
+from svc_tui.client import Client, Refused
+from tests.doors.tables.console.conftest import Shop
+
+
+def refused(shop: Shop, sql: str, *params: Any, **more: Any) -> Refused:
+    with pytest.raises(Refused) as error:
+        shop.query(sql, *params, **more)
+    return error.value
+
+
+def test_rows_come_by_name_with_the_types_of_their_columns(users: Shop) -> None:
+    found = users.query("select name, joined, id + 1 as next from users where id = $1", 2)
+    assert found["columns"] == [
+        {"name": "name", "type": "text"},
+        {"name": "joined", "type": "timestamp"},
+        {"name": "next", "type": ""},
+    ]
+    (row,) = found["rows"]
+    assert (row["name"], row["next"]) == ("Grace", 3) and row["joined"].endswith("Z")
+    assert (found["cut"], found["changes"]) == (None, 0)
+
+
+def test_values_of_every_kind_keep_what_they_are(shop: Shop) -> None:
+    types = ["integer", "real", "text", "boolean", "timestamp", "json", "blob"]
+    columns = [{"name": type, "type": type} for type in types]
+    shop.change({"op": "create-table", "table": "t", "columns": columns})
+    blob = base64.b64encode(b"\0\xff").decode()
+    values = [2**63 - 1, 1.5, 'nul \0 and "', True, "2026-01-02T03:04:05.678Z", {"a": [1]}, {"base64": blob}]
+    shop.query("insert into t values ($1,$2,$3,$4,$5,$6,$7)", *values, write=True)
+    (row,) = shop.query("select * from t")["rows"]
+    assert list(row.values()) == [*values[:6], blob]
+
+
+def test_writes_happen_only_where_they_are_asked_for(users: Shop) -> None:
+    error = refused(users, "delete from users")
+    assert error.code == "writes-in-query" and "--write" in error.hint
+    assert refused(users, "drop table users").code == "writes-in-query"
+    done = users.query("insert into users (name) values ('Edsger') returning id", write=True)
+    assert (done["changes"], done["last_id"], done["rows"]) == (1, 3, [{"id": 3}])
+    assert users.query("update users set joined = null", write=True)["changes"] == 3
+    assert users.get("table", name="users")["rows"] == 3
+
+
+def test_a_write_that_gives_more_rows_than_are_shown_is_done_whole(shop: Shop) -> None:
+    shop.change({"op": "create-table", "table": "t", "columns": [{"name": "n", "type": "integer"}]})
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500) select i from n"
+    done = shop.query(f"insert into t {numbers} returning n", write=True, limit=3)
+    assert (len(done["rows"]), done["cut"], done["changes"]) == (3, "rows", 500)
+    assert shop.get("table", name="t")["rows"] == 500
+
+
+def test_the_schema_may_be_written_as_sql_and_keeps_its_notes(users: Shop) -> None:
+    users.query("alter table users rename to people", write=True)
+    assert users.get("table", name="people")["columns"][1]["note"] == "as they are called"
+    assert "takes no parameters" in refused(users, "create table t (a)", 1, write=True).message
+    assert "_svc" in refused(users, "create table _svc_x (a)", write=True).message
+    users.query("create view names as select name from people", write=True)
+    error = refused(users, "alter table people drop column name", write=True)
+    assert "name" in error.message
+    assert users.query("select * from names")["rows"][0] == {"name": "Ada"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("select * frmo users", "at character"),
+        ("select nme from users", "nme, at character 8"),
+        ("select 1; select 2", "more than one statement"),
+        ("", "no statement"),
+        ("select $1", "no values"),
+        ("select $1::text", "$1::text"),
+        ("select 1 as a, 2 as a", "named a"),
+        ("pragma journal_mode = delete", "journal_mode"),
+        ("attach 'x.db' as x", "attached"),
+        ("vacuum", "kind of statement"),
+        ("vacuum into 'x.db'", ""),
+        ("begin", "transaction"),
+        ("commit", "transaction"),
+        ("analyze", "kind of statement"),
+        ("select load_extension('x')", "load_extension"),
+        ("delete from _svc_notes", "svc's own"),
+        ("delete from sqlite_schema", "may not be modified"),
+        ("insert into users (name) values ('Ada')", "UNIQUE"),
+    ],
+)
+@pytest.mark.parametrize("write", [False, True])
+def test_what_can_not_be_is_refused_and_explained(users: Shop, sql: str, words: str, write: bool) -> None:
+    error = refused(users, sql, write=write)
+    if write or not sql.startswith(("delete", "insert")):
+        assert words in error.message, error.message
+    assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]
+
+
+def test_an_owner_may_look_at_the_schema(users: Shop) -> None:
+    found = users.query("select name from sqlite_schema where type = 'table' and name like 'u%'")
+    assert found["rows"] == [{"name": "users"}]
+    assert users.query("pragma table_info(users)")["rows"][0]["name"] == "id"
+    assert users.query("select note from _svc_notes where column_name = ''")["rows"] == [
+        {"note": "who is here"}
+    ]
+    assert users.query("explain query plan select * from users")["rows"]
+
+
+def test_many_rows_are_cut_off_and_it_is_said(shop: Shop) -> None:
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n"
+    assert len((found := shop.query(numbers, limit=7))["rows"]) == 7 and found["cut"] == "rows"
+    assert len((found := shop.query(numbers))["rows"]) == 10_000 and found["cut"] == "rows"
+    assert shop.query("select 1 as one", limit=1)["cut"] is None
+
+
+def test_large_values_come_whole_and_few(shop: Shop) -> None:
+    shop.change({"op": "create-table", "table": "t", "columns": [{"name": "v", "type": "text"}]})
+    connection = open_owner(shop.data / "tables" / "tables.db")
+    for _ in range(6):
+        connection.execute("insert into t values (?)", ("x" * (5 << 20),))
+    connection.close()
+    found = shop.query("select v from t")
+    assert [len(row["v"]) for row in found["rows"]] == [5 << 20] * 4 and found["cut"] == "bytes"
+
+
+def test_who_may_do_what(users: Shop, address: str) -> None:
+    def asks(role: str, sql: str, **more: Any) -> Any:
+        with Client(address, role) as client:
+            return Shop(client, users.data).query(sql, **more)
+
+    assert asks("viewer", "select count(*) as n from users")["rows"] == [{"n": 2}]
+    assert asks("deployer", "delete from users where id = 1", write=True)["changes"] == 1
+    for role, sql in (("viewer", "delete from users"), ("deployer", "drop table users")):
+        with pytest.raises(Refused) as error:
+            asks(role, sql, write=True)
+        assert error.value.code == "forbidden"
+    with Client(address, "deployer") as client:
+        deployer = Shop(client, users.data)
+        with pytest.raises(Refused, match="role owner"):
+            deployer.change({"op": "drop-table", "table": "users"})
+        assert deployer.post("migrations", {"files": []}) == {"applied": []}
+        assert deployer.load(b"id,name\n9,Alan\n", table="users")[-1]["rows"] == 1
+        for more in ({"format": "csv", "create": True, "table": "new"}, {"format": "sql"}):
+            with pytest.raises(Refused, match="role owner"):
+                deployer.load(b"id\n1\n", **more)
+    with Client(address, "viewer") as client:
+        viewer = Shop(client, users.data)
+        assert b"Alan" in viewer.save("csv", "users")
+        with pytest.raises(Refused, match="role deployer"):
+            viewer.load(b"id,name\n10,Eve\n", table="users")
+        with pytest.raises(Refused, match="role deployer"):
+            viewer.post("migrations", {"files": []})
+        assert viewer.post("migrations", {"files": [], "plan": True}) == {"applied": []}

@@ -1,0 +1,134 @@
+"""Files into tables and out of them, over the control API."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SvcError
+from svc_tui.client import Client, Refused
+from tests.doors.tables.console.conftest import Shop
+
+
+def test_rows_are_added_and_progress_is_told(users: Shop) -> None:
+    lines = users.load(b"id,name\n7,Alan\n8,Edsger\n", table="users")
+    assert lines[-1] == {"done": True, "rows": 2, "bytes": 24, "total": 24, "table": "users", "skipped": []}
+    assert all(not line["done"] for line in lines[:-1])
+    assert users.get("table", name="users")["rows"] == 4
+    users.load(b'[{"name": "Ada", "id": 1}]', "json", table="users", replace=True)
+    assert users.query("select id, name from users")["rows"] == [{"id": 1, "name": "Ada"}]
+
+
+def test_a_table_is_made_only_where_that_is_asked_for(shop: Shop) -> None:
+    with pytest.raises(Refused, match="no table items") as refused:
+        shop.load(b"id,price\n1,2.5\n", table="items")
+    assert "--create" in refused.value.hint
+    shop.load(b"id,price\n1,2.5\n", table="items", create=True)
+    columns = [(each["name"], each["type"]) for each in shop.get("table", name="items")["columns"]]
+    assert columns == [("id", "integer"), ("price", "real")]
+    with pytest.raises(Refused) as refused:
+        shop.load(b"id,price\n1,2.5\n", table="items", create=True)
+    assert refused.value.code == "conflict"
+
+
+def test_a_row_that_does_not_fit_undoes_all(users: Shop) -> None:
+    with pytest.raises(Refused, match="line 3"):
+        users.load(b"id,name\n7,Alan\nseven,Edsger\n", table="users")
+    assert users.get("table", name="users")["rows"] == 2
+
+
+def test_a_failure_far_into_a_file_is_its_last_line(shop: Shop) -> None:
+    shop.change({"op": "create-table", "table": "t", "columns": [{"name": "n", "type": "integer"}]})
+    text = b"n\n" + b"".join(b"%d\n" % number for number in range(50_000)) + b"many\n"
+    lines = shop.load(text, table="t")
+    assert "line 50002" in lines[-1]["error"]["title"] and lines[-1]["error"]["code"] == "tables"
+    assert shop.get("table", name="t")["rows"] == 0
+
+
+def test_a_preview_tells_types_and_changes_nothing(shop: Shop) -> None:
+    pieces = iter([b"id,when\n1,2026-01-02", b"T03:04:05Z\n"])
+    path = "/v1/projects/shop/import/preview"
+    (found,) = shop.client.lines("POST", path, params={"format": "csv"}, content=pieces)
+    assert [(each["name"], each["type"]) for each in found["columns"]] == [
+        ("id", "integer"),
+        ("when", "timestamp"),
+    ]
+    assert (found["rows"], found["count"]) == ([["1", "2026-01-02T03:04:05Z"]], 1)
+    assert shop.get("tables") == {"tables": []}
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "jsonl", "sql", "db"])
+def test_what_is_exported_and_imported_is_exported_alike(users: Shop, format: str, tmp_path: Path) -> None:
+    users.query("insert into users (name) values ($1)", 'a "quoted"\n, ünïcode \0 name', write=True)
+    first = users.save(format, *([] if format in ("sql", "db") else ["users"]))
+    if format in ("sql", "db"):
+        users.load(first, format, replace=True)
+        assert users.save(format) == first
+    else:
+        users.load(first, format, table="users", replace=True)
+        assert users.save(format, "users") == first
+    if format == "db":
+        (tmp_path / "copy.db").write_bytes(first)
+        copy = sqlite3.connect(tmp_path / "copy.db")
+        assert copy.execute("select count(*) from users").fetchone() == (3,)
+        copy.close()
+    if format == "json":
+        assert [row["name"] for row in json.loads(first)][:2] == ["Ada", "Grace"]
+
+
+def test_large_files_go_both_ways(shop: Shop) -> None:
+    text = b"n,t\n" + b"".join(b"%d,%s\n" % (number, b"x" * 200) for number in range(60_000))
+    assert len(text) > 11 << 20
+    shop.load(text, table="big", create=True)
+    assert shop.save("csv", "big") == text
+
+
+def test_a_client_that_leaves_ends_an_export(shop: Shop) -> None:
+    text = b"n,t\n" + b"".join(b"%d,%s\n" % (number, b"x" * 200) for number in range(60_000))
+    shop.load(text, table="big", create=True)
+    with shop.client.download("/v1/projects/shop/export", params={"format": "csv", "table": "big"}) as pieces:
+        assert next(pieces).startswith(b"n,t\n")
+    shop.change({"op": "drop-table", "table": "big"})
+    assert shop.get("tables") == {"tables": []}
+
+
+def test_an_upload_that_breaks_off_changes_nothing(users: Shop, address: str) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"id,name\n7,Alan\n"
+        raise SvcError("the file ends here")
+
+    with Client(address, "owner") as client, pytest.raises(SvcError, match="the file ends here"):
+        Shop(client, users.data)
+        list(client.lines("POST", "/v1/projects/shop/import?format=csv&table=users", content=broken()))
+    assert users.get("table", name="users")["rows"] == 2
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"format": "xls"}, "format"),
+        ({"format": "csv", "tabel": "users"}, "tabel"),
+        ({"format": "csv"}, "table"),
+        ({"format": "db", "table": "users"}, "table"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused(users: Shop, params: dict[str, str], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        users.load(b"id,name\n", **{"format": "csv", **params})
+
+
+@pytest.mark.parametrize(
+    ("format", "tables", "words"),
+    [
+        ("csv", [], "one table"),
+        ("csv", ["users", "users"], "one table"),
+        ("json", ["nothing"], "no table nothing"),
+    ],
+)
+def test_what_can_not_be_exported_is_said_before_anything_is_sent(
+    users: Shop, format: str, tables: list[str], words: str
+) -> None:
+    with pytest.raises(Refused, match=words):
+        users.save(format, *tables)

@@ -1,0 +1,128 @@
+"""Bodies of requests over the real listener: streams of any size, whole ones up to the limit."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from quart import Blueprint, Response, request
+
+from engine.control.access import OneToken
+from engine.control.app import MOST_BODY, create, open_to_all
+from engine.control.body import HELD
+from engine.listen import bind
+from engine.server import serve
+
+
+def subject(may_read: threading.Event) -> Blueprint:
+    routes = Blueprint("subject", __name__)
+
+    @routes.post("/whole")
+    @open_to_all
+    async def whole() -> str:
+        return str(len(await request.get_data(as_text=False)))
+
+    @routes.post("/stream")
+    @open_to_all
+    async def stream() -> str:
+        await asyncio.to_thread(may_read.wait)
+        size = 0
+        async for piece in request.body:
+            assert len(piece) < 2 * HELD
+            size += len(piece)
+        return str(size)
+
+    @routes.post("/refused")
+    @open_to_all
+    async def refused() -> Response:
+        return Response("no", 403)
+
+    return routes
+
+
+@contextmanager
+def served(may_read: threading.Event) -> Iterator[str]:
+    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[int]()
+
+    async def run() -> None:
+        sockets = bind("127.0.0.1", 0)
+        ready.set_result(sockets[0].getsockname()[1])
+        await serve(create(OneToken("x"), [subject(may_read)]), sockets, stop=stop, grace=1)
+        await loop.shutdown_default_executor()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{ready.result(20)}"
+    finally:
+        may_read.set()
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def may_read() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def address(may_read: threading.Event) -> Iterator[str]:
+    with served(may_read) as address:
+        yield address
+
+
+def pieces(size: int) -> Iterator[bytes]:
+    for _ in range(size // 50_000):
+        yield bytes(50_000)
+
+
+def test_a_stream_may_be_larger_than_a_whole_body(address: str, may_read: threading.Event) -> None:
+    may_read.set()
+    assert httpx.post(f"{address}/stream", content=pieces(20_000_000)).text == "20000000"
+    assert httpx.post(f"{address}/stream", content=bytes(20_000_000)).text == "20000000"
+
+
+def test_whole_bodies_have_a_limit_however_they_come(address: str) -> None:
+    assert httpx.post(f"{address}/whole", content=bytes(MOST_BODY)).text == str(MOST_BODY)
+    assert httpx.post(f"{address}/whole", content=pieces(4_000_000)).text == "4000000"
+    assert httpx.post(f"{address}/whole", content=bytes(MOST_BODY + 1)).status_code == 413
+    assert httpx.post(f"{address}/whole", content=pieces(MOST_BODY + 100_000)).status_code == 413
+
+
+def test_what_a_route_does_not_read_yet_stays_with_the_client(
+    address: str, may_read: threading.Event
+) -> None:
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    size = 64 << 20
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"POST /stream HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size)
+        client.settimeout(1)
+        sent = 0
+        with pytest.raises(TimeoutError):
+            while sent < size:
+                sent += client.send(bytes(65536))
+        assert sent < 32 << 20
+        may_read.set()
+        client.settimeout(60)
+        while sent < size:
+            sent += client.send(bytes(min(65536, size - sent)))
+        answer = client.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_an_answer_before_the_end_of_the_body_ends_the_connection(address: str) -> None:
+    with httpx.Client() as client:
+        for _ in range(20):
+            assert client.post(f"{address}/refused", content=pieces(2_000_000)).status_code == 403
+
+
+def test_a_body_without_bytes_is_complete(address: str, may_read: threading.Event) -> None:
+    may_read.set()
+    for path in ("whole", "stream"):
+        assert httpx.post(f"{address}/{path}").text == "0"
+        assert httpx.post(f"{address}/{path}", content=iter([b""])).text == "0"
