@@ -50,9 +50,10 @@ def rebuild(
     aside = [f"c{at}" for at in range(len(sources))]
     # Columns without a type keep every value as it is.
     connection.execute(f"CREATE TABLE {_ASIDE} ({', '.join(['number', *aside])})")
+    order = number or ", ".join(map(quoted, table.key))
     connection.execute(
         f"INSERT INTO {_ASIDE} SELECT {', '.join([number or 'NULL', *sources])} FROM {name}"
-        f" ORDER BY {number or ', '.join(map(quoted, table.key))}"
+        + (f" ORDER BY {order}" if order else "")
     )
     connection.execute(f"DROP TABLE {name}")
     connection.execute(definition.sql(table.name))

@@ -23,6 +23,8 @@ def handle(table: Table) -> tuple[str, ...]:
 
 def described(table: Table, values: Sequence[Value]) -> str:
     """Name a row by the values of its handle."""
+    if not handle(table):
+        return "a row"
     pairs = zip(handle(table), values, strict=False)
     return "the row with " + ", ".join(f"{name} = {shown(value)}" for name, value in pairs)
 

@@ -80,7 +80,7 @@ def from_json(table: Table, column: Column) -> FromJson:
         try:
             return _bounded(_typed(value, written, type))
         except ValueError:
-            if strict or isinstance(value, bool | list | dict):
+            if strict or isinstance(value, bool | list | dict) or _is_beyond(value):
                 raise
             return _bounded(value)
 
@@ -108,19 +108,23 @@ def _typed(value: Any, written: str, type: ColumnType) -> Value:
 
 
 def _number(value: int | float, type: ColumnType) -> Value:
-    if isinstance(value, int) and value not in INTEGERS:
-        raise ValueError("is beyond 64 bits")
-    if type == "text":
-        return value
     if type == "real":
         if float(value) != value:
             raise ValueError("has more digits than a real can hold")
         return float(value)
+    if _is_beyond(value):
+        raise ValueError("is beyond 64 bits")
+    if type == "text":
+        return value
     if type in ("integer", "boolean") and isinstance(value, float):
         raise ValueError("has a fraction or too many digits")
     if type == "integer" or (type == "boolean" and value in (0, 1)):
         return value
     raise ValueError(f"is a number, not a {type}")
+
+
+def _is_beyond(value: Any) -> bool:
+    return isinstance(value, int) and value not in INTEGERS
 
 
 def _bounded(value: Value) -> Value:

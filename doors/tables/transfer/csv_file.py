@@ -13,6 +13,8 @@ from doors.tables.transfer.lines import Lines, too_large
 
 DELIMITERS = (",", ";", "\t")
 Cells = list[str | None]
+_MARKS = re.compile("[;\t]")
+_QUOTED = re.compile('"[^"]*"')
 
 _TO_QUOTE = re.compile('[",\r\n]|^$|^\ufeff')
 
@@ -28,6 +30,17 @@ def written(cells: Sequence[str | None]) -> str:
     )
 
 
+def header(names: Sequence[str]) -> str:
+    """Return the first line: names in which a reader might see another delimiter are quoted, too."""
+    return (
+        ",".join(
+            '"' + name.replace('"', '""') + '"' if _TO_QUOTE.search(name) or _MARKS.search(name) else name
+            for name in names
+        )
+        + "\n"
+    )
+
+
 def read(lines: Lines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
     """Return the names in the header, and the rows with the line that each begins on.
 
@@ -36,9 +49,10 @@ def read(lines: Lines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
     first = lines.next()
     if not first:
         raise TablesError("the file is empty", "The first line of CSV names the columns.")
-    delimiter = next((mark for mark in DELIMITERS if mark in first), ",")
-    header = _header(_cells(lines, first, _pattern(delimiter), delimiter))
-    return header, _rows(lines, len(header), delimiter)
+    bare = _QUOTED.sub("", first)
+    delimiter = next((mark for mark in DELIMITERS if mark in bare), ",")
+    names = _header(_cells(lines, first, _pattern(delimiter), delimiter))
+    return names, _rows(lines, len(names), delimiter)
 
 
 def _header(cells: Cells) -> list[str]:

@@ -105,7 +105,7 @@ def _save_rows(connection: Connection, output: BinaryIO, format: Format, table: 
     )
     types = [column.type for column in columns]
     keys = [f"{text_json(column.name)}:" for column in columns]
-    header = csv_file.written([column.name for column in columns])
+    header = csv_file.header([column.name for column in columns])
     size = output.write({"csv": header, "json": "["}.get(format, "").encode())
     count = 0
     held: list[str] = []

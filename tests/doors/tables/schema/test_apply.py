@@ -429,6 +429,16 @@ def test_hidden_row_numbers_survive_a_rebuild(database: Connection) -> None:
     assert rows(database, "select a, b from w") == [("k", 1)]
 
 
+def test_rows_whose_numbers_no_name_is_left_for_are_kept(database: Connection) -> None:
+    database.execute(
+        "create table t (rowid, oid, _rowid_ text); insert into t values (2, 1, 'x'), (1, 2, 'y')"
+    )
+    apply(database, [SetDefault("t", "_rowid_", "'z'")])
+    assert sorted(rows(database, "select * from t")) == [(1, 2, "y"), (2, 1, "x")]
+    apply(database, [SetDefault("t", "_rowid_", None)])
+    assert "in a row the value" in refused(database, RetypeColumn("t", "_rowid_", "integer"))
+
+
 def test_of_several_changes_all_happen_or_none(visits: Connection) -> None:
     good = AddColumn("visits", Column("x", "text"))
     assert "nothing" in refused(visits, good, DropTable("nothing"))

@@ -13,7 +13,7 @@ from doors.tables.catalog import TYPES, Column
 from doors.tables.database import open_owner
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable
-from doors.tables.sqlite import Connection, Value, rows
+from doors.tables.sqlite import Connection, Value, fold, quoted, rows
 from doors.tables.transfer import csv_file
 from doors.tables.transfer.format import FORMATS, Format
 from doors.tables.transfer.lines import Lines
@@ -23,6 +23,7 @@ from doors.tables.transfer.saving import save
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ['"', ",", "\r\n", "\n", "", "null", "'"]
 )
+NAMES = st.text(st.sampled_from(list("aBé名;,\"'[]`.")), min_size=1, max_size=4)
 NESTED = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -50,7 +51,8 @@ def values(type: str) -> st.SearchStrategy[Value]:
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[CreateTable, list[tuple[Value, ...]]]:
     types = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5))
-    columns = tuple(Column(f"c {index}", type) for index, type in enumerate(types))
+    names = draw(st.lists(NAMES, min_size=len(types), max_size=len(types), unique_by=fold))
+    columns = tuple(Column(name, type) for name, type in zip(names, types, strict=True))
     found = draw(st.lists(st.tuples(*(values(type) for type in types)), max_size=8))
     return CreateTable("t", columns), found
 
@@ -80,7 +82,7 @@ def test_export_import_export_gives_the_same_bytes(
                 apply(second, [table])
             list(load(second, io.BytesIO(data), format, **into))
             assert saved(second, format) == data
-            exact = [f'"{column.name}"' for column in table.columns if column.type != "json"]
+            exact = [quoted(column.name) for column in table.columns if column.type != "json"]
             if exact:
                 query = f"select {', '.join(exact)} from t order by rowid"
                 assert rows(second, query) == rows(first, query)

@@ -348,6 +348,26 @@ def test_the_columns_of_a_new_table_can_be_given(database: Connection) -> None:
     assert rows(database, "select b, a, c from t") == [("2", 1.0, None)]
 
 
+def test_numbers_beyond_64_bits_go_where_they_fit(database: Connection) -> None:
+    database.execute("create table loose (i integer, r real); create table held (r real) strict")
+    put(database, '{"r": 1180591620717411303424}\n', "jsonl", table="held")
+    assert rows(database, "select r from held") == [(2.0**70,)]
+    with pytest.raises(TablesError, match="line 1: in column i, which is integer, 1000"):
+        put(database, '{"i": 10000000000000000000000000}\n', "jsonl", table="loose")
+    put(database, "i\n10000000000000000000000000\n", "csv", table="loose")
+    assert rows(database, "select typeof(i) from loose") == [("real",)]
+
+
+def test_names_with_other_delimiters_in_them_are_names(database: Connection) -> None:
+    apply(database, [CreateTable("t", (Column("a;b", "text"),))])
+    database.execute("insert into t values ('x;y')")
+    output = io.BytesIO()
+    list(save(database, output, "csv", ["t"]))
+    assert output.getvalue() == b'"a;b"\nx;y\n'
+    list(load(database, output, "csv", table="t"))
+    assert rows(database, "select * from t") == [("x;y",), ("x;y",)]
+
+
 def test_formats_are_told_by_names() -> None:
     names = ["a.csv", "b.JSON", "c.d.jsonl", "e.ndjson", "f.sql", "g.db", "h.sqlite3"]
     assert [format_of(name) for name in names] == ["csv", "json", "jsonl", "jsonl", "sql", "db", "db"]
