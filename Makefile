@@ -8,7 +8,7 @@ SECONDS ?= 600
 # Toolchains and compiled code of the tests are kept here between runs; any folder will do.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 
-.PHONY: demo install test test-tools rust-target check format bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash soak clean
+.PHONY: demo install test test-tools rust-target check format bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service soak clean
 
 # Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
 ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
@@ -77,9 +77,9 @@ format: $(VENV)/.installed-dev
 	@"$(BIN)/ruff" format .
 	@"$(BIN)/ruff" check --fix .
 
-bench: bench-hello bench-body bench-reload bench-sse bench-fairness bench-slow
+bench: bench-hello bench-workers bench-body bench-reload bench-sse bench-fairness bench-slow bench-tables bench-flips
 
-bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash: bench-%: $(VENV)/.installed-dev rust-target
+bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service: bench-%: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m bench.$*
 
 soak: $(VENV)/.installed-dev

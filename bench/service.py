@@ -1,0 +1,159 @@
+"""A `svc serve` in a process of its own, and a Project with two versions that it hosts by turns."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.processes import ROOT, environ
+from engine.artifact import Artifact
+from engine.manifest.load import load
+from engine.manifest.model import Resource
+from svc_tui import deploying
+from svc_tui.client import Client
+from svc_tui.home import Home
+
+DOMAIN = "apps.example"
+HOST = f"front--flips.{DOMAIN}"
+PASSWORD = "a password that nobody guesses"
+_MANIFEST = """[project]
+name = "flips"
+
+[resource.front]
+lane = "static"
+public = true
+output = "site"
+spa = true
+mounts = {{ "/v{version}/*" = "api" }}
+
+[resource.api]
+lane = "js"
+workdir = "api"
+env = {{ VERSION = "{version}" }}
+"""
+_API = """
+export default {
+  async fetch(request) {
+    return new Response(`api ${process.env.VERSION}`);
+  },
+};
+"""
+
+
+class Silent:
+    """A teller that says nothing."""
+
+    def building(self, resource: str, line: str) -> None:
+        """Hear nothing."""
+
+    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
+        """Hear nothing."""
+
+    def uploading(self, done: int, total: int) -> None:
+        """Hear nothing."""
+
+    def step(self, step: str, text: str) -> None:
+        """Hear nothing."""
+
+
+class Serving:
+    """The service on a data folder. `start` may be called again when it was killed."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        self._data = data
+        self._options = options
+        self.process: subprocess.Popen[str] | None = None
+        self.port, self.control, self._token = 0, "", ""
+
+    def start(self) -> None:
+        """Start it, wait until it serves, and claim it the first time."""
+        command = [sys.executable, "-m", "svc_tui", "serve", "--data", str(self._data), "--domain", DOMAIN]
+        command += ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *self._options]
+        self.process = subprocess.Popen(
+            command,
+            env={**environ(), "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if not self._token else subprocess.DEVNULL,
+            text=True,
+        )
+        told = self.process.stdout
+        assert told is not None
+        self.control = told.readline().split()[-1]
+        found = re.search(r":(\d+)$", told.readline().strip())
+        assert found is not None
+        self.port = int(found[1])
+        if not self._token:
+            assert self.process.stderr is not None
+            code = re.search(r"with the code ([a-z0-9-]+)", self.process.stderr.readline())
+            assert code is not None
+            wish = {"code": code[1], "user": "bench", "password": PASSWORD}
+            with Client(self.control, "") as client:
+                self._token = client.call("POST", "/v1/claim", wish)["token"]
+
+    def client(self) -> Client:
+        """Return a client with a session."""
+        return Client(self.control, self._token)
+
+    def kill(self) -> None:
+        """End it at once, wherever it is."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.communicate()
+
+    def stop(self) -> None:
+        """Let it end well."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.communicate(timeout=30)
+
+
+def write_project(folder: Path) -> Path:
+    """Write the Project; `deploy` gives it its version."""
+    root = folder / "flips"
+    (root / "site").mkdir(parents=True)
+    (root / "api" / "src").mkdir(parents=True)
+    (root / "api" / "src" / "index.js").write_text(_API)
+    return root
+
+
+def build(root: Path, version: int) -> deploying.Bundle:
+    """Build a version."""
+    (root / "svc.toml").write_text(_MANIFEST.format(version=version))
+    (root / "site" / "index.html").write_text(f"front {version}")
+    cache = Home.from_environment(os.environ).cache()
+    return asyncio.run(deploying.build(load(root), cache, Silent()))
+
+
+def deploy(client: Client, bundle: deploying.Bundle) -> dict[str, Any]:
+    """Deploy what was built."""
+    planned = deploying.plan(client, bundle)
+    deploying.upload(client, bundle, planned["missing"], Silent())
+    return deploying.deploy(client, bundle, planned["revision"], Silent(), commit="", message="", allow=False)
+
+
+def expected(version: int, path_version: int) -> str:
+    """Return what a version answers to `/v<path_version>/x`: its API if it has it mounted there."""
+    return f"api {version}" if version == path_version else f"front {version}"
+
+
+def whole(answers: dict[int, str]) -> int | None:
+    """Return the version that gave all of these answers (by path), `None` where there is no such."""
+    for version in (1, 2):
+        if all(answer == expected(version, path) for path, answer in answers.items()):
+            return version
+    return None
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that processes may just have left."""
+    for _ in range(10):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)
