@@ -16,6 +16,7 @@ PLAIN_BYTES = 4 << 20
 
 Encoding = Literal["json", "protobuf"]
 _TYPES: dict[str, Encoding] = {
+    "": "json",
     "application/json": "json",
     "application/x-protobuf": "protobuf",
     "application/protobuf": "protobuf",
@@ -46,9 +47,7 @@ def encoding_of(request: DoorRequest) -> Encoding:
     kind = request.header("content-type").partition(";")[0].strip().lower()
     if kind in _TYPES:
         return _TYPES[kind]
-    raise Refused(
-        415, f"content-type is {kind or 'missing'}: send application/x-protobuf or application/json"
-    )
+    raise Refused(415, f"content-type is {kind}: send application/x-protobuf or application/json")
 
 
 def plain(request: DoorRequest) -> bytes:

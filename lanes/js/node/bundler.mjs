@@ -8,7 +8,7 @@
 import { context } from 'esbuild';
 import { createInterface } from 'node:readline';
 import { builtinModules } from 'node:module';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 
 const contexts = new Map();
 // A narrow filter: esbuild asks this process about every import that one lets through.
@@ -21,6 +21,7 @@ function plugin({ entry, name, glue }) {
     name: 'svc',
     setup(build) {
       build.onResolve({ filter: /^svc:app$/ }, () => ({ path: 'app', namespace: 'svc' }));
+      build.onLoad({ filter: /.*/, namespace: 'svc-none' }, () => ({ contents: 'module.exports = {};', loader: 'js' }));
       build.onLoad({ filter: /.*/, namespace: 'svc' }, () => ({ contents: source, resolveDir: '/', loader: 'js' }));
       build.onResolve({ filter: /^(wasi|svc:doors)[:/]/ }, ({ path, importer }) =>
         glue && importer.startsWith(glue) ? { path, external: true } : undefined);
@@ -28,7 +29,8 @@ function plugin({ entry, name, glue }) {
       build.onResolve({ filter: builtins }, async ({ path, resolveDir, kind, importer, pluginData }) => {
         if (pluginData === 'again') return undefined;
         const found = await build.resolve(path, { resolveDir, kind, importer, pluginData: 'again' });
-        if (!found.errors.length) return found;
+        // A package may say in `browser` that it does without.
+        if (!found.errors.length) return isAbsolute(found.path) ? found : { path, namespace: 'svc-none' };
         return { errors: [{ text: `"${path}" is a module of Node.js, which the js lane does not have` }] };
       });
     },
@@ -43,11 +45,13 @@ function options(request) {
       : { entryPoints: ['svc:app'], format: 'iife', globalName: 'svcApp', banner: { js: '"use strict";' }, footer: { js: 'svcApp;\n//# sourceURL=svc-app.js' } }),
     bundle: true,
     alias: { '@svc/guest': guest },
-    define: { 'import.meta': '{"url":"file:///svc-app.js"}' },
+    // NODE_ENV is the guest's own, as every variable; esbuild would settle it.
+    define: { 'import.meta': '{"url":"file:///svc-app.js"}', 'process.env.NODE_ENV': 'process.env.NODE_ENV' },
     write: false,
     outfile: join(root, 'svc-app.js'),
     absWorkingDir: root,
-    platform: 'neutral',
+    // Packages say in `browser` what stands in for their files that need Node.js.
+    platform: 'browser',
     target: 'es2022',
     supported: { 'top-level-await': false },
     mainFields: ['module', 'main'],

@@ -73,6 +73,11 @@ def test_parameters_of_the_content_type_change_nothing(telemetry: OpenTelemetry)
     assert telemetry.logged == [EXPECTED]
 
 
+def test_a_body_without_a_content_type_is_json(telemetry: OpenTelemetry) -> None:
+    assert telemetry.post(in_json(), "").status == 200
+    assert telemetry.logged == [EXPECTED]
+
+
 def test_a_protobuf_document_may_have_its_fields_in_any_order_and_unknown_ones(
     telemetry: OpenTelemetry,
 ) -> None:

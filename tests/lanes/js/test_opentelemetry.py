@@ -1,0 +1,88 @@
+"""OpenTelemetry's own packages in js guests, and what they need of the bundler."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engine.lane import BuildMode
+from lanes.js.node import Node, find
+from lanes.js.toolchain import ensure
+from tests.lanes.js.conftest import Sources, ask
+from tests.lanes.logged import run
+
+pytestmark = pytest.mark.slow
+EXPORTERS = ("exporter-logs-otlp-http", "exporter-logs-otlp-proto")
+PACKAGES = [f"@opentelemetry/{name}@0.223" for name in ("sdk-logs", *EXPORTERS)]
+PROGRAM = """\
+import { LoggerProvider, BatchLogRecordProcessor } from '@opentelemetry/sdk-logs';
+import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http';
+
+export default {
+  async fetch(request, env, context) {
+    const exporter = new OTLPLogExporter({ url: `${env.SVC_TELEMETRY_ENDPOINT}/v1/logs` });
+    const provider = new LoggerProvider({ processors: [new BatchLogRecordProcessor({ exporter })] });
+    const logger = provider.getLogger('shop', '1.2');
+    logger.emit({
+      severityNumber: 13,
+      severityText: 'WARN',
+      body: 'slow order',
+      attributes: { order: 42, rate: 0.5, tags: ['a', 'b'], who: { name: 'ü' } },
+    });
+    for (let n = 0; n < 600; n++) logger.emit({ severityNumber: 5, body: `number ${n}` });
+    context.waitUntil(provider.shutdown());
+    return new Response('hello');
+  },
+};
+"""
+
+
+def installed(cache: Path) -> Path:
+    """Return a folder of the packages' node_modules, installed once."""
+    folder = cache / "npm-opentelemetry"
+    if not (folder / "node_modules" / "@opentelemetry" / EXPORTERS[-1]).is_dir():
+        folder.mkdir(exist_ok=True)
+        (folder / "package.json").write_text("{}")
+        asyncio.run(ensure(cache, print))
+        node = asyncio.run(find(cache))
+        assert isinstance(node, Node)
+        command = [*node.npm, "install", "--no-audit", "--no-fund", *PACKAGES]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder / "node_modules"
+
+
+@pytest.mark.parametrize(("mode", "exporter"), [("dev", EXPORTERS[0]), ("deploy", EXPORTERS[1])])
+def test_the_exporter_of_opentelemetry_runs_in_a_guest(
+    sources: Sources, mode: BuildMode, exporter: str
+) -> None:
+    sources.write("index.js", PROGRAM.replace(EXPORTERS[0], exporter))
+    (sources.workdir / "node_modules").symlink_to(installed(sources.cache), target_is_directory=True)
+    logged = asyncio.run(run(sources.cache, sources.resource, sources.build(mode), "/"))
+    assert (logged.answer.body, logged.answer.report.outcome) == (b"hello", "ok")
+    first, *others = logged.entries
+    assert (first.severity, first.body, first.caller.request_id) == ("WARN", "slow order", "request-1")
+    assert first.attributes == {
+        **{"order": "42", "rate": "0.5", "tags": '["a","b"]', "who": '{"name":"ü"}'},
+        **{"otel.scope.name": "shop", "otel.scope.version": "1.2"},
+    }
+    assert [entry.body for entry in others] == [f"number {n}" for n in range(600)]
+    assert {answer.status for answer in logged.answers} == {200}
+
+
+def test_a_package_has_other_files_where_there_is_no_node(sources: Sources) -> None:
+    package = '{"name": "both", "module": "index.js", "browser": {"./node.js": "./web.js", "fs": false}}'
+    sources.write("node_modules/both/package.json", package)
+    sources.write("node_modules/both/index.js", "import 'fs';\nexport { where } from './node.js';\n")
+    sources.write("node_modules/both/node.js", "import 'http';\nexport const where = 'node';\n")
+    sources.write("node_modules/both/web.js", "export const where = 'web';\n")
+    sources.write(
+        "index.js",
+        "import { where } from 'both';\n"
+        "export default { fetch: () => {\n"
+        "  process.env.NODE_ENV = 'mine';\n"
+        "  return new Response(where + process.env.NODE_ENV);\n"
+        "} };\n",
+    )
+    (answer,) = ask(sources, sources.build(), "/")
+    assert answer.body == b"webmine"
