@@ -18,7 +18,7 @@ from rich.style import Style
 from rich.text import Text
 
 from engine.errors import SvcError
-from svc_tui.terminal.console import CONTROL, ColorMode, console
+from svc_tui.terminal.console import ColorMode, console, plain
 
 Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style (empty: plain)."""
@@ -71,7 +71,7 @@ def _rendered(pieces: Styled, system: ColorSystem | None) -> str:
 
 
 def _clean(text: str) -> str:
-    return text if text.isprintable() else text.translate(CONTROL)
+    return text if text.isprintable() else plain(text)
 
 
 @cache
