@@ -138,9 +138,10 @@ def changing(connection: Connection, what: str) -> Iterator[None]:
         try:
             connection.execute("begin immediate")
             try:
-                before = set(_dangling(connection))
+                before = _known(connection)
                 yield
-                _hold_to_foreign_keys(connection, before, what)
+                if before is not None:
+                    _hold_to_foreign_keys(connection, before, what)
                 connection.execute("commit")
             except BaseException:
                 if connection.in_transaction:
@@ -155,6 +156,14 @@ def changing(connection: Connection, what: str) -> Iterator[None]:
 def _dangling(connection: Connection) -> Iterator[tuple[Any, ...]]:
     """Yield (table, rowid, parent, index) of foreign keys that lead nowhere."""
     yield from connection.execute("pragma foreign_key_check")
+
+
+def _known(connection: Connection) -> set[tuple[Any, ...]] | None:
+    """Return those there are; None where a key refers to what is not unique, so that SQLite can not tell."""
+    try:
+        return set(_dangling(connection))
+    except SqlError:
+        return None
 
 
 def _hold_to_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], what: str) -> None:

@@ -1,5 +1,8 @@
-"""Rows of a file into one table. They are read into a table aside first, which nobody waits for; then all of
-them go into place in one short transaction, or none does."""
+"""Rows of a file into one table.
+
+They are read into a table aside first, which nobody waits for; then all of them go into place in one short
+transaction, or none does.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

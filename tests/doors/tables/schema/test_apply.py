@@ -454,6 +454,16 @@ def test_foreign_keys_that_would_lead_nowhere_undo_a_change(database: Connection
     assert "foreign key mismatch" in refused(database, SetUnique("p", "a", False))
 
 
+def test_tables_with_a_foreign_key_to_nothing_unique_can_still_be_changed(database: Connection) -> None:
+    database.execute(
+        "create table p (a text, b text); create table c (a text references p(a));"
+        "pragma foreign_keys = off; insert into p values ('1', null); insert into c values ('1');"
+        "pragma foreign_keys = on"
+    )
+    apply(database, [CreateTable("other", (Column("a", "text"),)), SetUnique("p", "a", True)])
+    assert scalar(database, "select count(*) from pragma_foreign_key_check") == 0
+
+
 def test_a_full_disk_changes_nothing(visits: Connection) -> None:
     visits.execute("update visits set photo = zeroblob(200000)")
     pages = scalar(visits, "pragma page_count")
