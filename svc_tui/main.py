@@ -21,7 +21,7 @@ from svc_tui.terminal.diagnostics import ExitCode
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command lives: `function` of `svc_tui.commands.<module>`."""
+    """Where a command lives: `function` of `svc_tui.commands.<module>`, which may be a Typer of several."""
 
     module: str
     function: str
@@ -35,6 +35,11 @@ COMMANDS = {
     "logs": Command("logs", "logs", "Show what happened: requests, log records, output."),
     "usage": Command("usage", "usage", "Show what each Resource took: time, memory, bytes."),
     "serve": Command("serve", "serve", "Serve every Project that is deployed, and take deploys."),
+    "login": Command("login", "login", "Log in to a service, or become its first owner."),
+    "logout": Command("login", "logout", "End the session with the service."),
+    "whoami": Command("login", "whoami", "Show who you are for the service, and what you may do."),
+    "token": Command("token", "token", "Tokens for programs, such as CI."),
+    "user": Command("user", "user", "Users of the service and their roles."),
     "doctor": Command("doctor", "doctor", "Check what builds need, and install it."),
 }
 
@@ -54,8 +59,12 @@ class _Lazy(TyperGroup):
             hint = f"Did you mean `svc {close[0]}`?" if close else "`svc --help` lists the commands."
             raise SvcError(f'there is no command "{cmd_name}"', hint, code="usage")
         module = importlib.import_module(f"svc_tui.commands.{command.module}")
+        found = getattr(module, command.function)
         one = typer.Typer(add_completion=False, rich_markup_mode=None)
-        one.command(cmd_name)(getattr(module, command.function))
+        if isinstance(found, typer.Typer):
+            one.add_typer(found, name=cmd_name)
+            return typer.main.get_group(one).get_command(ctx, cmd_name)
+        one.command(cmd_name)(found)
         return typer.main.get_command(one)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

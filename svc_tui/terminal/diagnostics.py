@@ -107,6 +107,24 @@ def note(text: str) -> None:
         _write(Text(plain(text), "dim"))
 
 
+def line(text: Text) -> None:
+    """Write a line that was laid out elsewhere."""
+    _write(text)
+
+
+def transient(text: str, *, over: bool) -> None:
+    """Write where something stands, in the place of what this wrote before; nothing where nobody watches."""
+    if _console.is_terminal:
+        with suppress(OSError):
+            _console.print(Text(f"\r{plain(text)}\x1b[K", "dim"), end="\n" if over else "", markup=False)
+
+
+def question(text: str) -> None:
+    """Write what is asked, and stay on its line."""
+    with suppress(OSError):
+        _console.print(Text(plain(text)), end="", markup=False)
+
+
 def progress(text: str) -> None:
     """Write what is going on, when it takes longer than a blink."""
     _write(Text.assemble(("· ", "cyan"), (plain(text), "dim")))

@@ -19,7 +19,8 @@ def command(name: str) -> Any:
 
 
 def options(of: Any) -> set[str]:
-    return {option for parameter in of.params for option in parameter.opts if option.startswith("-")}
+    own = {option for parameter in of.params for option in parameter.opts if option.startswith("-")}
+    return own.union(*(options(part) for part in getattr(of, "commands", {}).values()))
 
 
 def section(title: str) -> str:
@@ -42,6 +43,11 @@ def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None
     rows = re.findall(r"^\| (`-.*?) \|", text, re.MULTILINE)
     documented = {option for row in rows for option in re.findall(r"`(--?[\w-]+)", row)}
     assert documented <= known, f"docs/cli.md, svc {name}: {documented - known} is not there"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if hasattr(command(name), "commands")])
+def test_every_command_of_a_group_is_documented(name: str) -> None:
+    assert [part for part in command(name).commands if f"`svc {name} {part}" not in section(name)] == []
 
 
 def test_no_section_is_about_a_command_that_is_not_there() -> None:

@@ -1,0 +1,165 @@
+"""`svc login`, `svc logout`, `svc whoami`: the session with a service."""
+
+import getpass
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.errors import SvcError
+from svc_tui import data_folder
+from svc_tui.address import check_private, service_url
+from svc_tui.client import Client, Unreachable
+from svc_tui.home import Home
+from svc_tui.session import Login, Logins, NotLoggedIn, connected, project_here
+from svc_tui.terminal import ask, diagnostics, output
+
+ANSWER_SECONDS = 30.0
+
+
+def login(
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="Address of the service's control API.", show_default=False)
+    ] = "",
+    user: Annotated[str, typer.Option("--user", "-u", metavar="NAME", help="Your name there.")] = "",
+    claim: Annotated[
+        str, typer.Option("--claim", metavar="CODE", help="Make its first owner, by the code it printed.")
+    ] = "",
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Take the password from stdin, its first line.")
+    ] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow http:// to another machine.")] = False,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Without URL: the data folder; ~/.svc/data.")
+    ] = None,
+) -> None:
+    """Log in to a service, or make its first owner. Without URL: to the data folder on this machine."""
+    logins = Logins.from_environment(os.environ)
+    if os.environ.get("SVC_TOKEN"):
+        diagnostics.warn("SVC_TOKEN is set and goes before any session", "Unset it to use this one.")
+    if not url:
+        found = _folder(data)
+    elif data is not None:
+        raise SvcError("URL and --data exclude each other", "Give one of them.", code="usage")
+    else:
+        found = _service(service_url(url), user, claim, password_stdin, insecure)
+    in_keyring = logins.keep(found)
+    output.line(f"logged in to {found.key} as {found.user}")
+    if not in_keyring and found.folder is None:
+        diagnostics.note(f"the session is kept in {Home.from_environment(os.environ).root / 'sessions.json'}")
+    if (project := project_here()) is not None:
+        logins.belongs(project, found.key)
+        diagnostics.note(f"the Project in {project} belongs to {found.key} from now on")
+
+
+def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bool) -> Login:
+    """Begin a session with a service."""
+    if check_private(url, insecure=insecure):
+        diagnostics.warn(f"the password travels to {url} in the clear", "Whoever is in between can read it.")
+    with Client(url, "", ANSWER_SECONDS) as client:
+        claimed = _probe(client)
+        if claim and claimed:
+            raise SvcError(
+                f"{url} has an owner already", f"Leave --claim out: `svc login {url}`.", code="conflict"
+            )
+        body: dict[str, Any] = {}
+        if not claimed:
+            diagnostics.note(f"{url} has no owner yet; `svc serve` printed a claim code when it started")
+            body["code"] = claim or ask.line("claim code")
+        name = user or (_own_name() if password_stdin else ask.line("user name", _own_name()))
+        if password_stdin:
+            password = ask.from_stdin()
+        else:
+            password = (
+                ask.secret("password") if claimed else ask.new_secret("password, at least 10 characters")
+            )
+        body |= {"user": name, "password": password}
+        opened = client.call("POST", "/v1/login" if claimed else "/v1/claim", body)
+    try:
+        return Login(url, url, str(opened["token"]), str(opened["user"]), insecure=insecure)
+    except (KeyError, TypeError) as error:
+        raise _stranger(url) from error
+
+
+def _probe(client: Client) -> bool:
+    """Return whether a service has an owner. Raises `Unreachable` for what is no service of svc."""
+    health = client.call("GET", "/v1/health")
+    if not isinstance(health, dict) or health.get("status") != "ok":
+        raise _stranger(client.url)
+    if health.get("api") != "1":
+        raise SvcError(f"{client.url} is another version of svc", "Update svc here, or there.")
+    found = client.call("GET", "/v1/claim")
+    if not isinstance(found, dict) or not isinstance(found.get("claimed"), bool):
+        raise _stranger(client.url)
+    return bool(found["claimed"])
+
+
+def _stranger(url: str) -> Unreachable:
+    return Unreachable(
+        f"what answers at {url} is no service of svc",
+        "Give the address of the control API, which `svc serve` prints.",
+    )
+
+
+def _folder(data: Path | None) -> Login:
+    """Have the data folder on this machine as the service; who may write it is its owner."""
+    folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
+    data_folder.check(folder)
+    return Login(str(folder), user="developer", folder=folder)
+
+
+def logout(
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="End all your sessions, on other machines too.")
+    ] = False,
+) -> None:
+    """End the session with the service, and forget it here."""
+    logins = Logins.from_environment(os.environ)
+    if os.environ.get("SVC_TOKEN"):
+        raise SvcError("SVC_TOKEN is set, and no session to end", "Unset it first.", code="usage")
+    found = logins.get(project_here())
+    if found.folder is None:
+        try:
+            with Client(found.url, found.token, ANSWER_SECONDS) as client:
+                client.call("POST", "/v1/logout", params={"everywhere": "true" if everywhere else None})
+        except SvcError as error:
+            if error.code != "unauthenticated":
+                if everywhere:
+                    raise
+                diagnostics.warn(
+                    f"{found.key} could not be told: {error.message}",
+                    "There the session lasts until it expires.",
+                )
+    logins.forget(found.key)
+    output.line(f"logged out of {found.key}")
+
+
+def whoami(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show who you are for the service, and what you may do there."""
+    found = Logins.from_environment(os.environ).get(project_here())
+    with connected(found) as client:
+        try:
+            who = client.call("GET", "/v1/whoami")
+        except SvcError as error:
+            if error.code == "unauthenticated":
+                raise NotLoggedIn(
+                    f"the session with {found.key} is over", f"Log in with `svc login {found.key}`."
+                ) from error
+            raise
+    if as_json:
+        output.data({"service": found.key, **who})
+        return
+    name = f"{who['user']} (token {who['token']})" if who["token"] else who["user"]
+    output.line(f"{name} at {found.key}")
+    for project, role in sorted(who["roles"].items()):
+        output.line(f"  {role} of {'every Project' if project == '*' else project}")
+
+
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

@@ -1,0 +1,59 @@
+"""`svc token`: tokens for programs, such as CI."""
+
+import os
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from svc_tui.session import Logins, connected, project_here
+from svc_tui.terminal import diagnostics, output
+
+token = typer.Typer(help="Make, list and remove tokens for programs, such as CI.")
+
+
+@token.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, as in ci.")],
+    role: Annotated[str, typer.Option("--role", help="viewer, deployer or owner.")] = "deployer",
+    project: Annotated[
+        list[str] | None, typer.Option("--project", metavar="NAME", help="Where it counts; may be repeated.")
+    ] = None,
+    days: Annotated[int, typer.Option("--days", min=1, max=365, help="How long it lasts.")] = 90,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Make a token and print it, this once. Without --project it counts in every one of yours."""
+    found = Logins.from_environment(os.environ).get(project_here())
+    body = {"name": name, "role": role, "projects": project or ["*"], "days": days}
+    with connected(found) as client:
+        made = client.call("POST", "/v1/tokens", body)
+    if as_json:
+        output.data(made)
+        return
+    diagnostics.note(f"lasts until {made['expires']}; set SVC_URL={found.url} and SVC_TOKEN to this:")
+    output.line(made["token"])
+
+
+@token.command("list")
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List your tokens, never what shows them."""
+    with connected(Logins.from_environment(os.environ).get(project_here())) as client:
+        held = client.call("GET", "/v1/tokens")
+    if as_json:
+        output.data(held)
+        return
+    for one in held["tokens"]:
+        where = ", ".join("every Project" if name == "*" else name for name in one["projects"])
+        output.line(f"{one['name']}  {one['role']} of {where}  used {one['used']}  until {one['expires']}")
+    if not held["tokens"]:
+        diagnostics.note("you have no tokens")
+
+
+@token.command()
+def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -> None:
+    """Remove a token; whoever shows it is refused at once."""
+    with connected(Logins.from_environment(os.environ).get(project_here())) as client:
+        client.call("DELETE", f"/v1/tokens/{quote(name, safe='')}")
+    output.line(f"removed {name}")

@@ -1,0 +1,100 @@
+"""A service's data folder on this machine, used without logging in: whoever may write it is its owner.
+
+Owns the way in: the service that runs on the folder and announces itself in it, or one in this process for as
+long as a command takes.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.bucket.errors import BucketInUse
+from engine.bucket.folder import FolderBucket
+from engine.control.presence import find
+from engine.errors import SvcError
+from svc_tui.client import Client
+
+CLOSE_SECONDS = 1.0
+
+
+def check(folder: Path) -> None:
+    """See that the folder can be used, and make it a bucket where it is empty. Raises `SvcError`."""
+    if (client := _running(folder)) is not None:
+        client.__exit__(None, None, None)
+        return
+    try:
+        bucket = FolderBucket(folder, "svc login")
+    except BucketInUse as error:
+        raise SvcError(error.message, "Log in at the address of its control API: `svc login URL`.") from error
+    asyncio.run(bucket.aclose())
+
+
+@contextmanager
+def client_of(folder: Path) -> Iterator[Client]:
+    """Give a client of the service that has a data folder, with an owner's rights. Raises `SvcError`."""
+    if (running := _running(folder)) is not None:
+        with running:
+            yield running
+        return
+    with _here(folder):
+        client = _running(folder)
+        if client is None:
+            raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see why.")
+        with client:
+            yield client
+
+
+def _running(folder: Path) -> Client | None:
+    presence = find(folder)
+    if presence is None:
+        return None
+    client = Client(presence.url, presence.token)
+    try:
+        client.call("GET", "/v1/whoami")
+    except SvcError:
+        client.__exit__(None, None, None)
+        return None
+    return client
+
+
+@contextmanager
+def _here(folder: Path) -> Iterator[None]:
+    """Run the service on a thread of this process; its applications are on a port that nobody is told."""
+    from engine.listen import bind
+    from svc_tui.service import Settings, running
+
+    ready: Future[None] = Future()
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+
+    async def run() -> None:
+        settings = Settings(
+            data=folder,
+            public=[bind("127.0.0.1", 0)],
+            control=bind("127.0.0.1", 0),
+            domain="localhost",
+            origin="http://{}",
+            certificate=None,
+            grace=CLOSE_SECONDS,
+            tell=lambda level, text: None,
+        )
+        try:
+            async with running(settings, stop) as serving:
+                ready.set_result(None)
+                await serving
+        except Exception as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="service", daemon=True)
+    thread.start()
+    try:
+        ready.result()
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()

@@ -1,0 +1,425 @@
+"""`svc login` and its kin, against a real service; and how sessions are kept."""
+
+import http.server
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from svc_tui.address import BadAddress, check_private, service_url
+from svc_tui.home import Home
+from svc_tui.keychain import Keychain
+from svc_tui.main import run
+from svc_tui.session import FILE, Login, Logins, NotLoggedIn
+from tests.engine.control.service import PASSWORD, Service, running
+
+BACKENDS = """
+import threading
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringError
+
+KEPT = {}
+
+class Working(KeyringBackend):
+    priority = 5
+    def set_password(self, service, name, secret):
+        KEPT[service, name] = secret
+    def get_password(self, service, name):
+        return KEPT.get((service, name))
+    def delete_password(self, service, name):
+        del KEPT[service, name]
+
+class Plain(Working):
+    priority = 0.5
+
+class Failing(Working):
+    def set_password(self, service, name, secret):
+        raise KeyringError("locked")
+    get_password = delete_password = set_password
+
+class Odd(Failing):
+    def set_password(self, service, name, secret):
+        raise ZeroDivisionError
+
+class Forgetful(Working):
+    def set_password(self, service, name, secret):
+        pass
+
+class Hanging(Working):
+    def set_password(self, service, name, secret):
+        threading.Event().wait()
+    get_password = delete_password = set_password
+"""
+Svc = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with an empty home, outside of any Project, whose keyring does not work."""
+    for name in ("SVC_URL", "SVC_TOKEN", "SVC_INSECURE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home ü"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with running(tmp_path / "data") as service:
+        yield service
+
+
+@pytest.fixture
+def svc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Svc:
+    def svc(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        code = run(list(arguments))
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return svc
+
+
+def home() -> Path:
+    return Path(os.environ["SVC_HOME"])
+
+
+def kept() -> dict[str, object]:
+    return dict(json.loads((home() / FILE).read_text()))
+
+
+def claimed(svc: Svc, service: Service) -> None:
+    code = service.do(service.gate.accounts.new_code)
+    arguments = ("login", service.url, "--user", "ann", "--claim", code, "--password-stdin")
+    assert svc(*arguments, stdin=PASSWORD + "\n")[:2] == (0, f"logged in to {service.url} as ann\n")
+
+
+def test_the_first_owner_claims_and_logs_in_again(svc: Svc, service: Service) -> None:
+    claimed(svc, service)
+    assert svc("whoami")[:2] == (0, f"ann at {service.url}\n  owner of every Project\n")
+    assert (home() / FILE).stat().st_mode & 0o077 == 0
+    assert svc("logout")[:2] == (0, f"logged out of {service.url}\n")
+    code, out, err = svc("whoami")
+    assert (code, out) == (3, "") and "svc login" in err
+    port = service.url.rpartition(":")[2]
+    login = ("login", f"LOCALHOST:{port}/", "-u", "ann", "--password-stdin")
+    assert svc(*login, stdin=PASSWORD)[:2] == (0, f"logged in to http://localhost:{port} as ann\n")
+    shown = json.loads(svc("whoami", "--json")[1])
+    assert shown["user"] == "ann" and shown["roles"] == {"*": "owner"}
+
+
+def test_mistakes_at_the_login(svc: Svc, service: Service) -> None:
+    first = ("login", service.url, "-u", "ann", "--password-stdin")
+    code, _, err = svc(*first, stdin=PASSWORD)
+    assert code == 2 and "claim code" in err
+    assert svc(*first, "--claim", "wrong", stdin=PASSWORD)[0] == 3
+    claimed(svc, service)
+    again = svc(*first, "--claim", "x", stdin=PASSWORD)
+    assert again[0] == 5 and "has an owner already" in again[2]
+    wrong = svc(*first, stdin="another one\n")
+    assert wrong[0] == 3 and "user name or the password is wrong" in wrong[2]
+    assert svc(*first, stdin="")[0] == 2
+    assert svc(*first, stdin="x" * 10_000_000)[0] == 2
+    nobody = svc("login", service.url, "-u", "ann")
+    assert nobody[0] == 2 and "no terminal to ask on" in nobody[2]
+    assert svc("login", service.url, "--data", "x")[0] == 2
+
+
+def test_a_session_that_was_ended_elsewhere_is_over(svc: Svc, service: Service) -> None:
+    claimed(svc, service)
+    service.call(str(dict(kept()["services"])[service.url]["token"]), "POST", "/v1/logout")  # type: ignore[call-overload]
+    code, out, err = svc("whoami")
+    assert (code, out) == (3, "") and "is over" in err and "svc login" in err
+    assert svc("logout")[0] == 0 and kept()["services"] == {}
+
+
+def test_logout_of_a_service_that_is_gone(svc: Svc, tmp_path: Path) -> None:
+    with running(tmp_path / "data") as service:
+        claimed(svc, service)
+    assert svc("whoami")[0] == 3
+    assert svc("logout", "--everywhere")[0] == 3
+    code, _, err = svc("logout")
+    assert code == 0 and "could not be told" in err and kept()["services"] == {}
+
+
+def test_tokens_for_programs(svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    claimed(svc, service)
+    code, token, err = svc("token", "create", "ci", "--project", "shop", "--days", "7")
+    assert code == 0 and service.url in err and token.startswith("svct_")
+    assert svc("token", "create", "ci")[0] == 5
+    listed = svc("token", "list")[1]
+    assert listed.startswith("ci  deployer of shop  used ") and token.strip() not in listed
+    monkeypatch.setenv("SVC_TOKEN", token.strip())
+    assert svc("whoami")[0] == 3
+    monkeypatch.setenv("SVC_URL", service.url)
+    assert svc("whoami")[1].splitlines() == [f"ann (token ci) at {service.url}", "  deployer of shop"]
+    assert svc("token", "list")[0] == 1 and svc("logout")[0] == 2
+    monkeypatch.delenv("SVC_TOKEN")
+    assert svc("token", "rm", "ci")[0] == 0 and svc("token", "rm", "../users/ann")[0] == 1
+    monkeypatch.setenv("SVC_TOKEN", token.strip())
+    assert svc("whoami")[0] == 3
+
+
+def test_users_and_their_roles(svc: Svc, service: Service) -> None:
+    claimed(svc, service)
+    assert svc("user", "add", "bob", "--role", "viewer", "--password-stdin", stdin=PASSWORD)[0] == 0
+    assert svc("user", "add", "bob", "--password-stdin", stdin=PASSWORD)[0] == 5
+    assert svc("user", "role", "bob", "owner", "--project", "shop")[0] == 0
+    assert svc("user", "role", "bob", "none")[1] == "bob is nothing in every Project now\n"
+    assert svc("user", "list")[1] == "ann  owner of every Project\nbob  owner of shop\n"
+    assert svc("user", "rm", "ann")[0] == 5
+    assert svc("user", "password", "bob", "--password-stdin", stdin="the new one of bob")[0] == 0
+    assert svc("user", "password", "eve", "--password-stdin", stdin=PASSWORD)[0] == 1
+    assert svc("user", "password", "--password-stdin", stdin=f"{PASSWORD}\nanother horse\n")[0] == 0
+    assert svc("whoami")[0] == 0
+    assert svc("login", service.url, "-u", "bob", "--password-stdin", stdin="the new one of bob")[0] == 0
+    assert svc("user", "rm", "ann")[0] == 1
+    assert svc("user", "list")[1] == "bob  owner of shop\n"
+
+
+def test_a_project_stays_with_its_service(svc: Svc, service: Service, tmp_path: Path) -> None:
+    project = tmp_path / "shop"
+    (project / "deep").mkdir(parents=True)
+    (project / "svc.toml").touch()
+    logins = Logins.from_environment(os.environ)
+    logins.keep(Login("https://one.example", "https://one.example", "t1"))
+    logins.belongs(project, "https://one.example")
+    claimed(svc, service)
+    assert logins.get().key == service.url
+    assert logins.get(project).key == "https://one.example"
+    logins.forget("https://one.example")
+    with pytest.raises(NotLoggedIn, match=r"to https://one\.example"):
+        logins.get(project)
+    os.chdir(project / "deep")
+    said = svc("login", service.url, "-u", "ann", "--password-stdin", stdin=PASSWORD)
+    assert said[0] == 0 and str(project) in said[2] and logins.get(project).key == service.url
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "{",
+            "[]",
+            "null",
+            "[" * 100_000,
+            '{"version": 1}',
+            '{"version": 1, "current": 1, "services": {}}',
+        ),
+        '{"version": 1, "current": "", "services": {"https://a": 1}}',
+    ],
+)
+def test_a_damaged_file_is_said_and_put_aside_by_the_next_login(
+    svc: Svc, service: Service, text: str
+) -> None:
+    home().mkdir()
+    (home() / FILE).write_text(text)
+    code, _, err = svc("whoami")
+    assert code == 3 and "damaged" in err and "svc login" in err
+    claimed(svc, service)
+    assert svc("whoami")[0] == 0 and (home() / f"{FILE}.damaged").read_text() == text
+
+
+@pytest.mark.parametrize(
+    "known", [{}, {"token": 1}, {"token": "a\nb"}, {"token": "ü"}, {"keyring": True}, {"folder": 1}]
+)
+def test_a_session_without_a_token_is_none(known: dict[str, object]) -> None:
+    home().mkdir()
+    url = "https://a.example"
+    (home() / FILE).write_text(json.dumps({"version": 1, "current": url, "services": {url: known}}))
+    with pytest.raises(NotLoggedIn):
+        Logins.from_environment(os.environ).get()
+
+
+def test_a_file_that_others_may_read_is_closed_to_them() -> None:
+    logins = Logins.from_environment(os.environ)
+    logins.keep(Login("https://a.example", "https://a.example", "secret"))
+    (home() / FILE).chmod(0o644)
+    assert logins.get().token == "secret" and (home() / FILE).stat().st_mode & 0o077 == 0
+
+
+def test_a_home_that_can_not_be_written_is_said(
+    svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "file" / "home"))
+    code = service.do(service.gate.accounts.new_code)
+    said = svc("login", service.url, "-u", "ann", "--claim", code, "--password-stdin", stdin=PASSWORD)
+    assert said[0] == 1 and "SVC_HOME" in said[2]
+
+
+@pytest.mark.parametrize(
+    ("backend", "in_keyring"),
+    [
+        ("Working", True),
+        *((name, False) for name in ("Plain", "Failing", "Odd", "Forgetful", "Hanging", "Missing")),
+    ],
+)
+def test_the_keyring_keeps_the_token_where_it_works(tmp_path: Path, backend: str, in_keyring: bool) -> None:
+    (tmp_path / "backends.py").write_text(BACKENDS)
+    program = (
+        "import os, sys; from svc_tui.home import Home; from svc_tui.keychain import Keychain\n"
+        "from svc_tui.session import Login, Logins\n"
+        "seconds = 0.5 if 'Hanging' in os.environ['PYTHON_KEYRING_BACKEND'] else 60\n"
+        "logins = Logins(Home.from_environment(os.environ), os.environ, Keychain(seconds))\n"
+        "kept = logins.keep(Login('https://a.example', 'https://a.example', 'secret'))\n"
+        "print(kept, logins.get().token); logins.forget('https://a.example')\n"
+    )
+    environ = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+        "PYTHON_KEYRING_BACKEND": f"backends.{backend}",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.stdout, done.stderr) == (f"{in_keyring} secret\n", "")
+    assert "secret" not in (home() / FILE).read_text()
+
+
+@pytest.mark.parametrize(
+    ("typed", "url"),
+    [
+        ("svc.example.com", "https://svc.example.com"),
+        ("https://SVC.example.com:443/", "https://svc.example.com"),
+        ("http://svc.example.com:80", "http://svc.example.com"),
+        ("svc.example.com:8443", "https://svc.example.com:8443"),
+        ("localhost:8081", "http://localhost:8081"),
+        ("127.0.0.1:8081", "http://127.0.0.1:8081"),
+        ("[::1]:8081", "http://[::1]:8081"),
+        (" https://a.example. ", "https://a.example"),
+    ],
+)
+def test_addresses_have_one_form(typed: str, url: str) -> None:
+    assert service_url(typed) == url
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *("", " ", "ftp://a.example", "https://", "https://u:p@a.example", "https://a.example/path", "a b"),
+        *(
+            "https://a.example?x",
+            "https://a.example#x",
+            "a.example:99999",
+            "a.example:x",
+            "https://[::1",
+            "a\nb",
+        ),
+        *("file:///etc/passwd", "https://a\x1b[2J.example", "https://" + "a" * 300 + ".example"),
+    ],
+)
+def test_what_is_no_address(svc: Svc, typed: str) -> None:
+    with pytest.raises(BadAddress):
+        service_url(typed)
+    if typed:
+        assert svc("login", typed, "-u", "ann", "--password-stdin", stdin=PASSWORD)[0] == 2
+
+
+def test_a_password_does_not_travel_in_the_clear_unless_allowed(
+    svc: Svc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = svc("login", "http://svc.example.com", "-u", "ann", "--password-stdin", stdin=PASSWORD)
+    assert code == 2 and "in the clear" in err and "--insecure" in err
+    assert check_private("http://svc.example.com", insecure=True)
+    for url in ("https://svc.example.com", "http://127.0.0.1:1", "http://[::1]:1", "http://x.localhost"):
+        assert not check_private(url, insecure=False)
+    monkeypatch.setenv("SVC_URL", "http://svc.example.com")
+    monkeypatch.setenv("SVC_TOKEN", "t")
+    assert svc("whoami")[0] == 2
+    monkeypatch.setenv("SVC_INSECURE", "1")
+    assert Logins.from_environment(os.environ).get().insecure
+
+
+ANSWERS = {
+    "a page": (200, "text/html", b"<html>hello</html>"),
+    "other json": (200, "application/json", b'{"hello": "world"}'),
+    "a list": (200, "application/json", b"[]"),
+    "deep": (200, "application/json", b"[" * 100_000),
+    "a newer api": (200, "application/json", b'{"status": "ok", "api": "99"}'),
+    "a redirect": (302, "text/html", b""),
+    "a failure": (500, "text/html", b"oh"),
+    "a sequence": (404, "application/problem+json", b'{"title": "\\u001b[2J\\u0007", "code": "x"}'),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_server_that_is_not_ours_gets_no_password(svc: Svc, name: str) -> None:
+    status, kind, content = ANSWERS[name]
+    asked = []
+
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.command, self.path))
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(content)))
+            self.send_header("location", "https://elsewhere.example/")
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, out, err = svc("login", url, "-u", "ann", "--password-stdin", stdin=PASSWORD)
+        server.shutdown()
+        thread.join()
+    assert code in (1, 3) and out == "" and "\x1b" not in err and "Traceback" not in err
+    assert asked == [("GET", "/v1/health")]
+
+
+def test_nobody_at_the_address(svc: Svc) -> None:
+    code, _, err = svc("login", "127.0.0.1:1", "-u", "ann", "--password-stdin", stdin=PASSWORD)
+    assert code == 3 and "nobody answers" in err
+
+
+def test_a_person_is_asked_on_the_terminal_and_the_password_is_not_shown(service: Service) -> None:
+    code = service.do(service.gate.accounts.new_code)
+    script = [("claim code: ", code), ("]: ", "ann"), ("characters: ", PASSWORD), ("again: ", PASSWORD)]
+    terminal, theirs = pty.openpty()
+    command = [sys.executable, "-m", "svc_tui", "login", service.url]
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    shown = ""
+    for question, answer in script:
+        while question not in shown:
+            shown += os.read(terminal, 4096).decode()
+        before, _, shown = shown.partition(question)
+        assert PASSWORD not in before
+        os.write(terminal, answer.encode() + b"\n")
+    try:
+        while data := os.read(terminal, 4096):
+            shown += data.decode()
+    except OSError:  # the other end is closed
+        pass
+    os.close(terminal)
+    assert child.wait(60) == 0
+    assert f"logged in to {service.url} as ann" in shown and PASSWORD not in shown
+
+
+def test_two_logins_at_once_lose_none() -> None:
+    def login(number: int) -> None:
+        url = f"https://s{number}.example"
+        Logins(Home.from_environment(os.environ), os.environ, Keychain(0)).keep(Login(url, url, "t"))
+
+    threads = [threading.Thread(target=login, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(Logins.from_environment(os.environ).all()) == 16
