@@ -103,7 +103,7 @@ def statements(chunks: Iterable[str], longest: int) -> Iterator[Statement]:
             at = match.end() if match else at
             if at >= len(held) or held[at] != ";":
                 break
-            if _is_trigger(held[began:at]) and not _END.fullmatch(held[began:at].rpartition(";")[2]):
+            if _goes_on(held, began, at):
                 at += 1
                 continue
             text = held[began:at]
@@ -116,9 +116,12 @@ def statements(chunks: Iterable[str], longest: int) -> Iterator[Statement]:
     yield from _statement(held, line)
 
 
-def _is_trigger(text: str) -> bool:
-    blank = _BLANK.match(text)
-    return _TRIGGER.match(text, blank.end() if blank else 0) is not None
+def _goes_on(text: str, began: int, at: int) -> bool:
+    """Say whether a semicolon is one of those within a trigger, which ends with one after `end`."""
+    blank = _BLANK.match(text, began, at)
+    if not _TRIGGER.match(text, blank.end() if blank else began, at):
+        return False
+    return _END.fullmatch(text, text.rfind(";", began, at) + 1, at) is None
 
 
 def _statement(text: str, line: int) -> Iterator[Statement]:
