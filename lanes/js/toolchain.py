@@ -30,10 +30,7 @@ ROOM = "Make room for it, or set SVC_HOME to a folder with 500 MB free."
 SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
 _GLUE = "".join(
     f"  import {name};\n"
-    for name in (
-        *("wasi:cli/environment@0.2.10", "wasi:cli/exit@0.2.10"),
-        *("wasi:http/types@0.2.10", "wasi:http/outgoing-handler@0.2.10", "svc:doors/call@0.1.0"),
-    )
+    for name in ("wasi:cli/environment@0.2.10", "wasi:cli/exit@0.2.10", "svc:doors/call@0.1.0")
 )
 WORLDS = {"service": _GLUE, "loader": _GLUE + "  import svc:dev/script@0.1.0;\n"}
 _SCRIPT_WIT = "package svc:dev@0.1.0;\n\ninterface script {\n  source: func() -> string;\n}\n"

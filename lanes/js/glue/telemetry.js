@@ -1,12 +1,9 @@
 // The way of records to the telemetry Door: in batches, and at once. fetch() would need turns of the event loop,
 // which a program that fails or computes does not take.
-import { Fields, OutgoingBody, OutgoingRequest } from 'wasi:http/types@0.2.10';
-import { handle } from 'wasi:http/outgoing-handler@0.2.10';
+import { ask } from 'svc:doors/call@0.1.0';
 
 const SVC_FULL = 8 << 10; // characters that are sent without waiting for more
 const SVC_OLD = 20; // milliseconds
-const svcEncoder = new TextEncoder();
-const svcFields = [['content-type', svcEncoder.encode('application/json')]];
 
 let svcEvent = null;
 let svcRecords = [];
@@ -24,24 +21,7 @@ function svcBegin() {
   }
 }
 
-function svcPost(endpoint, text) {
-  const { protocol, host, pathname } = new URL(endpoint);
-  const request = new OutgoingRequest(Fields.fromList(svcFields));
-  request.setMethod({ tag: 'post' });
-  request.setScheme({ tag: protocol === 'https:' ? 'HTTPS' : 'HTTP' });
-  request.setAuthority(host);
-  request.setPathWithQuery(`${pathname.replace(/\/$/, '')}/v1/logs`);
-  const body = request.body();
-  const answer = handle(request, undefined);
-  const stream = body.write();
-  const data = svcEncoder.encode(text);
-  for (let at = 0; at < data.length; at += 4096) stream.blockingWriteAndFlush(data.subarray(at, at + 4096));
-  stream[Symbol.dispose]();
-  OutgoingBody.finish(body, undefined);
-  answer[Symbol.dispose]();
-}
-
-// Hands what waits to the Door, which has it when this returns; its answer is not waited for.
+// Hands what waits to the Door. That it does not take it is no reason to fail.
 export function svcFlush() {
   if (!svcRecords.length) return;
   const text = `{"resourceLogs":[{"scopeLogs":[{"logRecords":[${svcRecords.join()}]}]}]}`;
@@ -49,11 +29,7 @@ export function svcFlush() {
   svcSize = 0;
   clearTimeout(svcTimer);
   svcSent?.();
-  try {
-    svcPost(globalThis.process.env.SVC_TELEMETRY_ENDPOINT, text);
-  } catch {
-    // That nobody takes it is no reason to fail.
-  }
+  ask('telemetry', '/v1/logs', text);
 }
 
 export function svcAnswers(event) {
