@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from doors.tables.database import open_owner
+from doors.tables.schema.apply import apply
 from doors.tables.sqlite import Connection
+from tests.doors.tables.schema.changes import VISITS
 
 
 @pytest.fixture
@@ -16,3 +18,10 @@ def database(tmp_path: Path) -> Iterator[Connection]:
     assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
     assert connection.execute("pragma foreign_keys").fetchall() == [(1,)]
     connection.close()
+
+
+@pytest.fixture
+def visits(database: Connection) -> Connection:
+    apply(database, [VISITS])
+    database.execute("insert into visits (id, name) values (1, 'ada'), (5, 'bob'), (9, 'cy')")
+    return database

@@ -1,0 +1,38 @@
+"""A table, and what tests of changes ask of it."""
+
+import pytest
+
+from doors.tables.catalog import Column, Table, read
+from doors.tables.schema.apply import apply
+from doors.tables.schema.change import (
+    Change,
+    CreateTable,
+)
+from doors.tables.sqlite import Connection, TablesError, rows
+
+VISITS = CreateTable(
+    "visits",
+    (
+        Column("id", "integer", primary_key=True),
+        Column("name", "text", nullable=False, note="who came"),
+        Column("at", "timestamp", nullable=False, default="now()"),
+        Column("score", "real", default="0.5"),
+        Column("paid", "boolean", default="false"),
+        Column("extra", "json", default="'{}'"),
+        Column("photo", "blob"),
+    ),
+    note="every visit",
+)
+
+
+def table(database: Connection, name: str = "visits") -> Table:
+    return read(database)[name]
+
+
+def refused(database: Connection, *changes: Change) -> str:
+    """The message and hint of changes that are refused, of which nothing is left."""
+    before = rows(database, "select type, name, sql from sqlite_schema order by name")
+    with pytest.raises(TablesError) as caught:
+        apply(database, changes)
+    assert rows(database, "select type, name, sql from sqlite_schema order by name") == before
+    return f"{caught.value.message}\n{caught.value.hint}"
