@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import secrets
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,13 +14,16 @@ from typing import Any
 
 from quart import Quart
 
+from doors.tables.console.blueprint import blueprint as tables
 from engine.bucket.folder import FolderBucket
 from engine.certificate import Certificate
 from engine.control import deployments, login, projects, tokens, users
+from engine.control.access import Authority, EitherOf, OneToken
 from engine.control.accounts import Accounts, claim_code
 from engine.control.app import create
 from engine.control.attempts import Attempts
 from engine.control.login import Gate
+from engine.control.presence import Presence, announce, withdraw
 from engine.control.projects import unknown
 from engine.control.sessions import Sessions
 from engine.deploy.site import Site
@@ -117,6 +122,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
 
     sockets, grace, certificate = settings.public, settings.grace, settings.certificate
     serving: asyncio.Future[Any] | None = None
+    presence: Presence | None = None
     try:
         await service.start(warn)
         if (code := await claim_code(bucket)) is not None:
@@ -125,13 +131,18 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
             public = fleet.run(stop)
         else:
             public = serve(gateway, sockets[0], stop=stop, grace=grace, certificate=certificate)
-        api = control(service, settings)
+        presence = _presence(settings)
+        api = control(service, settings, OneToken(presence.token))
+        if settings.certificate is None:
+            announce(settings.data, presence)
         serving = asyncio.gather(
             public, serve(api, settings.control, stop=stop, grace=grace, certificate=certificate)
         )
         yield serving
     finally:
         stop.set()
+        if presence is not None:
+            withdraw(settings.data, presence)
         if serving is not None:
             await serving
         runner.stop_all()
@@ -172,14 +183,22 @@ def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
     )
 
 
-def control(service: Service, settings: Settings) -> Quart:
-    """Return the control API of the service."""
+def _presence(settings: Settings) -> Presence:
+    """Return where this service is, for whoever may read its data folder."""
+    host, port = settings.control[0].getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return Presence(f"http://{shown}:{port}", secrets.token_urlsafe(32), os.getpid())
+
+
+def control(service: Service, settings: Settings, local: Authority) -> Quart:
+    """Return the control API of the service; `local` lets in who may read the data folder."""
     accounts = Accounts(service.bucket.cells)
     sessions = Sessions(service.bucket.cells, accounts)
     gate = Gate(accounts, sessions, Attempts())
     subjects = (
         *(login.blueprint(gate), tokens.blueprint(gate), users.blueprint(gate)),
-        projects.blueprint(Places(settings.data, service)),
+        projects.blueprint(places := Places(settings.data, service)),
+        tables(places),
         deployments.blueprint(service, lambda p, r: settings.origin.format(f"{r}--{p}.{settings.domain}")),
     )
-    return create(sessions, subjects)
+    return create(EitherOf(local, sessions), subjects)

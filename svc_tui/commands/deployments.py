@@ -1,0 +1,89 @@
+"""`svc deployments` and `svc rollback`: what was live, and the way back."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from engine.errors import SvcError
+from engine.manifest.load import find, load
+from svc_tui.client import Client
+from svc_tui.deployview import address_lines, change_lines
+from svc_tui.session import Logins, connected
+from svc_tui.terminal import ask, diagnostics, output
+
+SHOWN = 20
+
+
+def deployments(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the deployments of the Project in this folder, the newest first."""
+    root = find(Path.cwd())
+    project = load(root).name
+    with connected(Logins.from_environment(os.environ).get(root)) as client:
+        found = client.call("GET", f"/v1/projects/{project}/deployments")
+    if as_json:
+        output.data(found)
+        return
+    if not found["deployments"]:
+        diagnostics.note(f"nothing of {project} was deployed yet: `svc deploy`")
+    for each in found["deployments"][:SHOWN]:
+        output.line(_line(each))
+
+
+def _line(deployment: dict[str, Any]) -> Text:
+    live = deployment["live"]
+    return Text.assemble(
+        ("● " if live else "  ", "green"),
+        (deployment["id"], "bold" if live else ""),
+        (f"  {deployment['created'][:19].replace('T', ' ')}", "dim"),
+        (f"  {deployment['by']}", "cyan"),
+        (f"  {deployment['commit']}" if deployment["commit"] else "", "dim"),
+        f"  {deployment['message']}" if deployment["message"] else "",
+    )
+
+
+def rollback(
+    deployment: Annotated[
+        str, typer.Argument(metavar="ID", help="A deployment; without one: what was live before.")
+    ] = "",
+    message: Annotated[str, typer.Option("--message", "-m", metavar="REASON", help="Why.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Have an older deployment go live again. The data in tables stays as it is."""
+    root = find(Path.cwd())
+    project = load(root).name
+    with connected(Logins.from_environment(os.environ).get(root)) as client:
+        wanted = deployment or _before(client, project)
+        planned = client.call("GET", f"/v1/projects/{project}/deployments/{wanted}/rollback")
+        for line in change_lines(planned["changes"]):
+            diagnostics.line(line)
+        if not planned["changes"]:
+            diagnostics.note(f"{wanted} is the same as what is live")
+        diagnostics.note("the rows in tables, and their schema, are not rolled back")
+        if not yes and not ask.confirm(f"have {wanted} go live in place of {planned['live']}?"):
+            raise typer.Abort
+        wish = {"deployment": wanted, "revision": planned["revision"], "message": message}
+        done = client.call("POST", f"/v1/projects/{project}/rollback", wish)
+    if as_json:
+        output.data(done)
+        return
+    diagnostics.note(f"live: {done['deployment']['id']}")
+    for line in address_lines(done["addresses"]):
+        output.line(line)
+
+
+def _before(client: Client, project: str) -> str:
+    """Return the deployment that was live before the one that is."""
+    flips = client.call("GET", f"/v1/projects/{project}/deployments")["flips"]
+    now = flips[0]["deployment"] if flips else ""
+    for flip in flips:
+        if flip["deployment"] != now:
+            return str(flip["deployment"])
+    raise SvcError(
+        f"nothing of {project} was live before what is now", "`svc deployments` lists what there is."
+    )
