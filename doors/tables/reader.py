@@ -4,8 +4,9 @@ A read begins on the event loop's thread, with a deadline of a millisecond or tw
 begins anew on a thread. Reads have no effect, so nobody can tell.
 """
 
+import asyncio
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from doors.tables.database import MAX_VALUE, Clock, open_reader
@@ -60,20 +61,27 @@ class Reader:
         session.current()
         return session
 
-    def answer(self, request: Request) -> DoorResponse | Future[DoorResponse]:
-        """Answer a query, or a batch of queries. Raises `Problem` and `Writes`, the future `Problem`."""
+    def answer(self, request: Request) -> "DoorResponse | asyncio.Future[DoorResponse]":
+        """Answer a query, or a batch of queries. Raises `Problem` and `Writes`, the future `Problem`.
+
+        A read ends when its future is cancelled: nobody waits for it any more.
+        """
         try:
             return _run(self._quick, request, _AT_ONCE_SECONDS, quick=True)
         except _Slow:
-            return self._threads.submit(self._slowly, request)
+            left = threading.Event()
+            answer = asyncio.wrap_future(self._threads.submit(self._slowly, request, left))
+            answer.add_done_callback(lambda _: left.set())
+            return answer
 
-    def _slowly(self, request: Request) -> DoorResponse:
+    def _slowly(self, request: Request, left: threading.Event) -> DoorResponse:
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self._open(_STEPS)
             with self._lock:
                 self._sessions.append(session)
             self._local.session = session
+        session.watch(left)
         try:
             if not self._closed:
                 return _run(session, request, SECONDS, quick=False)

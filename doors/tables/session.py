@@ -4,6 +4,7 @@ Knows when the schema changed beneath it, by whatever connection or process, and
 """
 
 import math
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -31,15 +32,21 @@ _CHUNK = 16
 
 
 class Meter:
-    """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`."""
+    """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
 
-    __slots__ = ("deadline",)
+    It stops one, too, when the one who asked has left; without a deadline, as for our own SQL, it stops none.
+    """
+
+    __slots__ = ("deadline", "left")
 
     def __init__(self) -> None:
         self.deadline = 0.0
+        self.left = threading.Event()
 
     def __call__(self) -> bool:
-        """Say whether the deadline is past."""
+        """Say whether to stop."""
+        if self.left.is_set():
+            return self.deadline < math.inf
         return time.perf_counter() > self.deadline
 
 
@@ -62,6 +69,10 @@ class Session:
         """Begin a request, which may take so long."""
         self._clock.tick()
         self._meter.deadline = time.perf_counter() + seconds
+
+    def watch(self, left: threading.Event) -> None:
+        """Stop the requests from now on when an event is set."""
+        self._meter.left = left
 
     def plan(self, sql: str) -> Plan | None:
         """Return what a statement is; None when it writes, where nothing may."""

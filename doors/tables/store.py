@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable
-from concurrent.futures import Future
 from pathlib import Path
 
 from doors.tables.reader import Reader, Writes
@@ -32,9 +31,7 @@ class Store:
             answer = self._reader.answer(request)
         except Writes:
             return self._counted(self._writer.write(request))
-        if isinstance(answer, Future):
-            return self._counted(asyncio.wrap_future(answer))
-        return answer
+        return answer if isinstance(answer, DoorResponse) else self._counted(answer)
 
     def _counted(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
         self.under_way += 1

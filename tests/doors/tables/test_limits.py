@@ -9,7 +9,7 @@ import pytest
 from doors.tables import reader, writer
 from doors.tables.database import MAX_SQL, MAX_VALUE
 from doors.tables.session import MAX_RESULT, MAX_ROWS
-from tests.doors.tables.asking import Tables
+from tests.doors.tables.asking import Answer, Tables
 
 NUMBERS = "with recursive n(i) as (select 1 union all select i + 1 from n where i < $1)"
 FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n)"
@@ -166,3 +166,22 @@ def test_many_different_statements_do_not_pile_up(tables: Tables) -> None:
     store = tables.opened._store
     assert store is not None
     assert len(store._reader._quick._plans) <= 512
+
+
+def test_a_long_read_ends_when_nobody_waits_for_it_any_more(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "SECONDS", 60.0)
+    body = json.dumps({"sql": f"{FOREVER} select count(*) as n from n"}).encode()
+    tables.query("select 1 as warm")
+
+    async def ask_and_leave() -> Answer:
+        long = [asyncio.ensure_future(tables.sending("/v1/query", body)) for _ in range(reader.THREADS)]
+        await asyncio.sleep(0.1)
+        for each in long:
+            each.cancel()
+        return await tables.sending("/v1/query", b'{"sql": "select 1 as a where 1 like 1"}')
+
+    began = time.monotonic()
+    assert tables.run(ask_and_leave()).rows == [{"a": 1}]
+    assert time.monotonic() - began < 30
