@@ -20,6 +20,7 @@ from engine.timeline.store import Keep, TimelineStore
 EVERY_SECONDS = 0.1
 BATCH = 500
 RETRY_SECONDS = 1.0
+TRIM_SECONDS = 1.0
 WAITING_BYTES = 64 << 20
 """How much waits at most for a file that can not be written, or not fast enough; what comes then is lost."""
 
@@ -59,6 +60,7 @@ class TimelineRecorder:
         self._pending: deque[Record] = deque()  # the writing thread's own
         self._bytes = 0  # of both
         self._lost = 0
+        self._trimmed = 0.0
         self._failing = False
         self._stopping = False
         self._news = threading.Event()
@@ -118,11 +120,16 @@ class TimelineRecorder:
             with self._lock:
                 self._bytes -= sum(map(_size, batch))
             self._failing = False
-            try:
-                store.trim(self._now_ns())
-            except TimelineError as error:
-                self._begun_anew(error)
+            if len(batch) == BATCH or time.monotonic() - self._trimmed > TRIM_SECONDS:
+                self._trim(store)
         return True
+
+    def _trim(self, store: TimelineStore) -> None:
+        self._trimmed = time.monotonic()
+        try:
+            store.trim(self._now_ns())
+        except TimelineError as error:
+            self._begun_anew(error)
 
     def _batch(self) -> list[Record]:
         """Take the next records, with a word about those that were lost after them."""

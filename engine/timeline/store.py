@@ -9,7 +9,7 @@ from engine.timeline.record import Record
 from engine.timeline.row import encode
 
 _ROW = f"({', '.join('?' * (len(FIELDS) + 2))})"
-_AT_ONCE = (64, 8, 1)
+_AT_ONCE = (128, 16, 4, 1)
 """Rows a statement. Other threads run while SQLite does, so few long statements cost them least."""
 _INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _AT_ONCE}
 _SLICE = 10_000
