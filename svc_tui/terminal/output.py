@@ -3,6 +3,7 @@
 Owns what a closed pipe means: success.
 """
 
+import codecs
 import json
 import os
 import re
@@ -41,6 +42,11 @@ def set_color(mode: ColorMode) -> None:
 def is_terminal() -> bool:
     """Whether a person reads it."""
     return _console.is_terminal
+
+
+def width() -> int:
+    """Return how many cells a line has, as far as the terminal tells."""
+    return _console.width
 
 
 def line(text: Text | str = "") -> None:
@@ -97,6 +103,23 @@ def _json(value: Any) -> str:
     if text.isprintable():
         return text
     return _COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class Raw:
+    """Writes bytes as they are; on a terminal, text in UTF-8 without what commands it."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def write(self, data: bytes) -> None:
+        """Write some bytes; a character may begin in one piece and end in the next."""
+        file = _console.file
+        if file.isatty():
+            text = _clean(self._decoder.decode(data))
+            _written(lambda: (file.write(text), file.flush()))
+            return
+        target = getattr(file, "buffer")  # noqa: B009
+        _written(lambda: (file.flush(), target.write(data), target.flush()))
 
 
 def pause(seconds: float) -> None:

@@ -1,0 +1,32 @@
+"""How far something is: one line of stderr that replaces itself. In a pipe, nothing."""
+
+import sys
+from contextlib import suppress
+
+from rich.cells import set_cell_size
+
+from svc_tui.terminal.console import console, plain
+
+
+class Progress:
+    """A line that changes. Use as a context; it is gone at the end."""
+
+    def __init__(self) -> None:
+        self._width = console("never", stderr=True).width - 1 if sys.stderr.isatty() else 0
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write("")
+
+    def tell(self, text: str) -> None:
+        """Show a text in place of the one before."""
+        self._write(set_cell_size(plain(text), self._width).rstrip())
+
+    def _write(self, text: str) -> None:
+        if self._width:
+            # That nobody can read it is no reason to fail.
+            with suppress(OSError):
+                sys.stderr.write(f"\r\x1b[2K{text}")
+                sys.stderr.flush()
