@@ -69,11 +69,13 @@ def _here(folder: Path) -> Iterator[None]:
     ready: Future[None] = Future()
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
+    public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
+
     async def run() -> None:
         settings = Settings(
             data=folder,
-            public=[bind("127.0.0.1", 0)],
-            control=bind("127.0.0.1", 0),
+            public=[public],
+            control=control,
             domain="localhost",
             origin="http://{}",
             certificate=None,
@@ -88,6 +90,9 @@ def _here(folder: Path) -> Iterator[None]:
             if ready.done():
                 raise
             ready.set_exception(error)
+        finally:
+            for opened in (*public, *control):
+                opened.close()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="service", daemon=True)
     thread.start()

@@ -79,12 +79,14 @@ class Logins:
 
         Raises `NotLoggedIn` where there is none, and `BadAddress`.
         """
-        url, token = self._environ.get("SVC_URL", ""), self._environ.get("SVC_TOKEN", "")
+        url, token = self._environ.get("SVC_URL", ""), self._environ.get("SVC_TOKEN", "").strip()
         if token and not url:
             raise NotLoggedIn("SVC_TOKEN is set, and SVC_URL is not", "Set both, or none of them.")
         if url:
             url = service_url(url)
             if token:
+                if not _is_token(token):
+                    raise NotLoggedIn("SVC_TOKEN is no token", "Set it to what `svc token create` printed.")
                 insecure = self._environ.get("SVC_INSECURE") == "1"
                 check_private(url, insecure=insecure)
                 return Login(url, url, token, insecure=insecure)
@@ -106,7 +108,7 @@ class Logins:
         if known.get("folder") is True:
             return Login(key, folder=Path(key), user=str(known.get("user", "")))
         token = self._keychain.get(key) if known.get("keyring") else known.get("token")
-        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+        if not isinstance(token, str) or not _is_token(token):
             where = "the system's keyring does not give" if known.get("keyring") else f"{self._path} has not"
             raise NotLoggedIn(f"{where} the session with {key}", f"Log in with `svc login {key}`.")
         insecure = known.get("insecure") is True
@@ -212,6 +214,11 @@ class Logins:
             f"{self._path} can not be written: {error.strerror}",
             "Set SVC_HOME to a folder that you can write.",
         )
+
+
+def _is_token(text: str) -> bool:
+    """Whether it can stand in a header."""
+    return bool(text) and text.isascii() and text.isprintable()
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ class FolderBucket:
         """
         self.root = root
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise disk_error(root, error) from error
         layout.check_ours(root)

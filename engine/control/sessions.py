@@ -5,6 +5,7 @@ reads the bucket can not log in with what they find. A session is its user's, wi
 the time; a token is made for programs, with a name, a role that is never more than its user's, and Projects.
 """
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -83,6 +84,7 @@ class Sessions:
         self._cells, self._accounts = cells, accounts
         self._now, self._clock = now, clock
         self._known: dict[str, _Known] = {}
+        self._creating = asyncio.Lock()
 
     async def principal(self, token: str) -> Principal | None:
         """Return who shows this token; what is known of one is half a second old at most."""
@@ -141,13 +143,6 @@ class Sessions:
         self, user: User, name: str, role: Role, projects: tuple[str, ...], lasts_ns: int
     ) -> tuple[str, Session]:
         """Return a new token for programs. Raises `AccountConflict` where the user has one of this name."""
-        held = await self.tokens(user)
-        if any(token.name == name for token in held):
-            raise AccountConflict(
-                f"{user.name} has a token {name} already", "Remove it, or take another name."
-            )
-        if len(held) >= MOST_EACH:
-            raise AccountConflict(f"{user.name} has {MOST_EACH} tokens already", "Remove one first.")
         now = self._now()
         session = Session(
             *(secrets.token_hex(8), "token", user.name, user.id, 0, now, now + lasts_ns, now),
@@ -155,7 +150,15 @@ class Sessions:
             role=role,
             projects=projects,
         )
-        return await self._keep("svct_", session), session
+        async with self._creating:
+            held = await self.tokens(user)
+            if any(token.name == name for token in held):
+                raise AccountConflict(
+                    f"{user.name} has a token {name} already", "Remove it, or take another name."
+                )
+            if len(held) >= MOST_EACH:
+                raise AccountConflict(f"{user.name} has {MOST_EACH} tokens already", "Remove one first.")
+            return await self._keep("svct_", session), session
 
     async def tokens(self, user: User) -> list[Session]:
         """Return the user's tokens that are not over, the oldest first."""

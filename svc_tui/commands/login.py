@@ -38,6 +38,8 @@ def login(
     logins = Logins.from_environment(os.environ)
     if os.environ.get("SVC_TOKEN"):
         diagnostics.warn("SVC_TOKEN is set and goes before any session", "Unset it to use this one.")
+    if data is None:
+        url = url or os.environ.get("SVC_URL", "")
     if not url:
         found = _folder(data)
     elif data is not None:

@@ -383,6 +383,27 @@ def test_a_server_that_is_not_ours_gets_no_password(svc: Svc, name: str) -> None
     assert asked == [("GET", "/v1/health")]
 
 
+@pytest.mark.parametrize("token", ["a\nb", "ü", "\x1b[2J"])
+def test_a_token_of_the_environment_that_is_none(
+    svc: Svc, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("SVC_URL", "https://svc.example.com")
+    monkeypatch.setenv("SVC_TOKEN", token)
+    code, _, err = svc("whoami")
+    assert code == 3 and "SVC_TOKEN is no token" in err
+
+
+def test_the_address_of_the_environment_serves_the_login_too(
+    svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(svc, service)
+    monkeypatch.setenv("SVC_URL", service.url)
+    assert svc("login", "-u", "ann", "--password-stdin", stdin=PASSWORD)[0] == 0
+    monkeypatch.setenv("SVC_URL", "https://other.example")
+    code, _, err = svc("whoami")
+    assert code == 3 and "https://other.example" in err
+
+
 def test_nobody_at_the_address(svc: Svc) -> None:
     code, _, err = svc("login", "127.0.0.1:1", "-u", "ann", "--password-stdin", stdin=PASSWORD)
     assert code == 3 and "nobody answers" in err

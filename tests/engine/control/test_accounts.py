@@ -1,6 +1,7 @@
 """Users and their roles, over the real listener; and what is kept of passwords."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -168,6 +169,25 @@ def test_passwords_are_checked_a_few_at_a_time_and_too_many_are_sent_away() -> N
     told = asyncio.run(main())
     assert told.count(True) == AT_ONCE + WAITING
     assert sum(isinstance(one, TooManyAttempts) for one in told) == 5
+
+
+def test_an_unknown_user_takes_as_long_as_a_wrong_password() -> None:
+    async def main() -> tuple[float, float]:
+        passwords = Passwords(PasswordHasher(time_cost=2, memory_cost=16384, parallelism=1))
+        kept = await passwords.hash(PASSWORD)
+
+        async def least(known: str | None) -> float:
+            times = []
+            for _ in range(5):
+                began = time.perf_counter()
+                assert not await passwords.matches(known, "wrong")
+                times.append(time.perf_counter() - began)
+            return min(times)
+
+        return await least(kept), await least(None)
+
+    wrong, unknown = asyncio.run(main())
+    assert wrong / 10 < unknown < wrong * 10
 
 
 @pytest.mark.parametrize(

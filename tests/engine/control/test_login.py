@@ -1,6 +1,7 @@
 """Coming in, over the real listener: claims, logins, logouts, and what they are told who may not."""
 
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from engine.control import login
 from svc_tui.client import Refused
 from tests.engine.control.service import PASSWORD, Service, running
 
@@ -172,6 +174,17 @@ def test_bodies_that_are_none(service: Service, path: str, content: bytes, statu
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert len(answer.text) < 500 and "Traceback" not in answer.text
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "BODY_SECONDS", 0.2)
+    host, port = service.url.removeprefix("http://").split(":")
+    head = b"POST /v1/login HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as slow:
+        slow.sendall(head + b"content-length: 50\r\n\r\n{")
+        assert slow.recv(4096).startswith(b"HTTP/1.1 408 ")
 
 
 def test_a_body_of_another_kind_is_refused(service: Service) -> None:

@@ -1,10 +1,12 @@
 """Sessions and tokens for programs: how long they last, what they may do, and how they end."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from engine.control.access import EitherOf, OneToken, Principal
+from engine.control.accounts import AccountConflict
 from engine.control.sessions import CACHE_SECONDS, IDLE_NS, MOST_EACH, PREFIX, SESSION_NS
 from svc_tui.client import Refused
 from tests.engine.control.service import PASSWORD, Service
@@ -112,6 +114,18 @@ def test_tokens_that_are_not_made(service: Service, owner: str, wish: dict[str, 
     body = {"name": "ci", "role": "deployer", "projects": ["shop"]} | wish
     assert refused(service, bob, "POST", "/v1/tokens", body).code == code
     assert service.call(bob, "GET", "/v1/tokens") == {"tokens": []}
+
+
+def test_of_tokens_of_one_name_made_at_once_there_is_one(service: Service, owner: str) -> None:
+    async def many() -> list[Any]:
+        user = await service.gate.accounts.find("ann")
+        assert user is not None
+        create = service.gate.sessions.create
+        made = [create(user, "ci", "viewer", ("shop",), 10**15) for _ in range(8)]
+        return await asyncio.gather(*made, return_exceptions=True)
+
+    assert sum(isinstance(one, AccountConflict) for one in service.do(many)) == 7
+    assert len(service.call(owner, "GET", "/v1/tokens")["tokens"]) == 1
 
 
 def test_a_removed_token_is_nobodys_at_once(service: Service, owner: str) -> None:

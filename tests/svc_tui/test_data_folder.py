@@ -1,0 +1,98 @@
+"""The data folder on this machine as a service: with nobody running, and with one that runs."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.bucket.folder import FolderBucket
+from engine.control.presence import Presence, announce, find
+from engine.errors import SvcError
+from engine.listen import bind
+from svc_tui import data_folder
+from svc_tui.service import Settings, running
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def service(folder: Path) -> Iterator[str]:
+    """Serve a data folder; gives the address of its control API."""
+    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[str]()
+
+    async def run() -> None:
+        control = bind("127.0.0.1", 0)
+        settings = Settings(
+            data=folder,
+            public=[bind("127.0.0.1", 0)],
+            control=control,
+            domain="localhost",
+            origin="http://{}",
+            certificate=None,
+            grace=1.0,
+            tell=lambda level, text: None,
+        )
+        async with running(settings, stop) as serving:
+            ready.set_result(f"http://127.0.0.1:{control[0].getsockname()[1]}")
+            await serving
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    thread.start()
+    try:
+        yield ready.result(60)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+def test_whoever_may_write_the_folder_is_its_owner(tmp_path: Path) -> None:
+    folder = tmp_path / "data ü"
+    data_folder.check(folder)
+    assert folder.stat().st_mode & 0o077 == 0
+    with data_folder.client_of(folder) as client:
+        assert client.call("GET", "/v1/whoami")["roles"] == {"*": "owner"}
+        assert client.call("GET", "/v1/claim") == {"claimed": False}
+    assert find(folder) is None
+    data_folder.check(folder)
+
+
+def test_the_service_that_runs_on_it_is_the_one(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with service(folder) as url:
+        data_folder.check(folder)
+        with data_folder.client_of(folder) as client:
+            assert client.url == url
+            assert client.call("GET", "/v1/whoami")["user"] == "developer"
+    assert find(folder) is None
+
+
+def test_what_a_killed_service_left_behind_is_seen_through(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    data_folder.check(folder)
+    announce(folder, Presence("http://127.0.0.1:1", "token", 1))
+    data_folder.check(folder)
+    with data_folder.client_of(folder) as client:
+        assert client.call("GET", "/v1/health")["status"] == "ok"
+
+
+def test_a_folder_that_somebody_has_open_is_said(tmp_path: Path) -> None:
+    bucket = FolderBucket(tmp_path / "data", "another svc")
+    try:
+        with pytest.raises(SvcError, match="another svc"):
+            data_folder.check(tmp_path / "data")
+        with pytest.raises(SvcError, match="another svc"), data_folder.client_of(tmp_path / "data"):
+            pass
+    finally:
+        asyncio.run(bucket.aclose())
+
+
+def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").touch()
+    with pytest.raises(SvcError, match="not empty"):
+        data_folder.check(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
