@@ -1,4 +1,4 @@
-"""The certificate that connections are secured with. Owns its files' meaning and what to say of wrong ones."""
+"""The certificate that secures connections. Owns what its files mean, and what to say of wrong ones."""
 
 import ssl
 from dataclasses import dataclass

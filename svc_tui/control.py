@@ -10,7 +10,7 @@ from pathlib import Path
 from quart import Blueprint
 
 from doors.tables.console.blueprint import blueprint as tables
-from engine.control import projects
+from engine.control import projects, timeline
 from engine.control.listener import listening
 from engine.control.projects import OneProject
 
@@ -18,7 +18,7 @@ from engine.control.projects import OneProject
 def of_project(name: str, folder: Path) -> tuple[Blueprint, ...]:
     """Return the subjects of the control API of one Project, whose data is in a folder."""
     there = OneProject(name, folder)
-    return (projects.blueprint(there), tables(there))
+    return (projects.blueprint(there), tables(there), timeline.blueprint(there))
 
 
 async def serve_project(name: str, folder: Path, stop: asyncio.Event) -> None:

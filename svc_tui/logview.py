@@ -1,70 +1,15 @@
-"""How `svc logs` shows the timeline: JSON documents for programs, lines for people.
-
-Owns the fields of the documents, which are documented and stay, and the layout of the lines.
-"""
+"""How `svc logs` shows the timeline to people: one line a record. Owns the layout of the lines."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
-from typing import Any
+from datetime import date, datetime
 
-from engine.timeline.level import level
-from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.row import Entry
+from engine.timeline.record import Record, RequestRecord
 from svc_tui.devlog import badge, clock, request_line, words
 from svc_tui.terminal.output import Styled
 
 HELD = 1000
 """How many requests wait at most for the span that began them."""
-
-
-def document(entry: Entry) -> dict[str, Any]:
-    """Return a record's fields: times are RFC 3339 in UTC, durations nanoseconds, sizes bytes."""
-    record = entry.record
-    head = {
-        "cursor": entry.cursor,
-        "kind": kind(record),
-        "time": utc(record.time_ns),
-        "level": level(record),
-        "resource": record.resource,
-        "request_id": record.request_id,
-    }
-    if isinstance(record, RequestRecord):
-        return head | {
-            "trace_id": record.trace_id,
-            "span_id": record.span_id,
-            "parent": record.parent,
-            "root": record.root,
-            "method": record.method,
-            "target": record.target,
-            "status": record.status,
-            "code": record.code,
-            "detail": record.detail,
-            "wall_ns": record.wall_ns,
-            "compute_ns": record.compute_ns,
-            "peak_memory": record.peak_memory,
-            "bytes_in": record.bytes_in,
-            "bytes_out": record.bytes_out,
-        }
-    if isinstance(record, StructuredRecord):
-        span = {"trace_id": record.trace_id, "span_id": record.span_id}
-        return head | span | {"body": record.body, "attributes": dict(record.attributes)}
-    return head | {"body": record.text}
-
-
-def kind(record: Record) -> str:
-    """Return which kind of record it is: request, structured, stdout, stderr or platform."""
-    if isinstance(record, RequestRecord):
-        return "request"
-    if isinstance(record, StructuredRecord):
-        return "structured"
-    return record.stream if isinstance(record, LineRecord) else "platform"
-
-
-def utc(time_ns: int) -> str:
-    """Return a time as `2026-11-21T15:03:10.123456789Z`."""
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 
 class LogView:

@@ -17,7 +17,7 @@ from quart import Quart
 from doors.tables.console.blueprint import blueprint as tables
 from engine.bucket.folder import FolderBucket
 from engine.certificate import Certificate
-from engine.control import deployments, login, projects, tokens, users
+from engine.control import deployments, login, projects, timeline, tokens, users
 from engine.control.access import Authority, EitherOf, OneToken
 from engine.control.accounts import Accounts, claim_code
 from engine.control.app import create
@@ -100,10 +100,10 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
     def warn(error: SvcError) -> None:
         settings.tell("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
 
-    def made(project: str, timeline: Timeline) -> None:
+    def made(project: str, feed: Timeline) -> None:
         folder = folder_of(settings.data, project)
-        recorders.append(TimelineRecorder(folder / TIMELINE, timeline, warn))
-        recorders.append(Recorder(folder / USAGE, timeline, warn))
+        recorders.append(TimelineRecorder(folder / TIMELINE, feed, warn))
+        recorders.append(Recorder(folder / USAGE, feed, warn))
 
     runner = Runner(settings.data / "cache")
     tenants = Tenants(doors(), lambda project: folder_of(settings.data, project), made)
@@ -199,6 +199,7 @@ def control(service: Service, settings: Settings, local: Authority) -> Quart:
         *(login.blueprint(gate), tokens.blueprint(gate), users.blueprint(gate)),
         projects.blueprint(places := Places(settings.data, service)),
         tables(places),
+        timeline.blueprint(places),
         deployments.blueprint(service, lambda p, r: settings.origin.format(f"{r}--{p}.{settings.domain}")),
     )
     return create(EitherOf(local, sessions), subjects)

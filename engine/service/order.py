@@ -25,8 +25,8 @@ class BadOrder(SvcError):
 class Order:
     """One deploy. `revision` is that of what was live when the client looked (`None`: nothing).
 
-    `tables` are the Project's migrations by file name; `allow` lets components import what those that are live
-    do not.
+    `tables` are the Project's migrations by file name; `allow` lets components import what those that are
+    live do not.
     """
 
     project: Project

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.certificate import Certificate
 from engine.deploy.versions import Publication
 from engine.lane import BuildMode
-from engine.certificate import Certificate
 from engine.timeline.record import Record
 
 _HEAD = struct.Struct("<Q")

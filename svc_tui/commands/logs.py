@@ -13,11 +13,12 @@ from engine.door import Severity
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.timeline.database import place
+from engine.timeline.document import document
 from engine.timeline.follow import Follower
 from engine.timeline.level import SEVERITIES
 from engine.timeline.query import PAGE, Filter, TimelineReader
 from engine.timeline.row import Entry
-from svc_tui.logview import LogView, document
+from svc_tui.logview import LogView
 from svc_tui.terminal import diagnostics, output
 
 TAIL = 100
