@@ -60,6 +60,6 @@ def _on_loop() -> bool:
 
 def _answer(future: FutureIncomingResponse) -> Answer:
     kind, response = future.result or ("err", None)
-    if kind != "ok":
+    if kind != "ok" or response is None:
         return None
     return response.status, response.body.flow.take(_ALL).decode(errors="replace")
