@@ -4,11 +4,13 @@ Owns the connection and what its failures mean. Knows no subject: paths and docu
 """
 
 import json
+import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
+import certifi
 import httpx
 
 from engine.errors import SvcError
@@ -38,7 +40,9 @@ class Client:
         self.url = url
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(answer_seconds, connect=CONNECT_SECONDS)
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        self._http = httpx.Client(
+            base_url=url, headers=headers, timeout=timeout, verify=_trusted(url), trust_env=False
+        )
 
     def __enter__(self) -> "Client":
         return self
@@ -118,6 +122,11 @@ class Client:
         try:
             yield
         except httpx.ConnectError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise Unreachable(
+                    f"the certificate of {self.url} is not one to trust: {error}",
+                    "Have SSL_CERT_FILE name the file of the authority that signed it, if it is yours.",
+                ) from error
             hint = "Check the address, and that the service runs."
             raise Unreachable(f"nobody answers at {self.url}: {error}", hint) from error
         except httpx.TimeoutException as error:
@@ -125,6 +134,15 @@ class Client:
         except httpx.HTTPError as error:
             hint = "The service may have stopped; see whether it runs, and try again."
             raise Unreachable(f"the connection to {self.url} ended: {error}", hint) from error
+
+
+def _trusted(url: str) -> ssl.SSLContext | bool:
+    """Return whose certificates count: the system's, those of SSL_CERT_FILE, and certifi's."""
+    if not url.startswith("https:"):
+        return False  # nothing to check, and reading certificates takes its time
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
 
 
 def _refused(response: httpx.Response) -> SvcError:

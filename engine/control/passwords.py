@@ -5,6 +5,8 @@ MiB, and a few more wait; who comes on top of these is sent away, so that guesse
 """
 
 import asyncio
+import base64
+import os
 import unicodedata
 from collections.abc import Callable
 from typing import TypeVar
@@ -32,7 +34,7 @@ class Passwords:
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
-        self._nobody = self._hasher.hash("nobody has this password")
+        self._nobody = _nobodys(self._hasher)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._asked = 0
 
@@ -67,6 +69,15 @@ class Passwords:
                 return await asyncio.to_thread(step, password, kept)
         finally:
             self._asked -= 1
+
+
+def _nobodys(hasher: PasswordHasher) -> str:
+    """Return what might be kept of a password, and is of none: it takes as long to check."""
+    salt, digest = (
+        base64.b64encode(os.urandom(size)).decode().rstrip("=") for size in (hasher.salt_len, hasher.hash_len)
+    )
+    costs = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
+    return f"$argon2id$v=19${costs}${salt}${digest}"
 
 
 def prepared(password: str) -> str:

@@ -1,0 +1,97 @@
+"""The client and certificates: whose count, and what is said of those that do not."""
+
+import asyncio
+import datetime
+import ipaddress
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from svc_tui.client import Client, Unreachable
+
+HEALTH = b'{"status": "ok", "api": "1"}'
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A server with a certificate that it signed itself; gives its address and that certificate's file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path / "certificate.pem"
+    file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    secret = tmp_path / "key.pem"
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file, secret)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(HEALTH)}\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode() + HEALTH)
+        writer.close()
+
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+    ready = threading.Event()
+    port = 0
+
+    async def run() -> None:
+        nonlocal port
+        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+            port = server.sockets[0].getsockname()[1]
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    thread.start()
+    ready.wait()
+    yield f"https://127.0.0.1:{port}", file
+    loop.call_soon_threadsafe(stop.set)
+    thread.join()
+    loop.close()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_said(server: tuple[str, Path]) -> None:
+    with Client(server[0], "") as client, pytest.raises(Unreachable) as found:
+        client.call("GET", "/v1/health")
+    assert "certificate" in found.value.message and "SSL_CERT_FILE" in found.value.hint
+
+
+def test_a_certificate_of_ones_own_authority_counts(
+    server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(server[1]))
+    with Client(server[0], "") as client:
+        assert client.call("GET", "/v1/health")["status"] == "ok"
+
+
+def test_one_for_another_name_does_not(server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(server[1]))
+    with (
+        Client(server[0].replace("127.0.0.1", "localhost"), "") as client,
+        pytest.raises(Unreachable) as found,
+    ):
+        client.call("GET", "/v1/health")
+    assert "certificate" in found.value.message
