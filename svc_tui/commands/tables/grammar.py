@@ -75,7 +75,7 @@ def changes(table: str, words: Sequence[str], type_of: Callable[[str], str]) -> 
     `type_of` tells the type of a column that is there.
     """
     made: list[Change] = []
-    added: dict[str, str] = {}
+    types = _Types(type_of)
     group: list[str] = []
     for word in [*_separated(words), ","]:
         if word != ",":
@@ -83,12 +83,34 @@ def changes(table: str, words: Sequence[str], type_of: Callable[[str], str]) -> 
             continue
         if not group:
             raise _usage("a change is missing", f"Changes are {', '.join(_CHANGES)}.")
-        change = _change(table, group[0], group[1:], lambda name: added.get(name) or type_of(name))
-        if change["op"] == "add-column":
-            added[change["column"]["name"]] = change["column"]["type"]
+        change = _change(table, group[0], group[1:], types.of)
+        types.see(change)
         made.append(change)
         group = []
     return made
+
+
+class _Types:
+    """The types of columns, as they are when the changes so far are made."""
+
+    def __init__(self, type_of: Callable[[str], str]) -> None:
+        self._type_of = type_of
+        self._known: dict[str, str] = {}
+        self._before: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        return self._known.get(name) or self._type_of(self._before.get(name, name))
+
+    def see(self, change: Change) -> None:
+        column: Any = change.get("column")
+        if change["op"] == "add-column":
+            self._known[column["name"]] = column["type"]
+        elif change["op"] == "retype-column":
+            self._known[column] = change["type"]
+        elif change["op"] == "rename-column":
+            if column in self._known:
+                self._known[change["name"]] = self._known[column]
+            self._before[change["name"]] = self._before.get(column, column)
 
 
 def _separated(words: Sequence[str]) -> list[str]:

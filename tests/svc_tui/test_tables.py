@@ -1,0 +1,308 @@
+"""`svc tables` as it is typed, on a Project that nobody serves."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doors.tables.database import open_owner
+from svc_tui.main import run
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "svc.toml").write_text(
+        "[project]\nname = 'shop'\n[resource.web]\nlane = 'static'\noutput = 'site'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def users(project: Path, capsys: Capture) -> Path:
+    columns = [
+        "id:integer,key",
+        "name:text,not null,unique,note=as they, are called",
+        "at:timestamp,default=now()",
+    ]
+    assert svc(capsys, "create", "users", *columns, "--note", "who is here").out == ""
+    svc(
+        capsys,
+        "query",
+        "insert into users (name, at) values ($1, '2026-01-02T03:04:05.678Z')",
+        "Ada",
+        "--write",
+    )
+    svc(capsys, "query", "insert into users (name, at) values ($1, null)", "Grace", "--write")
+    return project
+
+
+def svc(capsys: Capture, *words: str, code: int = 0) -> Any:
+    capsys.readouterr()
+    assert run(["tables", *words]) == code, capsys.readouterr().err
+    return capsys.readouterr()
+
+
+def told(capsys: Capture, *words: str) -> Any:
+    return json.loads(svc(capsys, *words, "--json").out)
+
+
+def test_where_there_are_no_tables_it_says_how_to_make_one(project: Path, capsys: Capture) -> None:
+    found = svc(capsys, "list")
+    assert found.out == "" and "svc tables create" in found.err
+    assert told(capsys, "list") == {"tables": []}
+    assert not (project / ".svc" / "tables").exists()
+
+
+def test_a_table_is_made_listed_and_shown(users: Path, capsys: Capture) -> None:
+    assert svc(capsys, "list").out == "users\ttable\t2\twho is here\n"
+    assert svc(capsys, "show", "users").out.splitlines() == [
+        "id\tinteger\tkey\t",
+        "name\ttext\tnot null, unique\tas they, are called",
+        "at\ttimestamp\tdefault now()\t",
+    ]
+    shown = told(capsys, "show", "users")
+    assert (shown["name"], shown["rows"], shown["key"]) == ("users", 2, ["id"])
+    assert (users / ".svc" / ".gitignore").read_text() == "*\n"
+
+
+def test_rows_come_as_csv_and_as_json(users: Path, capsys: Capture) -> None:
+    sql = "select id, name, at from users order by id"
+    assert svc(capsys, "query", sql).out == "id,name,at\n1,Ada,2026-01-02T03:04:05.678Z\n2,Grace,\n"
+    lines = svc(capsys, "query", sql, "--json").out.splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["Ada", "Grace"]
+    assert (
+        svc(capsys, "query", "select '' as a, null as b, 'x,\"y\"\n' as c").out == 'a,b,c\n"",,"x,""y""\n"\n'
+    )
+    assert json.loads(svc(capsys, "query", "select 9e999 as a", "--json").out) == {"a": "9e999"}
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("7", 7),
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", "9223372036854775808"),
+        ("007", "007"),
+        ("1.5", 1.5),
+        ("1.50", "1.50"),
+        ("true", 1),
+        ("null", None),
+        ('"null"', "null"),
+        ('{"a": 1}', '{"a": 1}'),
+        ("ünï\ncode", "ünï\ncode"),
+        ("", ""),
+    ],
+)
+def test_values_are_what_they_look_like(project: Path, capsys: Capture, word: str, value: Any) -> None:
+    (line,) = svc(capsys, "query", "select $1 as v", "--json", "--", word).out.splitlines()
+    assert json.loads(line) == {"v": value}
+
+
+def test_a_blob_is_given_as_base64(users: Path, capsys: Capture) -> None:
+    assert svc(capsys, "query", "select hex($1) as h", "base64:AP8=").out == "h\n00FF\n"
+    assert "is not base 64" in svc(capsys, "query", "select $1", "base64:=", code=2).err
+
+
+def test_writes_need_to_be_asked_for(users: Path, capsys: Capture) -> None:
+    assert "--write" in svc(capsys, "query", "delete from users", code=1).err
+    assert "2 rows written" in svc(capsys, "query", "delete from users", "--write").err
+
+
+def test_a_result_that_is_cut_says_so(users: Path, capsys: Capture) -> None:
+    found = svc(capsys, "query", "select id from users", "--limit", "1")
+    assert found.out == "id\n1\n" and "only the first 1 rows" in found.err
+
+
+def test_a_person_gets_a_table_without_control_characters(users: Path, capsys: Capture) -> None:
+    svc(capsys, "query", "update users set name = char(27) || '[31m' || $1 where id = 1", "表\nx", "--write")
+    connection = open_owner(users / ".svc" / "tables" / "tables.db")
+    connection.execute("alter table users add column photo blob")
+    connection.execute("update users set name = ?, photo = x'0001' where id = 2", ("y" * (5 << 20),))
+    connection.close()
+    capsys.readouterr()
+    assert (
+        run(["--color", "always", "tables", "query", "select id, name, photo, at from users order by id"])
+        == 0
+    )
+    found = capsys.readouterr().out
+    assert "\x1b[31m" not in found and "�[31m表↵x" in found and len(found) < 2000
+    assert "blob of 2 bytes" in found and "…" in found
+
+
+def test_changes_happen_whole(users: Path, capsys: Capture) -> None:
+    words = [
+        "add",
+        "age:text,default=7",
+        ",",
+        "retype",
+        "age",
+        "integer,",
+        "rename",
+        "name",
+        "full name",
+        ",",
+    ]
+    svc(capsys, "alter", "users", *words, "default", "full name", "it's", ",", "note", "people")
+    shown = told(capsys, "show", "users")
+    assert shown["note"] == "people"
+    assert [(each["name"], each["type"], each["default"]) for each in shown["columns"][1::2]] == [
+        ("full name", "text", "'it''s'"),
+        ("age", "integer", "7"),
+    ]
+    failed = svc(capsys, "alter", "users", "drop", "age", ",", "drop", "nothing", "--yes", code=1)
+    assert "no column nothing" in failed.err
+    assert told(capsys, "show", "users") == shown
+    svc(
+        capsys,
+        "alter",
+        "users",
+        "no-default",
+        "age",
+        ",",
+        "null",
+        "full name",
+        ",",
+        "not-unique",
+        "full name",
+    )
+    svc(capsys, "alter", "users", "no-key", ",", "key", "age", "id", ",", "note", "age", "years")
+    shown = told(capsys, "show", "users")
+    assert shown["key"] == ["age", "id"] and shown["columns"][3]["note"] == "years"
+    assert "key 1" in svc(capsys, "show", "users").out
+
+
+def test_rename_index_and_drop(users: Path, capsys: Capture) -> None:
+    svc(capsys, "rename", "users", "people")
+    svc(capsys, "index", "people", "at", "name", "--name", "by_time", "--unique")
+    (index,) = told(capsys, "show", "people")["indexes"]
+    assert index == {"name": "by_time", "columns": ["at", "name"], "unique": True, "partial": False}
+    assert "has no index other" in svc(capsys, "index", "people", "--drop", "other", code=1).err
+    svc(capsys, "index", "people", "--drop", "by_time")
+    assert told(capsys, "show", "people")["indexes"] == []
+    svc(capsys, "drop", "people", "--yes")
+    assert told(capsys, "list") == {"tables": []}
+
+
+def test_nobody_loses_rows_without_being_asked(
+    users: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    for words in (["drop", "users"], ["alter", "users", "drop", "at"]):
+        assert "--yes" in svc(capsys, *words, code=2).err
+    assert told(capsys, "show", "users")["rows"] == 2
+    svc(capsys, "create", "empty", "a:text")
+    svc(capsys, "drop", "empty")
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "jsonl"])
+def test_what_is_exported_comes_in_again_alike(users: Path, capsys: Capture, ending: str) -> None:
+    svc(capsys, "export", "users", f"users.{ending}")
+    first = (users / f"users.{ending}").read_bytes()
+    assert "imported 2 rows into users" in svc(capsys, "import", f"users.{ending}", "--replace").err
+    svc(capsys, "export", "users", "again", "--format", ending)
+    assert (users / "again").read_bytes() == first
+    svc(capsys, "import", "copies", f"users.{ending}", "--create")
+    assert told(capsys, "show", "copies")["rows"] == 2
+
+
+@pytest.mark.parametrize("ending", ["sql", "db"])
+def test_all_tables_move_in_one_file(users: Path, capsys: Capture, ending: str) -> None:
+    svc(capsys, "export", "--all", f"all.{ending}")
+    failed = svc(capsys, "import", f"all.{ending}", code=5)
+    assert "there already" in failed.err or "already" in failed.err
+    svc(capsys, "import", f"all.{ending}", "--replace")
+    svc(capsys, "export", "--all", f"again.{ending}")
+    assert (users / f"again.{ending}").read_bytes() == (users / f"all.{ending}").read_bytes()
+    svc(capsys, "drop", "users", "--yes")
+    svc(capsys, "import", f"all.{ending}")
+    assert told(capsys, "show", "users")["note"] == "who is here"
+
+
+def test_a_preview_shows_types_and_imports_nothing(project: Path, capsys: Capture) -> None:
+    (project / "items.csv").write_text("id,price,what\n1,2.5,a\n2,3,\n")
+    found = svc(capsys, "import", "items.csv", "--preview")
+    assert found.out == "id:integer,key\nprice:real\nwhat:text\n" and "2 rows" in found.err
+    assert told(capsys, "import", "items.csv", "--preview")["rows"] == [["1", "2.5", "a"], ["2", "3", None]]
+    assert told(capsys, "list") == {"tables": []}
+
+
+def test_a_row_that_does_not_fit_is_named_by_its_line(users: Path, capsys: Capture) -> None:
+    (users / "users.csv").write_text("id,name\n7,Alan\nseven,Edsger\n")
+    failed = svc(capsys, "import", "users.csv", code=1).err
+    assert "line 3" in failed and "seven" in failed and "hint" in failed
+    assert told(capsys, "show", "users")["rows"] == 2
+
+
+def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture) -> None:
+    assert "no migrations" in svc(capsys, "migrate").err
+    (project / "tables").mkdir()
+    (project / "tables" / "1.sql").write_text("create table a (x integer) strict;")
+    assert svc(capsys, "migrate", "--plan").out == "tables/1.sql\n"
+    assert told(capsys, "migrate", "--plan") == {"plan": True, "now": ["tables/1.sql"], "applied": []}
+    assert svc(capsys, "migrate").out == "tables/1.sql\n"
+    found = svc(capsys, "migrate")
+    assert found.out == "" and "nothing is new: 1 applied before" in found.err
+    (project / "tables" / "2.sql").write_text("\ncreate tabel b (y);")
+    assert "tables/2.sql:2: " in svc(capsys, "migrate", code=1).err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["lsit"], 2, "list"),
+        (["show", "usres"], 1, "There are users"),
+        (["create", "users", "a:text"], 5, "already"),
+        (["create", "t", "a"], 2, "NAME:TYPE"),
+        (["create", "t", "a:txt"], 2, "Did you mean text?"),
+        (["create", "t", "a:text,uniqe"], 2, "Did you mean unique?"),
+        (["create", "t", "a:text,unique=1"], 2, 'can not be "unique=1"'),
+        (["create", "t", "a:integer,default=x"], 1, "neither now() nor one value"),
+        (["create", "_svc_x", "a:text"], 1, "reserved"),
+        (["alter", "users", "ad", "x:text"], 2, "Did you mean add?"),
+        (["alter", "users", "rename", "name"], 2, "rename COLUMN NAME"),
+        (["alter", "users", "null", "id", ","], 2, "a change is missing"),
+        (["alter", "users", "default", "nme", "x"], 1, "no column nme"),
+        (["index", "users"], 2, "--drop"),
+        (["query", "select"], 1, "incomplete input"),
+        (["query", "select $1"], 1, "no values"),
+        (["query", "select 1", "--json", "--csv"], 2, "exclude each other"),
+        (["query", "insert into users (name) values ('Ada')", "--write"], 1, "users.name"),
+        (["import", "missing.csv"], 1, "missing.csv can not be read"),
+        (["import", "svc.toml"], 2, "--format"),
+        (["import", "users", "svc.toml", "--format", "xls"], 2, 'no format "xls"'),
+        (["import", "-"], 2, "--format"),
+        (["import", "a", "b", "c.csv"], 2, "one table and one file"),
+        (["import", "other", "svc.toml", "--format", "csv"], 1, "--create"),
+        (["export"], 2, "which table?"),
+        (["export", "other"], 1, "no table other"),
+        (["export", "--all", "x.csv"], 2, "one table, not all"),
+        (["export", "users", "no/such/folder.csv"], 1, "no/such/folder.csv can not be written"),
+    ],
+)
+def test_mistakes_are_explained(users: Path, capsys: Capture, words: list[str], code: int, said: str) -> None:
+    failed = svc(capsys, *words, code=code)
+    assert said in failed.err and "Traceback" not in failed.err and failed.out == ""
+    assert told(capsys, "list")["tables"][0]["rows"] == 2
+    assert {path.name for path in users.iterdir()} == {".svc", "site", "svc.toml"}
+
+
+def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: Capture) -> None:
+    path = project / ".svc" / "tables" / "tables.db"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"garbage " * 1000)
+    for words in (["list"], ["query", "select 1"], ["create", "t", "a:text"], ["export", "--all"]):
+        assert "damaged" in svc(capsys, *words, code=1).err
+    assert path.read_bytes() == b"garbage " * 1000
+
+
+def test_outside_of_a_project_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "svc.toml" in svc(capsys, "list", code=2).err
