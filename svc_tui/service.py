@@ -31,6 +31,7 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.listen import bind
 from engine.manifest.document import is_name
 from engine.server import serve
 from engine.service.service import Service
@@ -131,13 +132,15 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
             public = fleet.run(stop)
         else:
             public = serve(gateway, sockets[0], stop=stop, grace=grace, certificate=certificate)
-        presence = _presence(settings)
+        # Who is on this machine does not know the certificate's name, and needs no certificate.
+        local = settings.control if certificate is None else bind("127.0.0.1", 0)
+        presence = _presence(local)
         api = control(service, settings, OneToken(presence.token))
-        if settings.certificate is None:
-            announce(settings.data, presence)
-        serving = asyncio.gather(
-            public, serve(api, settings.control, stop=stop, grace=grace, certificate=certificate)
-        )
+        announce(settings.data, presence)
+        served = [serve(api, settings.control, stop=stop, grace=grace, certificate=certificate)]
+        if certificate is not None:
+            served.append(serve(api, local, stop=stop, grace=grace))
+        serving = asyncio.gather(public, *served)
         yield serving
     finally:
         stop.set()
@@ -183,9 +186,9 @@ def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
     )
 
 
-def _presence(settings: Settings) -> Presence:
+def _presence(sockets: list[socket.socket]) -> Presence:
     """Return where this service is, for whoever may read its data folder."""
-    host, port = settings.control[0].getsockname()[:2]
+    host, port = sockets[0].getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return Presence(f"http://{shown}:{port}", secrets.token_urlsafe(32), os.getpid())
 

@@ -1,20 +1,15 @@
 """The client and certificates: whose count, and what is said of those that do not."""
 
 import asyncio
-import datetime
-import ipaddress
 import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from svc_tui.client import Client, Unreachable
+from tests.certificates import self_signed
 
 HEALTH = b'{"status": "ok", "api": "1"}'
 
@@ -22,28 +17,7 @@ HEALTH = b'{"status": "ok", "api": "1"}'
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """A server with a certificate that it signed itself; gives its address and that certificate's file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path / "certificate.pem"
-    file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    secret = tmp_path / "key.pem"
-    secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+    file, secret = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file, secret)
 

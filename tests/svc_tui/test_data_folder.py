@@ -10,17 +10,19 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
+from engine.certificate import Certificate
 from engine.control.presence import Presence, announce, find
 from engine.errors import SvcError
 from engine.listen import bind
 from svc_tui import data_folder
 from svc_tui.service import Settings, running
+from tests.certificates import self_signed
 
 pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[str]:
+def service(folder: Path, certificate: Certificate | None = None) -> Iterator[str]:
     """Serve a data folder; gives the address of its control API."""
     loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[str]()
 
@@ -32,7 +34,7 @@ def service(folder: Path) -> Iterator[str]:
             control=control,
             domain="localhost",
             origin="http://{}",
-            certificate=None,
+            certificate=certificate,
             grace=1.0,
             tell=lambda level, text: None,
         )
@@ -69,6 +71,13 @@ def test_the_service_that_runs_on_it_is_the_one(tmp_path: Path) -> None:
             assert client.url == url
             assert client.call("GET", "/v1/whoami")["user"] == "developer"
     assert find(folder) is None
+
+
+def test_a_service_with_a_certificate_is_reached_without_it_from_its_folder(tmp_path: Path) -> None:
+    certificate = Certificate(*self_signed(tmp_path))
+    with service(tmp_path / "data", certificate) as url, data_folder.client_of(tmp_path / "data") as client:
+        assert client.url != url and client.url.startswith("http://127.0.0.1:")
+        assert client.call("GET", "/v1/whoami")["user"] == "developer"
 
 
 def test_what_a_killed_service_left_behind_is_seen_through(tmp_path: Path) -> None:
