@@ -1,11 +1,13 @@
 """The composition root: the lanes and Doors of this installation. The only file that imports all of them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from doors.tables.door import TablesDoor
 from doors.tables.migrating import migrate as _migrate
 from doors.telemetry.door import TelemetryDoor
 from engine.door import Door
+from engine.errors import SvcError
 from engine.lane import Lane
 from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
@@ -23,6 +25,9 @@ def doors() -> tuple[Door, ...]:
     return (TablesDoor(), TelemetryDoor())
 
 
-def migrate(project: Path, data: Path) -> tuple[str, ...]:
-    """Bring a Project's tables up to its `tables/*.sql`; return what was applied. Raises `SvcError`."""
-    return _migrate(project, data)
+def migrate(project: Path, data: Path, spare: Callable[[SvcError], None] | None = None) -> tuple[str, ...]:
+    """Bring a Project's tables up to its `tables/*.sql`; return what was applied. Raises `SvcError`.
+
+    `spare` hears of files that were edited after they were applied, which are an error without it.
+    """
+    return _migrate(project, data, spare)

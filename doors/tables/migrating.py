@@ -1,19 +1,22 @@
 """Brings the tables of a Project up to what the files in its folder say, before guests use them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from doors.tables.database import FILE, open_owner
-from doors.tables.migrations import apply, find
+from doors.tables.migrations import apply, edited, find
 from doors.tables.sqlite import Error, TablesError, explained
 from engine.own_folder import made
 
 _WHAT = "the migrations were not applied"
 
 
-def migrate(project: Path, data: Path) -> tuple[str, ...]:
+def migrate(project: Path, data: Path, spare: Callable[[TablesError], None] | None = None) -> tuple[str, ...]:
     """Apply the migrations in a Project's folder that are not applied yet; return their names.
 
-    `data` is the folder of the Project's data. Raises `TablesError`, and then nothing has changed.
+    `data` is the folder of the Project's data. Raises `TablesError`, and then nothing has changed. Those that
+    were edited after they were applied are an error too; where there is `spare`, it hears of each, and the
+    others are applied.
     """
     migrations = find(project)
     if not migrations:
@@ -31,6 +34,13 @@ def migrate(project: Path, data: Path) -> tuple[str, ...]:
     except Error as error:
         raise explained(error, _WHAT) from error
     try:
+        if spare is not None:
+            wrong = edited(connection, migrations)
+            for error in wrong.values():
+                spare(error)
+            migrations = tuple(each for each in migrations if each.name not in wrong)
         return apply(connection, migrations)
+    except Error as error:
+        raise explained(error, _WHAT) from error
     finally:
         connection.close()

@@ -96,12 +96,27 @@ def pending(connection: Connection, migrations: Sequence[Migration]) -> tuple[Mi
                 )
             found.append(migration)
         elif done[migration.name] != migration.sha256:
-            raise TablesError(
-                f"{migration.name} was edited after it was applied",
-                f"Undo the edit, and put the change into a new file that comes after {last};"
-                " where the rows do not matter, remove the Project's tables and begin anew.",
-            )
+            raise _edited(migration, last)
     return tuple(found)
+
+
+def edited(connection: Connection, migrations: Sequence[Migration]) -> dict[str, TablesError]:
+    """Return what to say of each that was edited after it was applied, by name."""
+    done = applied(connection)
+    last = max(done, key=str.encode, default="")
+    return {
+        each.name: _edited(each, last)
+        for each in migrations
+        if done.get(each.name, each.sha256) != each.sha256
+    }
+
+
+def _edited(migration: Migration, last: str) -> TablesError:
+    return TablesError(
+        f"{migration.name} was edited after it was applied",
+        f"Undo the edit, and put the change into a new file that comes after {last};"
+        " where the rows do not matter, remove the Project's tables and begin anew.",
+    )
 
 
 def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str, ...]:

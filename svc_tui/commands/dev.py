@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
-from watchfiles import awatch
 
 from engine.deploy.doors import Doors
 from engine.deploy.live import Built, LiveProject, Setting
@@ -32,7 +31,8 @@ from engine.wasm.runner import Runner
 from engine.watch import Watcher
 from engine.workers.fleet import Fleet
 from engine.workers.wire import Start
-from svc_tui.assembly import doors, lanes, migrate
+from svc_tui import migrating
+from svc_tui.assembly import doors, lanes
 from svc_tui.devlog import DevLog, duration
 from svc_tui.home import Home
 from svc_tui.terminal import diagnostics, output
@@ -42,7 +42,6 @@ DOMAIN = "localhost"
 GRACE_SECONDS = 1.0
 TICK_SECONDS = 0.2
 GATHER_SECONDS = 0.02
-MIGRATIONS = "tables"
 
 
 def dev(
@@ -87,7 +86,7 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
 
     mode: BuildMode = "deploy" if release else "dev"
     data = project.root / FOLDER
-    await _migrate(project.root, data)
+    await migrating.apply(project.root, data)
     opened = Doors(doors(), project.name, data, timeline)
     fleet = None
     if len(sockets) > 1:
@@ -113,7 +112,7 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
     )
     ticking = loop.create_task(_tick(log))
     watching = loop.create_task(watcher.run(stop))
-    migrating = loop.create_task(_keep_migrating(project.root, data, stop))
+    keeping = loop.create_task(migrating.keep(project.root, data, stop))
     controlling = loop.create_task(_control(project.name, data, stop))
     try:
         for warning in warnings(project):
@@ -141,7 +140,7 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
         runner.stop_all()
         await live.aclose()
         await watching
-        await migrating
+        await keeping
         await serving
         await controlling
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
@@ -150,26 +149,6 @@ async def _serve(project: Project, sockets: list[list[socket.socket]], cache: Pa
         for recorder in recorders:
             recorder.close()
         lines.write()
-
-
-async def _keep_migrating(root: Path, data: Path, stop: asyncio.Event) -> None:
-    """Apply migrations as they are saved, where the Project had a folder of them from the beginning."""
-    folder = root / MIGRATIONS
-    if not folder.is_dir():
-        return
-    async for _ in awatch(folder, stop_event=stop, recursive=False, rust_timeout=500):
-        await _migrate(root, data)
-
-
-async def _migrate(root: Path, data: Path) -> None:
-    try:
-        applied = await asyncio.to_thread(migrate, root, data)
-    except SvcError as error:
-        diagnostics.render(error)
-        diagnostics.note("the tables stay as they were")
-        return
-    for name in applied:
-        diagnostics.note(f"{name} applied")
 
 
 async def _control(project: str, data: Path, stop: asyncio.Event) -> None:

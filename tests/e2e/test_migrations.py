@@ -37,3 +37,31 @@ def test_each_migration_is_applied_once_and_a_bad_one_changes_nothing(project: P
         assert server.stop() == 0
     with dev_server(project, home) as server:
         assert not any("applied" in line for line in server.lines)
+
+
+def test_one_that_was_edited_too_late_is_a_warning_and_holds_up_no_other(project: Path, home: Path) -> None:
+    tables = project / "tables"
+    with dev_server(project, home) as server:
+        server.wait_for(r"tables/001-users\.sql applied")
+        seen = len(server.lines)
+        (tables / "001-users.sql").write_text("create table users (id integer primary key, name text);\n")
+        server.wait_for(r"warning: tables/001-users\.sql was edited after it was applied", after=seen)
+        server.wait_for("new file that comes after tables/001-users", after=seen)
+        (tables / "002-notes.sql").write_text("create table notes (id integer primary key);\n")
+        server.wait_for(r"tables/002-notes\.sql applied", after=seen)
+
+
+def test_a_folder_that_comes_later_is_seen(project: Path, home: Path) -> None:
+    tables = project / "tables"
+    (tables / "001-users.sql").unlink()
+    tables.rmdir()
+    with dev_server(project, home) as server:
+        tables.mkdir()
+        (tables / "001-late.sql").write_text("create table late (id integer primary key);\n")
+        server.wait_for(r"tables/001-late\.sql applied")
+        (tables / "001-late.sql").unlink()
+        tables.rmdir()
+        seen = len(server.lines)
+        tables.mkdir()
+        (tables / "002-later.sql").write_text("create table later (id integer primary key);\n")
+        server.wait_for(r"tables/002-later\.sql applied", after=seen)

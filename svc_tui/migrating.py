@@ -1,0 +1,62 @@
+"""The migrations of a Project in its developer's hands: applied when `svc dev` starts, and as they are saved.
+
+One that is broken is told, and everything else serves; one that was edited too late is told, and the others
+are applied.
+"""
+
+import asyncio
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+from watchfiles import awatch
+
+from engine.errors import SvcError
+from svc_tui.assembly import migrate
+from svc_tui.terminal import diagnostics
+
+FOLDER = "tables"
+_LOOK_MS = 500
+"""How soon the end is noticed."""
+
+
+async def apply(root: Path, data: Path) -> None:
+    """Apply what is new, and say so; `data` is the folder of the Project's data."""
+    try:
+        applied = await asyncio.to_thread(migrate, root, data, _warn)
+    except SvcError as error:
+        diagnostics.render(error)
+        diagnostics.note("the tables stay as they were")
+        return
+    for name in applied:
+        diagnostics.note(f"{name} applied")
+
+
+async def keep(root: Path, data: Path, stop: asyncio.Event) -> None:
+    """Apply migrations as they are saved, until `stop` is set; their folder may come and go."""
+    folder = root / FOLDER
+    there, again = folder.is_dir(), False
+    while not stop.is_set() and root.is_dir():
+        watch = awatch(
+            *((root, folder) if there else (root,)),
+            stop_event=stop,
+            recursive=False,
+            rust_timeout=_LOOK_MS,
+            ignore_permission_denied=True,
+        )
+        # It begins when the watch has begun, so that nothing that was saved in between is missed.
+        looking = asyncio.create_task(apply(root, data)) if there and again else None
+        with suppress(FileNotFoundError):
+            async with aclosing(watch) as batches:
+                async for changes in batches:
+                    paths = {Path(path) for _, path in changes}
+                    if folder in paths or folder.is_dir() != there:
+                        break
+                    if any(path.parent == folder for path in paths):
+                        await apply(root, data)
+        if looking is not None:
+            await looking
+        there, again = folder.is_dir(), True
+
+
+def _warn(error: SvcError) -> None:
+    diagnostics.warn(error.message, error.hint)
