@@ -34,9 +34,12 @@ def deploy(
     project = load(root)
     for warning in warnings(project):
         diagnostics.warn(warning.message, warning.hint)
-    login = Logins.from_environment(os.environ).get(root)
+    logins = Logins.from_environment(os.environ)
+    login = logins.get(root)
     with connected(login) as client:
         client.call("GET", "/v1/whoami")
+        if login.key and not plan:
+            logins.belongs(root, login.key)
         _step(1, "build")
         teller = Teller(max(map(len, project.resources)))
         cache = Home.from_environment(os.environ).cache()

@@ -19,6 +19,8 @@ from engine.timeline.level import SEVERITIES
 from engine.timeline.query import PAGE, Filter, TimelineReader
 from engine.timeline.row import Entry
 from svc_tui.logview import LogView
+from svc_tui.remote_logs import RemoteLogs, Wish
+from svc_tui.source import service_of
 from svc_tui.terminal import diagnostics, output
 
 TAIL = 100
@@ -56,6 +58,13 @@ def logs(
         int | None,
         typer.Option("--after", metavar="CURSOR", min=0, max=LAST, help="Only what comes after a record."),
     ] = None,
+    service: Annotated[
+        bool | None,
+        typer.Option(
+            "--service/--dev",
+            help="What is deployed, or what svc dev served; unless said, what runs in front of you.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a record.")] = False,
 ) -> None:
     """Show requests, log records and what guests printed, in the order in which they were recorded."""
@@ -76,7 +85,12 @@ def logs(
         else:
             output.styled_lines([line for entry in entries for line in view.lines(entry.record)])
 
-    if not path.exists():
+    login = service_of(root, service)
+    if login is not None:
+        diagnostics.note(f"of what is deployed at {login.key}; --dev shows what svc dev served")
+        wish = Wish(resource, level, request, wanted.pattern, seconds, tail, after, follow)
+        RemoteLogs(login, load(root).name, wish, show, _tell_missed).run()
+    elif not path.exists():
         _check_resource(root, resource, set())
         if not follow:
             diagnostics.note("nothing is recorded here yet: `svc dev` records what it serves")
@@ -85,7 +99,7 @@ def logs(
         position = after or 0
     else:
         position = _show_kept(path, root, wanted, seconds, tail, after, show)
-    if follow:
+    if follow and login is None:
         _follow(Follower(path, wanted, position), show)
         return
     output.styled_lines(list(view.rest()))

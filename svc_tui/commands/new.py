@@ -28,8 +28,8 @@ _SUFFIXES = (".toml", ".js", ".html", ".md")
 def templates() -> dict[str, Path]:
     """Return the folder of each template.
 
-    `pulse`, `polyglot` and `guestbook` are the sample applications of that name: a wheel has them among the templates, a
-    checkout beside the packages.
+    `pulse`, `polyglot` and `guestbook` are the sample applications of that name: a wheel has them among the
+    templates, a checkout beside the packages.
     """
     found = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}
     for name in _SAMPLES:

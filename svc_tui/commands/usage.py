@@ -12,10 +12,12 @@ from typing import Annotated
 import typer
 
 from engine.errors import SvcError
-from engine.manifest.load import find
+from engine.manifest.load import find, load
 from engine.usage.count import MINUTE_NS, Count, Key
 from engine.usage.store import UsageStore, place
 from svc_tui.devlog import duration
+from svc_tui.session import Login, connected
+from svc_tui.source import service_of
 from svc_tui.terminal import diagnostics, output
 
 _UNITS = {"m": 1, "h": 60, "d": 24 * 60}
@@ -41,12 +43,20 @@ def usage(
     ] = "24h",
     resource: Annotated[str | None, typer.Option("--resource", help="One Resource only.")] = None,
     by: Annotated[By, typer.Option("--by", help="What to add up.")] = By.TOTAL,
+    service: Annotated[
+        bool | None,
+        typer.Option(
+            "--service/--dev",
+            help="What is deployed, or what svc dev served; unless said, what runs in front of you.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show requests, failures, compute time, memory and bytes of each Resource."""
-    path = place(find(Path.cwd()))
-    first = time.time_ns() // MINUTE_NS - _minutes(since) + 1
-    counts = _read(path, first)
+    root, minutes = find(Path.cwd()), _minutes(since)
+    first = time.time_ns() // MINUTE_NS - minutes + 1
+    login = service_of(root, service)
+    counts = _read(place(root), first) if login is None else _ask(login, load(root).name, minutes)
     if resource is not None:
         counts = {key: count for key, count in counts.items() if key[1] == resource}
     rows = _added(counts, first, by)
@@ -82,6 +92,14 @@ def _read(path: Path, first: int) -> dict[Key, Count]:
         return store.read(first)
     finally:
         store.close()
+
+
+def _ask(login: Login, project: str, minutes: int) -> dict[Key, Count]:
+    """Ask a service."""
+    diagnostics.note(f"of what is deployed at {login.key}; --dev shows what svc dev served")
+    with connected(login) as client:
+        rows = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})["rows"]
+    return {(row.pop("minute"), row.pop("resource")): Count(**row) for row in rows}
 
 
 def _added(counts: dict[Key, Count], first: int, by: By) -> dict[Key, Count]:

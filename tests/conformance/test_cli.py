@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conformance.guest import Guest
-from tests.conformance.host import Host
+from tests.conformance.host import TRACEPARENT, Host
 
 
 def test_the_environment_is_the_manifests_and_the_platforms(host: Host) -> None:
@@ -15,6 +15,7 @@ def test_the_environment_is_the_manifests_and_the_platforms(host: Host) -> None:
         ("EMPTY", ""),
         ("SVC_PROJECT", "test"),
         ("SVC_REQUEST_ID", "request-1"),
+        ("TRACEPARENT", TRACEPARENT),
     ]
 
 

@@ -1,0 +1,33 @@
+"""Whose timeline and usage a command shows: of `svc dev` in this folder, or of the service.
+
+Owns the choice where nobody made it: what runs in front of one goes before what is deployed.
+"""
+
+import os
+from pathlib import Path
+
+from engine.control.presence import find
+from engine.own_folder import FOLDER
+from svc_tui.session import PROJECT_FILE, Login, Logins
+
+
+def service_of(root: Path, wanted: bool | None) -> Login | None:
+    """Return the service to ask, `None` for what `svc dev` recorded; `wanted` is the user's word.
+
+    Without it: the service that the Project belongs to, unless `svc dev` runs. Raises `NotLoggedIn`.
+    """
+    if wanted is None:
+        presence = find(root / FOLDER)
+        runs = presence is not None and _alive(presence.pid)
+        wanted = not runs and (root / FOLDER / PROJECT_FILE).exists()
+    return Logins.from_environment(os.environ).get(root) if wanted else None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
