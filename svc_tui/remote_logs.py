@@ -1,4 +1,4 @@
-"""The timeline of a service, followed through restarts of it. Owns the cursor, so that nothing comes twice."""
+"""The timeline of a service, followed through its restarts. Owns the cursor: nothing comes twice."""
 
 import re
 from collections import deque
