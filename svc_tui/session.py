@@ -107,7 +107,7 @@ class Logins:
     def _login(self, key: str, known: Mapping[str, Any]) -> Login:
         if known.get("folder") is True:
             return Login(key, folder=Path(key), user=str(known.get("user", "")))
-        token = self._keychain.get(key) if known.get("keyring") else known.get("token")
+        token = self._keychain.get(_entry(key, known)) if known.get("keyring") else known.get("token")
         if not isinstance(token, str) or not _is_token(token):
             where = "the system's keyring does not give" if known.get("keyring") else f"{self._path} has not"
             raise NotLoggedIn(f"{where} the session with {key}", f"Log in with `svc login {key}`.")
@@ -123,11 +123,14 @@ class Logins:
         if login.folder is not None:
             known["folder"] = True
         else:
-            in_keyring = self._keychain.keep(login.key, login.token)
+            in_keyring = self._keychain.keep(_entry(login.key, known), login.token)
             known |= {"keyring": True} if in_keyring else {"token": login.token}
             known |= {"insecure": True} if login.insecure else {}
         with self._changing() as kept:
+            before = kept.services.get(login.key, {})
             self._write(_Kept(login.key, {**kept.services, login.key: known}))
+        if before.get("keyring") and _entry(login.key, before) != _entry(login.key, known):
+            self._keychain.forget(_entry(login.key, before))
         return in_keyring
 
     def forget(self, key: str) -> None:
@@ -138,7 +141,7 @@ class Logins:
             current = kept.current if kept.current != key else next(iter(left), "")
             self._write(replace(kept, current=current, services=left))
         if known.get("keyring"):
-            self._keychain.forget(key)
+            self._keychain.forget(_entry(key, known))
 
     def belongs(self, project: Path, key: str) -> None:
         """Have the Project in a folder belong to a service from now on, whichever is the latest."""
@@ -214,6 +217,11 @@ class Logins:
             f"{self._path} can not be written: {error.strerror}",
             "Set SVC_HOME to a folder that you can write.",
         )
+
+
+def _entry(key: str, known: Mapping[str, Any]) -> str:
+    """Return what names a session in the keyring, which other homes of the same user share."""
+    return f"{known.get('user', '')}@{key}"
 
 
 def _is_token(text: str) -> bool:

@@ -14,49 +14,10 @@ from pathlib import Path
 import pytest
 
 from svc_tui.address import BadAddress, check_private, service_url
-from svc_tui.home import Home
-from svc_tui.keychain import Keychain
 from svc_tui.main import run
 from svc_tui.session import FILE, Login, Logins, NotLoggedIn
 from tests.engine.control.service import PASSWORD, Service, running
 
-BACKENDS = """
-import threading
-from keyring.backend import KeyringBackend
-from keyring.errors import KeyringError
-
-KEPT = {}
-
-class Working(KeyringBackend):
-    priority = 5
-    def set_password(self, service, name, secret):
-        KEPT[service, name] = secret
-    def get_password(self, service, name):
-        return KEPT.get((service, name))
-    def delete_password(self, service, name):
-        del KEPT[service, name]
-
-class Plain(Working):
-    priority = 0.5
-
-class Failing(Working):
-    def set_password(self, service, name, secret):
-        raise KeyringError("locked")
-    get_password = delete_password = set_password
-
-class Odd(Failing):
-    def set_password(self, service, name, secret):
-        raise ZeroDivisionError
-
-class Forgetful(Working):
-    def set_password(self, service, name, secret):
-        pass
-
-class Hanging(Working):
-    def set_password(self, service, name, secret):
-        threading.Event().wait()
-    get_password = delete_password = set_password
-"""
 Svc = Callable[..., tuple[int, str, str]]
 
 
@@ -230,24 +191,6 @@ def test_a_damaged_file_is_said_and_put_aside_by_the_next_login(
     assert svc("whoami")[0] == 0 and (home() / f"{FILE}.damaged").read_text() == text
 
 
-@pytest.mark.parametrize(
-    "known", [{}, {"token": 1}, {"token": "a\nb"}, {"token": "ü"}, {"keyring": True}, {"folder": 1}]
-)
-def test_a_session_without_a_token_is_none(known: dict[str, object]) -> None:
-    home().mkdir()
-    url = "https://a.example"
-    (home() / FILE).write_text(json.dumps({"version": 1, "current": url, "services": {url: known}}))
-    with pytest.raises(NotLoggedIn):
-        Logins.from_environment(os.environ).get()
-
-
-def test_a_file_that_others_may_read_is_closed_to_them() -> None:
-    logins = Logins.from_environment(os.environ)
-    logins.keep(Login("https://a.example", "https://a.example", "secret"))
-    (home() / FILE).chmod(0o644)
-    assert logins.get().token == "secret" and (home() / FILE).stat().st_mode & 0o077 == 0
-
-
 def test_a_home_that_can_not_be_written_is_said(
     svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -256,51 +199,6 @@ def test_a_home_that_can_not_be_written_is_said(
     code = service.do(service.gate.accounts.new_code)
     said = svc("login", service.url, "-u", "ann", "--claim", code, "--password-stdin", stdin=PASSWORD)
     assert said[0] == 1 and "SVC_HOME" in said[2]
-
-
-@pytest.mark.parametrize(
-    ("backend", "in_keyring"),
-    [
-        ("Working", True),
-        *((name, False) for name in ("Plain", "Failing", "Odd", "Forgetful", "Hanging", "Missing")),
-    ],
-)
-def test_the_keyring_keeps_the_token_where_it_works(tmp_path: Path, backend: str, in_keyring: bool) -> None:
-    (tmp_path / "backends.py").write_text(BACKENDS)
-    program = (
-        "import os, sys; from svc_tui.home import Home; from svc_tui.keychain import Keychain\n"
-        "from svc_tui.session import Login, Logins\n"
-        "seconds = 0.5 if 'Hanging' in os.environ['PYTHON_KEYRING_BACKEND'] else 60\n"
-        "logins = Logins(Home.from_environment(os.environ), os.environ, Keychain(seconds))\n"
-        "kept = logins.keep(Login('https://a.example', 'https://a.example', 'secret'))\n"
-        "print(kept, logins.get().token); logins.forget('https://a.example')\n"
-    )
-    environ = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
-        "PYTHON_KEYRING_BACKEND": f"backends.{backend}",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert (done.stdout, done.stderr) == (f"{in_keyring} secret\n", "")
-    assert "secret" not in (home() / FILE).read_text()
-
-
-@pytest.mark.parametrize(
-    ("typed", "url"),
-    [
-        ("svc.example.com", "https://svc.example.com"),
-        ("https://SVC.example.com:443/", "https://svc.example.com"),
-        ("http://svc.example.com:80", "http://svc.example.com"),
-        ("svc.example.com:8443", "https://svc.example.com:8443"),
-        ("localhost:8081", "http://localhost:8081"),
-        ("127.0.0.1:8081", "http://127.0.0.1:8081"),
-        ("[::1]:8081", "http://[::1]:8081"),
-        (" https://a.example. ", "https://a.example"),
-    ],
-)
-def test_addresses_have_one_form(typed: str, url: str) -> None:
-    assert service_url(typed) == url
 
 
 @pytest.mark.parametrize(
@@ -431,16 +329,3 @@ def test_a_person_is_asked_on_the_terminal_and_the_password_is_not_shown(service
     os.close(terminal)
     assert child.wait(60) == 0
     assert f"logged in to {service.url} as ann" in shown and PASSWORD not in shown
-
-
-def test_two_logins_at_once_lose_none() -> None:
-    def login(number: int) -> None:
-        url = f"https://s{number}.example"
-        Logins(Home.from_environment(os.environ), os.environ, Keychain(0)).keep(Login(url, url, "t"))
-
-    threads = [threading.Thread(target=login, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(Logins.from_environment(os.environ).all()) == 16
