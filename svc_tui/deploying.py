@@ -119,6 +119,7 @@ def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
         name: {
             "package": digest,
             "artifact": bundle.packed[name].package.artifact,
+            "size": sum(part.size for part in bundle.packed[name].package.files.values()),
             "imports": bundle.imports[name],
         }
         for name, (digest, _) in bundle.packages.items()
@@ -126,6 +127,12 @@ def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
     body = {"manifest": bundle.manifest, "parts": parts, "blobs": sorted(bundle.contents())}
     answer: dict[str, Any] = client.call("POST", f"/v1/projects/{bundle.project}/plan", body)
     return answer
+
+
+def bytes_of(bundle: Bundle, digests: list[str]) -> int:
+    """Return how many bytes these contents have."""
+    contents = bundle.contents()
+    return sum(_size(contents[Digest(digest)]) for digest in digests)
 
 
 def upload(client: Client, bundle: Bundle, missing: list[str], teller: Teller) -> int:

@@ -28,7 +28,11 @@ def _change(change: dict[str, Any], width: int) -> Text:
 
 
 def _short(value: str) -> str:
-    return f"{value[:19]}…" if value.startswith("sha256:") else value
+    """Return a value for a person; that of an artifact is its digest and its bytes."""
+    digest, _, count = value.partition(" ")
+    if not digest.startswith("sha256:"):
+        return value
+    return f"{digest[:19]}… ({size(int(count))})" if count else f"{digest[:19]}…"
 
 
 def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:

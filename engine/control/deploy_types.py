@@ -12,6 +12,7 @@ Text = Annotated[str, StringConstraints(max_length=4096)]
 FileName = Annotated[str, StringConstraints(pattern=r"^[^/\\\x00-\x1f]{1,200}\.sql$")]
 MANIFEST_CHARACTERS = 1 << 20
 MOST_BLOBS = 100_000
+MOST_SIZE = 1 << 53
 
 
 class _Shape(BaseModel):
@@ -19,10 +20,11 @@ class _Shape(BaseModel):
 
 
 class Part(_Shape):
-    """What a Resource was built to: its package, its artifact, and what its component imports."""
+    """What a Resource was built to: its package, its artifact and its bytes, what its component imports."""
 
     package: Digest
     artifact: Digest
+    size: Annotated[int, Field(ge=0)] = 0
     imports: Annotated[list[Annotated[str, StringConstraints(max_length=200)]], Field(max_length=200)] = []
 
 
@@ -125,6 +127,14 @@ class RollbackPlan(_Shape):
     revision: int
     live: str
     changes: list[Change]
+
+
+class UploadQuery(BaseModel):
+    """The whole size of what is uploaded, in bytes, and how many of them came before."""
+
+    model_config = ConfigDict(extra="forbid")
+    size: Annotated[int, Field(ge=0, le=MOST_SIZE)]
+    offset: Annotated[int, Field(ge=0, le=MOST_SIZE)] = 0
 
 
 class Received(_Shape):

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from quart import Blueprint, Response, request
-from quart_schema import validate_request, validate_response
+from quart_schema import validate_querystring, validate_request, validate_response
 
 from engine.bucket.protocols import Conflict, as_digest
 from engine.control import deploy_types as types
+from engine.control import document
 from engine.control.account_types import iso
 from engine.control.answers import NotFound, members
 from engine.control.app import require
@@ -47,8 +48,9 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
             for name, resource in wanted.resources.items()
         }
         imports = {name: frozenset(part.imports) for name, part in data.parts.items()}
+        sizes = {name: part.size for name, part in data.parts.items()}
         live = await history.live(project)
-        found = await service.changes(project, Side(resources, imports))
+        found = await service.changes(project, Side(resources, sizes, imports))
         missing = [digest for digest in data.blobs if not await blobs.keep(as_digest(digest))]
         revision, name = (live.revision, live.deployment) if live is not None else (None, None)
         return types.Plan(revision=revision, live=name, changes=_changes(found), missing=missing)
@@ -61,11 +63,13 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
         return types.Received(received=await blobs.received(as_digest(digest)))
 
     @routes.put("/v1/projects/<project>/blobs/<digest>")
+    @document.takes("application/octet-stream")
+    @validate_querystring(types.UploadQuery)
     @validate_response(types.Received)
-    async def upload(project: str, digest: str) -> types.Received:
-        """Take a content, or the rest of it: `?size=` is all of it, `?offset=` what was received before."""
+    async def upload(project: str, digest: str, query_args: types.UploadQuery) -> types.Received:
+        """Take a content, or the rest of it."""
         require(project, "deployer")
-        size, offset = _number("size"), _number("offset", 0)
+        size, offset = query_args.size, query_args.offset
         if size > MOST_BLOB:
             raise SvcError(f"a file of {size} bytes is larger than a service takes", code="body-too-large")
         stored = await blobs.upload(as_digest(digest), size, offset, request.body)
@@ -78,6 +82,7 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
         return types.Received(received=stored)
 
     @routes.post("/v1/projects/<project>/deployments")
+    @document.sends("application/x-ndjson")
     @validate_request(types.DeployWish)
     async def deploy(project: str, data: types.DeployWish) -> Response:
         """Have a manifest go live. Answers NDJSON: steps, then what is live (`done`) or why not (`error`)."""
@@ -125,13 +130,13 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
             ],
         )
 
-    @routes.get("/v1/projects/<project>/deployments/<id_>/rollback")
+    @routes.get("/v1/projects/<project>/deployments/<deployment>/rollback")
     @validate_response(types.RollbackPlan)
-    async def rollback_plan(project: str, id_: str) -> types.RollbackPlan:
+    async def rollback_plan(project: str, deployment: str) -> types.RollbackPlan:
         """Say what a rollback to this deployment would change."""
         require(project, "deployer")
         live = await _live(project)
-        found = await service.rollback_changes(project, id_)
+        found = await service.rollback_changes(project, deployment)
         return types.RollbackPlan(revision=live.revision, live=live.deployment, changes=_changes(found))
 
     @routes.post("/v1/projects/<project>/rollback")
@@ -226,12 +231,3 @@ def _deployment(deployment: Deployment, live: bool) -> types.DeploymentShown:
 
 def _line(document: dict[str, Any]) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
-
-
-def _number(name: str, default: int | None = None) -> int:
-    text = request.args.get(name, "")
-    if not text and default is not None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise SvcError(f"{name}: a number of bytes is needed", code="invalid")
-    return int(text)

@@ -24,9 +24,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The Resources of one deployment, and what the components of those that have one import."""
+    """The Resources of one deployment, the bytes of their artifacts, and what their components import."""
 
     resources: Mapping[str, DeployedResource]
+    sizes: Mapping[str, int]
     imports: Mapping[str, Set[str]]
 
 
@@ -46,13 +47,18 @@ def changes(before: Side, after: Side) -> list[Change]:
             continue
         found += _settings(old, new)
         if old.artifact != new.artifact or old.package != new.package:
-            found.append(Change(name, "artifact", f"sha256:{old.artifact}", f"sha256:{new.artifact}"))
+            found.append(Change(name, "artifact", _artifact(before, old), _artifact(after, new)))
         if name in before.imports and name in after.imports:
             found += _imports(name, before.imports[name], after.imports[name])
     for name, old in before.resources.items():
         if name not in after.resources:
             found.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
     return found
+
+
+def _artifact(side: Side, resource: DeployedResource) -> str:
+    """Return `sha256:<digest> <bytes>`."""
+    return f"sha256:{resource.artifact} {side.sizes.get(resource.name, 0)}"
 
 
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:

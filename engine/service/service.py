@@ -17,6 +17,7 @@ from typing import Any
 from engine.artifact import Artifact
 from engine.bucket.protocols import Bucket, Conflict
 from engine.deploy import store
+from engine.deploy.garbage import Swept, sweep
 from engine.deploy.history import History, Live
 from engine.deploy.records import DeployedResource, Deployment
 from engine.deploy.site import Ready, Site
@@ -52,11 +53,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """What would go live: the record it would have, the Project, and its artifacts on this machine."""
+    """What would go live: the record it would have, the Project, its artifacts on this machine and their sizes."""
 
     deployment: Deployment
     project: Project
     artifacts: Mapping[str, Artifact]
+    sizes: Mapping[str, int]
 
 
 class Service:
@@ -200,6 +202,10 @@ class Service:
                 deployment = await self.history.get(project, live.deployment)
                 await self._serve(await self._unpack(deployment), lenient=True)
 
+    async def sweep(self, *, count_only: bool = False) -> Swept:
+        """Remove what no deployment that is on record needs, or only count it. Raises `GarbageError`."""
+        return await sweep(self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only)
+
     async def aclose(self) -> None:
         """Wait for what is going live."""
         if self._flipping:
@@ -223,17 +229,23 @@ class Service:
             name: await store.unpack(self.bucket.blobs, part.package, self._unpacked)
             for name, part in deployment.resources.items()
         }
-        return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
+        sizes = {
+            name: sum(
+                file.size for file in (await store.load(self.bucket.blobs, part.package)).files.values()
+            )
+            for name, part in deployment.resources.items()
+        }
+        return _Candidate(deployment, deployment.served(self._unpacked), artifacts, sizes)
 
     async def _side(self, project: str) -> Side:
         """Return what is live, as far as it can be told."""
         live = await self.history.live(project)
         if live is None:
-            return Side({}, {})
+            return Side({}, {}, {})
         try:
             return await _side(await self._unpack(await self.history.get(project, live.deployment)))
         except SvcError:
-            return Side({}, {})
+            return Side({}, {}, {})
 
     def _judge(self, found: list[Change], *, allow: bool) -> None:
         grave = [change for change in found if change.grave]
@@ -301,4 +313,4 @@ def new_id(now_ns: int) -> str:
 
 async def _side(candidate: _Candidate) -> Side:
     imported = await asyncio.to_thread(imports, candidate.artifacts)
-    return Side(candidate.deployment.resources, imported)
+    return Side(candidate.deployment.resources, candidate.sizes, imported)

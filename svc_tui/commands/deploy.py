@@ -46,7 +46,7 @@ def deploy(
         bundle = asyncio.run(deploying.build(project, cache, teller))
         planned = deploying.plan(client, bundle)
         if plan:
-            _show_plan(planned, as_json=as_json)
+            _show_plan(planned, deploying.bytes_of(bundle, planned["missing"]), as_json=as_json)
             return
         if planned["live"] and not planned["changes"] and not bundle.tables:
             diagnostics.note("nothing has changed")
@@ -113,13 +113,17 @@ def _step(number: int, name: str) -> None:
     diagnostics.progress(f"{number}/4 {name}")
 
 
-def _show_plan(planned: dict[str, Any], *, as_json: bool) -> None:
+def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:
+    files = len(planned["missing"])
     if as_json:
-        output.data({key: planned[key] for key in ("live", "changes")} | {"uploads": len(planned["missing"])})
+        uploads = {"uploads": files, "upload_bytes": missing}
+        output.data({key: planned[key] for key in ("live", "changes")} | uploads)
         return
     lines = change_lines(planned["changes"])
     for line in lines:
         output.line(line)
+    if files:
+        diagnostics.note(f"{size(missing)} in {files} files would be uploaded")
     if not lines:
         live = planned["live"]
         diagnostics.note(f"nothing would change: {live} is what is here" if live else "nothing to deploy")

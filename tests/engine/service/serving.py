@@ -66,7 +66,7 @@ class Served:
             )
             for name, resource in project.resources.items()
         }
-        return await self.service.changes("shop", Side(resources, imports(artifacts)))
+        return await self.service.changes("shop", Side(resources, {}, imports(artifacts)))
 
     async def get(self, path: str = "/", resource: str = "web", project: str = "shop") -> httpx.Response:
         """Ask a Resource."""
