@@ -36,8 +36,8 @@ def migrate(project: Path, data: Path, spare: Callable[[TablesError], None] | No
     try:
         if spare is not None:
             wrong = edited(connection, migrations)
-            for error in wrong.values():
-                spare(error)
+            for mistake in wrong.values():
+                spare(mistake)
             migrations = tuple(each for each in migrations if each.name not in wrong)
         return apply(connection, migrations)
     except Error as error:
