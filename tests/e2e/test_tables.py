@@ -135,3 +135,20 @@ def test_the_head_of_an_export_is_enough(server: DevServer, shop: Path) -> None:
 
 def notes_count(folder: Path) -> int:
     return int(rows(folder, "select count(*) as n from notes")[0]["n"])
+
+
+def test_the_tables_on_the_service_are_apart_from_those_here(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home"))
+    (shop / "site").mkdir()
+    (shop / "svc.toml").write_text(
+        '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
+    )
+    for command in ("login", "deploy"):
+        subprocess.run([sys.executable, "-m", "svc_tui", command], cwd=shop, capture_output=True, check=True)
+    tables(shop, "--service", "query", "insert into notes (text) values ('there')", "--write")
+    assert tables(shop, "--service", "list").stdout == b"notes\ttable\t1\t\n"
+    assert tables(shop, "list").stdout == b""
+    tables(shop, "migrate")
+    assert tables(shop, "list").stdout == b"notes\ttable\t0\t\n"

@@ -16,6 +16,7 @@ from quart_schema import document_response, validate_querystring
 from doors.tables.catalog import ColumnType, read
 from doors.tables.console.opening import place, reading, writing
 from doors.tables.console.stream import Sink, Stream
+from doors.tables.database import MAX_BYTES
 from doors.tables.sqlite import TablesError, fold
 from doors.tables.transfer.format import Format, Progress
 from doors.tables.transfer.inference import preview
@@ -23,6 +24,7 @@ from doors.tables.transfer.loading import load
 from doors.tables.transfer.saving import save
 from engine.control.access import Role
 from engine.control.app import require
+from engine.control.document import sends, takes
 from engine.control.projects import Projects
 from engine.errors import SvcError
 
@@ -104,6 +106,8 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     """Add the routes of imports and exports."""
 
     @routes.post("/v1/projects/<project>/import")
+    @takes("application/octet-stream")
+    @sends("application/x-ndjson")
     @validate_querystring(ImportQuery)
     @document_response(ImportLine)
     async def load_file(project: str, query_args: ImportQuery) -> Response:
@@ -116,6 +120,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         return Response(stream.pieces(), content_type="application/x-ndjson")
 
     @routes.post("/v1/projects/<project>/import/preview")
+    @takes("application/octet-stream")
     @validate_querystring(PreviewQuery)
     @document_response(PreviewAnswer)
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
@@ -126,6 +131,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         return Response(stream.pieces(), content_type="application/json")
 
     @routes.get("/v1/projects/<project>/export")
+    @sends(*_TYPES.values())
     @validate_querystring(ExportQuery)
     async def save_tables(project: str, query_args: ExportQuery) -> Response:
         """Export tables as they are at one moment; needs the role viewer."""
@@ -147,8 +153,15 @@ async def _spooled(data: Path) -> BinaryIO:
     folder = place(data).parent
     file: BinaryIO = TemporaryFile(dir=folder if folder.exists() else None)  # noqa: SIM115
     try:
+        size = 0
         async for piece in request.body:
-            file.write(piece)
+            size += file.write(piece)
+            if size > MAX_BYTES:
+                raise SvcError(
+                    f"the file has more than {MAX_BYTES >> 30} GiB",
+                    "Import it in parts.",
+                    code="body-too-large",
+                )
     except BaseException:
         file.close()
         raise
