@@ -132,6 +132,15 @@ class Outflow:
         self._size -= len(data)
         return data
 
+    def discard(self) -> None:
+        """Throw away what waits to be drained, and what comes from now on."""
+        self.on_change = self._forget
+        self._forget()
+
+    def _forget(self) -> None:
+        self._chunks.clear()
+        self._size = 0
+
     @property
     def empty(self) -> bool:
         """Whether nothing waits to be drained."""

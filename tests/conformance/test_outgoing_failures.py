@@ -19,6 +19,25 @@ def test_what_egress_does_not_name_is_denied(host: Host) -> None:
     assert any("egress" in text for _, text in answer.lines)
 
 
+def test_who_writes_a_body_hears_of_a_refusal_from_the_future(host: Host) -> None:
+    guest = Guest()
+    request = making(guest, SERVER, "/", method="post")
+    body = guest.call("outgoing-request.body", request)
+    stream = guest.call("outgoing-body.write", body)
+    early = guest.call("output-stream.blocking-write-and-flush", stream, b"early")
+    future = guest.call("outgoing-handler/handle", request, None)
+    late = [
+        guest.call("output-stream.blocking-write-and-flush", stream, bytes(4096)) for _ in range(300)
+    ]  # more than may wait anywhere
+    guest.drop(stream)
+    finished = guest.call("outgoing-body.finish", body, None)
+    response = taking(guest, future["ok"])
+    answer, server = call(host, guest, egress=())
+    assert server.requests == []
+    assert {answer[step] for step in (early, *late, finished)} == {("ok", None)}
+    assert answer[response] == ("ok", ("err", "HTTP-request-denied"))
+
+
 @pytest.mark.parametrize("missing", ["authority", "scheme"])
 def test_a_request_that_leads_nowhere_is_refused(host: Host, missing: str) -> None:
     guest = Guest()

@@ -239,8 +239,19 @@ def future_get(run: Run, future: FutureIncomingResponse) -> Any:
 
 @host("wasi:http/outgoing-handler", "handle")
 def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -> FutureIncomingResponse:
-    """Send a request; what the manifest's `egress` does not allow is refused at once."""
+    """Send a request; what the manifest's `egress` does not allow is refused at once.
+
+    Who took the body is told of a refusal by the future, as of what fails on the way, and what they write is
+    thrown away: StarlingMonkey goes on with a body after an error here, and then asks for the future that it
+    did not get; a stream that is closed ends its event loop.
+    """
     request.check_childless("an outgoing-request was sent before its headers were dropped")
     future = FutureIncomingResponse()
-    run.fetch(run, request, options or RequestOptions(), future)
+    try:
+        run.fetch(run, request, options or RequestOptions(), future)
+    except Err as refusal:
+        if request.body is None:
+            raise
+        request.body.discard()
+        future.result = ("err", refusal.value)
     return future
