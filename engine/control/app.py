@@ -6,16 +6,18 @@ is marked `open_to_all`; an open one sees nobody logged in.
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
+from pydantic import BaseModel
 from quart import Blueprint, Quart, Response, current_app, g, request
-from quart_schema import Info, QuartSchema, RequestSchemaValidationError
+from quart_schema import Info, QuartSchema, RequestSchemaValidationError, validate_response
 from werkzeug.exceptions import HTTPException
 
 from engine.control import answers, document
 from engine.control.access import Authority, Principal, Role, Unauthenticated
 from engine.control.body import StreamedConnection, StreamedRequest
 from engine.errors import SvcError
+from engine.manifest.document import NAME_RULE, is_name
 
 API_VERSION = "1"
 MOST_BODY = 4 << 20
@@ -42,9 +44,11 @@ def principal() -> Principal:
 
 
 def require(project: str, role: Role) -> Principal:
-    """Return who asks; raises `Forbidden` without this role in the Project."""
+    """Return who asks; raises `Forbidden` without this role in the Project, `NotFound` for no such name."""
     asking = principal()
     asking.require(project, role)
+    if not is_name(project):
+        raise answers.NotFound(f'no Project can be named "{project[:80]}"', NAME_RULE)
     return asking
 
 
@@ -106,13 +110,21 @@ async def _failed(error: Exception) -> Response:
     return answers.problem(SvcError("The service failed; its own log says why.", code="internal"))
 
 
+class Health(BaseModel):
+    """That the service answers, and the version of its API."""
+
+    status: Literal["ok"]
+    api: str
+
+
 def _about() -> Blueprint:
     blueprint = Blueprint("about", __name__)
 
     @blueprint.get("/v1/health")
     @open_to_all
-    async def health() -> dict[str, str]:
+    @validate_response(Health)
+    async def health() -> Health:
         """Say that the service answers."""
-        return {"status": "ok", "api": API_VERSION}
+        return Health(status="ok", api=API_VERSION)
 
     return blueprint

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from quart import Blueprint
+from quart_schema import validate_response
 
 from engine.control.answers import NotFound
 from engine.control.app import principal
@@ -44,6 +45,13 @@ class OneProject:
         return self.folder
 
 
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """Names of Projects, in their order."""
+
+    projects: list[str]
+
+
 def unknown(project: str) -> NotFound:
     """Return the error for a Project that is not there, or that the caller may not know of."""
     return NotFound(
@@ -56,9 +64,10 @@ def blueprint(projects: Projects) -> Blueprint:
     routes = Blueprint("projects", __name__)
 
     @routes.get("/v1/projects")
-    async def visible() -> dict[str, list[str]]:
+    @validate_response(Visible)
+    async def visible() -> Visible:
         """List the Projects that the caller has a part in."""
         asking = principal()
-        return {"projects": sorted(name for name in await projects.names() if asking.role(name))}
+        return Visible(sorted(name for name in await projects.names() if asking.role(name)))
 
     return routes

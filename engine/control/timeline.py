@@ -18,6 +18,7 @@ from quart_schema import validate_querystring, validate_response
 
 from engine.control.answers import members
 from engine.control.app import require
+from engine.control.document import sends
 from engine.control.projects import Projects
 from engine.errors import SvcError
 from engine.timeline import database
@@ -81,6 +82,7 @@ def blueprint(projects: Projects) -> Blueprint:
     routes = Blueprint("timeline", __name__)
 
     @routes.get("/v1/projects/<project>/logs")
+    @sends("application/x-ndjson")
     @validate_querystring(LogsWish)
     async def logs(project: str, query_args: LogsWish) -> Response:
         """Send records as NDJSON, the oldest first; `{"missed": n}` tells of some that are gone."""

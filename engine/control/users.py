@@ -12,7 +12,7 @@ from quart_schema import validate_request, validate_response
 from engine.control import account_types as types
 from engine.control.access import EVERY_PROJECT, Forbidden, Role
 from engine.control.accounts import AccountConflict
-from engine.control.app import principal, require
+from engine.control.app import principal
 from engine.control.login import Gate, guarded
 
 
@@ -38,7 +38,7 @@ def blueprint(gate: Gate) -> Blueprint:
     @validate_response(types.UserShown)
     async def put_user(user: str, data: types.UserWish) -> types.UserShown:
         """Make a user; or give one who is there another password, which ends their sessions."""
-        require(EVERY_PROJECT, "owner")
+        principal().require(EVERY_PROJECT, "owner")
         await _person_or_local()
         if await accounts.find(user) is None:
             return types.UserShown.of(await accounts.add(user, data.password, data.roles))
@@ -54,28 +54,28 @@ def blueprint(gate: Gate) -> Blueprint:
     @validate_response(types.Ended)
     async def remove_user(user: str) -> types.Ended:
         """Remove a user; their sessions and tokens end at once. One owner of every Project has to remain."""
-        require(EVERY_PROJECT, "owner")
+        principal().require(EVERY_PROJECT, "owner")
         await _person_or_local()
         await accounts.remove(user)
         return types.Ended(ended=1)
 
-    @routes.put("/v1/users/<user>/roles/<project>")
+    @routes.put("/v1/users/<user>/roles/<scope>")
     @validate_request(types.RoleWish)
     @validate_response(types.UserShown)
-    async def put_role(user: str, project: str, data: types.RoleWish) -> types.UserShown:
+    async def put_role(user: str, scope: str, data: types.RoleWish) -> types.UserShown:
         """Give a user a role in a Project, or (`*`) in every one."""
-        return await _set_role(user, project, data.role)
+        return await _set_role(user, scope, data.role)
 
-    @routes.delete("/v1/users/<user>/roles/<project>")
+    @routes.delete("/v1/users/<user>/roles/<scope>")
     @validate_response(types.UserShown)
-    async def remove_role(user: str, project: str) -> types.UserShown:
+    async def remove_role(user: str, scope: str) -> types.UserShown:
         """Take a user's role in a Project."""
-        return await _set_role(user, project, None)
+        return await _set_role(user, scope, None)
 
-    async def _set_role(user: str, project: str, role: Role | None) -> types.UserShown:
-        require(project, "owner")
+    async def _set_role(user: str, scope: str, role: Role | None) -> types.UserShown:
+        principal().require(scope, "owner")
         await _person_or_local()
-        changed = await accounts.set_role(user, project, role)
+        changed = await accounts.set_role(user, scope, role)
         owned = _owned()
         roles = {key: has for key, has in changed.roles.items() if owned is None or key in owned}
         return types.UserShown.of(replace(changed, roles=roles))

@@ -1,0 +1,101 @@
+"""The service as `svc serve` runs it, on a thread of the test; and deploys to it, as `svc deploy`'s."""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from engine.artifact import Artifact
+from engine.listen import bind
+from engine.manifest.load import load
+from engine.manifest.model import Resource
+from svc_tui import deploying
+from svc_tui.client import Client
+from svc_tui.service import Settings, running
+
+MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
+
+
+PASSWORD = "correct horse battery"
+
+
+class Heard:
+    """A teller that remembers."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.unchanged: list[bool] = []
+
+    def building(self, resource: str, line: str) -> None: ...
+
+    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
+        self.unchanged.append(unchanged)
+
+    def uploading(self, done: int, total: int) -> None: ...
+
+    def step(self, step: str, text: str) -> None:
+        self.steps.append(step)
+
+
+class Hosted:
+    """A service that runs on a thread: its control API, its public address, and what it said."""
+
+    def __init__(self, data: Path) -> None:
+        self.said: list[str] = []
+        self._loop, self._stop = asyncio.new_event_loop(), asyncio.Event()
+        self._ready: Future[None] = Future()
+        public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
+        self.public = f"http://127.0.0.1:{public[0].getsockname()[1]}"
+        self.control = f"http://127.0.0.1:{control[0].getsockname()[1]}"
+        settings = Settings(
+            data,
+            [public],
+            control,
+            "apps.example",
+            "http://{}:8080",
+            None,
+            1.0,
+            lambda level, text: self.said.append(text),
+        )
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run(settings)))
+        self._thread.start()
+        self._ready.result(60)
+
+    async def _run(self, settings: Settings) -> None:
+        try:
+            async with running(settings, self._stop) as serving:
+                self._ready.set_result(None)
+                await serving
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._loop.close()
+
+    def get(self, path: str = "/", host: str = "web--shop.apps.example") -> httpx.Response:
+        return httpx.get(f"{self.public}{path}", headers={"host": host})
+
+    def claim(self) -> Client:
+        """Become the owner, and return a client with a session."""
+        code = self.said[0].rpartition(" ")[2]
+        with Client(self.control, "") as client:
+            wish = {"code": code, "user": "ann", "password": PASSWORD}
+            return Client(self.control, client.call("POST", "/v1/claim", wish)["token"])
+
+
+def deploy(client: Client, root: Path, heard: Heard | None = None, **fields: Any) -> dict[str, Any]:
+    """Deploy as `svc deploy` does; return what is live, with what was missing and uploaded."""
+    teller = heard or Heard()
+    bundle = asyncio.run(deploying.build(load(root), root.parent / "cache", teller))
+    planned = deploying.plan(client, bundle)
+    sent = deploying.upload(client, bundle, planned["missing"], teller)
+    told = {"commit": "", "message": "", "allow": False} | fields
+    revision = told.pop("revision", planned["revision"])
+    return deploying.deploy(client, bundle, revision, teller, **told) | {"sent": sent, "plan": planned}
