@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from doors.tables import database
+from doors.tables.console import sql as console_sql
 from doors.tables.database import open_owner
 from svc_tui.client import Client, Refused
 from tests.doors.tables.console.conftest import Shop
@@ -124,6 +126,40 @@ def test_large_values_come_whole_and_few(shop: Shop) -> None:
     connection.close()
     found = shop.query("select v from t")
     assert [len(row["v"]) for row in found["rows"]] == [5 << 20] * 4 and found["cut"] == "bytes"
+
+
+def test_a_statement_that_takes_too_long_is_stopped_and_undone(
+    users: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console_sql, "SECONDS", 0.2)
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n)"
+    assert refused(users, f"{endless} select count(*) from n").code == "timeout"
+    error = refused(users, f"insert into users (name) {endless} select 'n' || i from n", write=True)
+    assert error.code == "timeout"
+    assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]
+
+
+def test_while_others_write_there_is_reading_and_a_wait_that_ends(
+    users: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_MS", 50)
+    other = open_owner(users.data / "tables" / "tables.db")
+    other.execute("begin immediate")
+    other.execute("delete from users")
+    assert users.get("table", name="users")["rows"] == 2
+    assert users.save("csv", "users").count(b"\n") == 3
+    assert refused(users, "delete from users", write=True).code == "unavailable"
+    with pytest.raises(Refused, match="in use by another writer"):
+        users.change({"op": "drop-table", "table": "users"})
+    assert "in use by another writer" in users.load(b"name\nEve\n", table="users")[-1]["error"]["title"]
+    other.execute("commit")
+    other.close()
+    assert users.query("insert into users (name) values ('Eve')", write=True)["changes"] == 1
+
+
+def test_parameters_that_no_column_holds_are_refused(users: Shop) -> None:
+    assert "64 bits" in refused(users, "select $1 as a", 2**63).message
+    assert "base 64" in refused(users, "select $1 as a", {"base64": "="}).message
 
 
 def test_who_may_do_what(users: Shop, address: str) -> None:
