@@ -34,6 +34,7 @@ COMMANDS = {
     "build": Command("build", "build", "Build every Resource as a deploy does."),
     "logs": Command("logs", "logs", "Show what happened: requests, log records, output."),
     "tables": Command("tables", "tables", "Look at tables, change them, move rows in and out."),
+    "mount": Command("mount", "mount", "Have one Resource answer below a path of another."),
     "usage": Command("usage", "usage", "Show what each Resource took: time, memory, bytes."),
     "deploy": Command("deploy", "deploy", "Build everything and have it go live at once."),
     "deployments": Command("deployments", "deployments", "List what was deployed."),

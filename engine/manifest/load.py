@@ -48,8 +48,13 @@ def find(start: Path) -> Path:
 
 def load(root: Path) -> Project:
     """Read the Project in a folder. Raises `ManifestError` with every mistake, `NoProject` without a file."""
+    return parsed(root, read(root / MANIFEST))
+
+
+def parsed(root: Path, content: bytes) -> Project:
+    """Return the Project that the content of the manifest in this folder says. Raises `ManifestError`."""
     path = root / MANIFEST
-    text = _read(path)
+    text = decoded(path, content)
     try:
         raw = tomllib.loads(text)
     except RecursionError as error:
@@ -90,14 +95,17 @@ def warnings(project: Project) -> tuple[Problem, ...]:
     return tuple(told)
 
 
-def _read(path: Path) -> str:
-    """Return the text of the manifest, its lines ending in `\\n`."""
+def read(path: Path) -> bytes:
+    """Return what the manifest holds, its first `MAX_BYTES` + 1 bytes.
+
+    Raises `NoProject` without a file, `ManifestError` for one that can not be read.
+    """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             problem = Problem(0, 0, "", f"{path} is not a file", f"Put a file named {MANIFEST} in its place.")
             raise ManifestError(path, [problem])
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise NoProject(f"{path} does not exist", "Make a Project with `svc new NAME`.") from error
     except (OSError, RuntimeError) as error:
@@ -106,6 +114,10 @@ def _read(path: Path) -> str:
             0, 0, "", f"{path} can not be read: {reason}", "It must be a file that you may read."
         )
         raise ManifestError(path, [problem]) from error
+
+
+def decoded(path: Path, content: bytes) -> str:
+    """Return the text of the manifest, its lines ending in `\\n`. Raises `ManifestError`."""
     if len(content) > MAX_BYTES:
         problem = Problem(0, 0, "", f"larger than {MAX_BYTES >> 20} MiB", "This is hardly a manifest.")
         raise ManifestError(path, [problem])

@@ -21,7 +21,7 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
     seen: dict[str, str] = {}
     for pattern, target in table.mounts.items():
         where = ("resource", name, "mounts", pattern)
-        wrong = _pattern(pattern)
+        wrong = pattern_problem(pattern)
         twin = seen.setdefault(_normal(pattern), pattern)
         if wrong is not None:
             yield where, *wrong
@@ -35,7 +35,7 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
             yield where, f'there is no Resource "{target}"', hint
 
 
-def _pattern(pattern: str) -> tuple[str, str] | None:
+def pattern_problem(pattern: str) -> tuple[str, str] | None:
     """Return what is wrong with a path pattern, and the remedy."""
     path = pattern[:-1] if pattern.endswith("/*") else pattern
     if not pattern.startswith("/"):
@@ -46,7 +46,7 @@ def _pattern(pattern: str) -> tuple[str, str] | None:
     if "//" in path or {".", ".."} & set(path.split("/")):
         return f'no request has the path "{pattern}"', "Leave out empty, . and .. segments."
     if _PATH.fullmatch(path) is None:
-        escaped = quote(pattern, safe="/*%!$&'()+,;=:@~")
+        escaped = quote(pattern, safe="/*%!$&'()+,;=:@~", errors="surrogateescape")
         return f'"{pattern}" is not how a path is sent', f'Write it percent-encoded: "{escaped}".'
     return None
 

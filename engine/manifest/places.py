@@ -1,4 +1,5 @@
-"""Finds where each key of a TOML text stands: line and column of tables, keys and array elements.
+"""Finds where each key of a TOML text stands: line and column of tables, keys and array elements, and where
+in the text its pairs and table headers begin and end.
 
 Owns positions only, never values: `tomllib` reads those. A text that is not TOML is followed as far as it
 can be, so that a key given twice can be told with both places.
@@ -36,11 +37,38 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Where one `key = value` stands, as offsets into the text.
+
+    `base` is the table that the key is relative to: of a header, or of an inline table. `parts` has the start
+    of each part of the key (`a.b` has two) and `key_end` the end of the last; the value is from `value` up to
+    `end`.
+    """
+
+    base: KeyPath
+    parts: tuple[int, ...]
+    key_end: int
+    value: int
+    end: int
+
+    @property
+    def start(self) -> int:
+        """Where the key begins."""
+        return self.parts[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
-    """Where keys stand. `again` holds the keys given a second time, with their second place."""
+    """Where keys stand. `again` holds the keys given a second time, with their second place.
+
+    `pairs` has every `key = value`, those in inline tables too, in the order of their ends; `headers` has the
+    offset behind each `[table]`.
+    """
 
     first: dict[KeyPath, Place] = field(default_factory=dict)
     again: dict[KeyPath, Place] = field(default_factory=dict)
+    pairs: dict[KeyPath, Pair] = field(default_factory=dict)
+    headers: dict[KeyPath, int] = field(default_factory=dict)
 
     def nearest(self, path: KeyPath) -> Place:
         """Return the place of a key, or of the nearest table around it."""
@@ -68,6 +96,8 @@ class _Scan:
         self._text = text
         self._at = 0
         self._last = Place(1, 1)
+        self._parts: list[int] = []
+        self._key_end = 0
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self._lengths: dict[KeyPath, int] = {}
         self._tables: set[KeyPath] = set()
@@ -91,21 +121,28 @@ class _Scan:
                     self.found.again.setdefault(table, self._last)
                 self._tables.add(table)
                 self._expect("]")
+                self.found.headers.setdefault(table, self._at)
             else:
                 self._pair(table, 0)
 
     def _pair(self, table: KeyPath, depth: int) -> None:
         path = self._key(table)
+        parts, key_end = tuple(self._parts), self._key_end
         self._expect("=")
-        self._skip(_SPACE)
+        value = self._skip(_SPACE)
         self._value(path, depth)
+        end = value + len(self._text[value : self._at].rstrip(" \t"))
+        self.found.pairs.setdefault(path, Pair(table, parts, key_end, value, end))
 
     def _key(self, base: KeyPath, *, header: bool = False) -> KeyPath:
         """Read a dotted key below `base`, note where its parts stand, and return its path."""
         path = base
+        self._parts.clear()
         while True:
             start = self._skip(_SPACE)
+            self._parts.append(start)
             token = self._take(_PART)
+            self._key_end = self._at
             path = (*path, _decoded(token))
             if header and path in self._lengths and self._text[self._at : self._at + 1] == ".":
                 path = (*path, self._lengths[path] - 1)

@@ -1,0 +1,51 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.dev_server import dev_server
+
+pytestmark = pytest.mark.slow
+TEXT = """\
+[project]
+name = "shop"
+
+# The page.
+[resource.front]
+lane = "static"
+public = true
+workdir = "front"
+output = "."
+
+[resource.manual]  # private
+lane = "static"
+workdir = "manual"
+output = "."
+"""
+
+
+def svc(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "svc_tui", "-C", str(project), "mount", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_mount_that_is_added_and_removed_is_served_and_gone(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for folder, text in (("front", "the page"), ("manual/manual", "the manual")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.txt").write_text(text)
+    (tmp_path / "svc.toml").write_text(TEXT)
+    with dev_server(tmp_path, tmp_path_factory.mktemp("home")) as server:
+        assert server.get("/manual/a.txt").status_code == 404
+        done = svc(tmp_path, "add", "front", "/manual/*", "manual")
+        assert done.returncode == 0 and '+mounts = { "/manual/*" = "manual" }' in done.stdout
+        assert (
+            server.until("/manual/a.txt", lambda response: response.status_code == 200).text == "the manual"
+        )
+        assert server.get("/a.txt").text == "the page"
+        assert svc(tmp_path, "list").stdout == "front\t/manual/*\tmanual\n"
+        assert svc(tmp_path, "rm", "front", "/manual/*").returncode == 0
+        server.until("/manual/a.txt", lambda response: response.status_code == 404)
+    assert (tmp_path / "svc.toml").read_text() == TEXT

@@ -1,0 +1,110 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from svc_tui.main import run
+
+TEXT = """\
+[project]
+name = "shop"
+
+# What people see.
+[resource.front]
+lane = "js"  # typed
+mounts = { "/api/*" = "api" }
+
+[resource.api]
+lane = "js"
+"""
+
+
+@pytest.fixture
+def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "svc.toml").write_text(TEXT)
+    monkeypatch.chdir(tmp_path / "below")
+    return tmp_path / "svc.toml"
+
+
+def test_mounts_are_listed_in_the_order_of_the_file(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["mount", "list"]) == 0
+    assert capsys.readouterr().out == "front\t/api/*\tapi\n"
+    assert run(["mount", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed == {"mounts": [{"resource": "front", "pattern": "/api/*", "target": "api"}]}
+
+
+def test_an_added_mount_is_shown_as_a_difference_and_written(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["mount", "add", "front", "/health", "api"]) == 0
+    told = capsys.readouterr()
+    assert '-mounts = { "/api/*" = "api" }\n+mounts = { "/api/*" = "api", "/health" = "api" }\n' in told.out
+    assert "is written" in told.err
+    assert manifest.read_text() == TEXT.replace('"api" }', '"api", "/health" = "api" }')
+
+
+def test_a_removed_mount_goes_and_comments_stay(manifest: Path) -> None:
+    assert run(["mount", "rm", "front", "/api/*"]) == 0
+    assert manifest.read_text() == TEXT.replace('mounts = { "/api/*" = "api" }\n', "")
+
+
+def test_a_plan_writes_nothing(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mount", "add", "front", "/health", "api", "--plan"]) == 0
+    told = capsys.readouterr()
+    assert "+mounts" in told.out and "nothing is written" in told.err
+    assert run(["mount", "rm", "front", "/api/*", "--plan", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["written"] is False and "-mounts" in document["diff"]
+    assert manifest.read_text() == TEXT
+
+
+def test_what_is_there_already_is_said_and_not_written_again(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["mount", "add", "front", "/api/*", "api"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "" and "already" in told.err
+    assert run(["mount", "add", "front", "/api/*", "api", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"written": False, "diff": ""}
+
+
+def test_another_target_needs_the_word_replace(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest.write_text(TEXT + '\n[resource.new]\nlane = "go"\n')
+    assert run(["mount", "add", "front", "/api/*", "new"]) == 5
+    told = capsys.readouterr().err
+    assert "has api mounted at /api/* already" in told and "--replace" in told
+    assert run(["mount", "add", "front", "/api/*", "new", "--replace"]) == 0
+    assert '"/api/*" = "new"' in manifest.read_text()
+    assert run(["mount", "add", "front", "/new", "new", "--replace"]) == 0
+    assert '"/new" = "new"' in manifest.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["add", "front", "/x", "apo"], 'Did you mean "api"?'),
+        (["add", "fron", "/x", "api", "--replace"], 'Did you mean "front"?'),
+        (["add", "api", "/x", "front"], "circle"),
+        (["add", "front", "x", "api"], 'Write "/x".'),
+        (["rm", "front", "/ap/*"], 'Did you mean "/api/*"?'),
+    ],
+)
+def test_what_the_rules_forbid_is_an_error_and_the_file_stays(
+    manifest: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(["mount", *arguments]) == 2
+    told = capsys.readouterr()
+    assert words in told.err and told.out == ""
+    assert manifest.read_text() == TEXT
+
+
+def test_a_manifest_with_mistakes_is_told_and_left_as_it_is(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest.write_text(TEXT + "pubic = true\n")
+    assert run(["mount", "add", "front", "/x", "api"]) == 2
+    assert "svc.toml:11" in capsys.readouterr().err
