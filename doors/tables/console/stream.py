@@ -33,6 +33,10 @@ class Sink(io.RawIOBase):
         self._stream.put(bytes(data))
         return len(data)
 
+    def check(self) -> None:
+        """Raise `Gone` when nobody takes what is written."""
+        self._stream.check()
+
     def gathered(self) -> io.BufferedWriter:
         """Return a writer that hands on large pieces; flush it at the end."""
         return io.BufferedWriter(self, _PIECE)
@@ -74,10 +78,14 @@ class Stream:
 
     def put(self, piece: bytes) -> None:
         """Hand on a piece, from the thread."""
-        if self._gone:
-            raise Gone
+        self.check()
         if piece:
             asyncio.run_coroutine_threadsafe(self._pieces.put(piece), self._loop).result()
+
+    def check(self) -> None:
+        """Raise `Gone` when nobody takes any more pieces."""
+        if self._gone:
+            raise Gone
 
     def _work(self, made: "Future[None]") -> None:
         try:

@@ -186,6 +186,7 @@ def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: Sink) -> None:
             )
             with closing(going):  # type: ignore[type-var]
                 for last in going:
+                    sink.check()
                     if time.monotonic() - told > TOLD_SECONDS:
                         sink.write(_line(last, done=False))
                         told = time.monotonic()
