@@ -39,6 +39,7 @@ COMMANDS = {
     "deploy": Command("deploy", "deploy", "Build everything and have it go live at once."),
     "deployments": Command("deployments", "deployments", "List what was deployed."),
     "rollback": Command("deployments", "rollback", "Have an older deployment go live again."),
+    "gc": Command("gc", "gc", "Remove what no deployment needs any more."),
     "secret": Command("secret", "secret", "Values that guests get and no file has."),
     "open": Command("open", "open_resource", "Open what is live in the browser."),
     "serve": Command("serve", "serve", "Serve every Project that is deployed, and take deploys."),

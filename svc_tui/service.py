@@ -17,7 +17,7 @@ from quart import Quart
 from doors.tables.console.blueprint import blueprint as tables
 from engine.bucket.folder import FolderBucket
 from engine.certificate import Certificate
-from engine.control import deployments, login, projects, timeline, tokens, users
+from engine.control import deployments, garbage, login, projects, timeline, tokens, users
 from engine.control.access import Authority, EitherOf, OneToken
 from engine.control.accounts import Accounts, claim_code
 from engine.control.app import create
@@ -35,6 +35,7 @@ from engine.listen import bind
 from engine.manifest.document import is_name
 from engine.server import serve
 from engine.service.service import Service
+from engine.service.sweeping import sweep_daily
 from engine.timeline.feed import Timeline
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import Recorder
@@ -124,6 +125,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
     sockets, grace, certificate = settings.public, settings.grace, settings.certificate
     serving: asyncio.Future[Any] | None = None
     presence: Presence | None = None
+    sweeping = asyncio.create_task(sweep_daily(bucket.cells, service.sweep, settings.tell))
     try:
         await service.start(warn)
         if (code := await claim_code(bucket)) is not None:
@@ -144,12 +146,15 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         yield serving
     finally:
         stop.set()
+        sweeping.cancel()
         if presence is not None:
             withdraw(settings.data, presence)
         if serving is not None:
             await serving
         runner.stop_all()
         await service.aclose()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sweeping
         await runner.aclose()
         await tenants.aclose()
         for recorder in recorders:
@@ -203,6 +208,7 @@ def control(service: Service, settings: Settings, local: Authority) -> Quart:
         projects.blueprint(places := Places(settings.data, service)),
         tables(places),
         timeline.blueprint(places),
+        garbage.blueprint(service.sweep),
         deployments.blueprint(service, lambda p, r: settings.origin.format(f"{r}--{p}.{settings.domain}")),
     )
     return create(EitherOf(local, sessions), subjects)

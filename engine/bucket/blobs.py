@@ -222,9 +222,10 @@ class FolderBlobs:
                 await self._threads.call(self._name, upload.path, digest)
         return upload.received
 
-    async def forget_uploads(self, before_ns: int) -> int:
+    async def forget_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """See the Protocol."""
-        return await self._threads.call(uploads.forget, self._uploads, before_ns, set(self._busy))
+        busy = set(self._busy)
+        return await self._threads.call(uploads.forget, self._uploads, before_ns, busy, count_only)
 
     async def aclose(self) -> None:
         """Wait for what is under way."""

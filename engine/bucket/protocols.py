@@ -119,8 +119,8 @@ class Blobs(Protocol):
         """
         ...
 
-    async def forget_uploads(self, before_ns: int) -> int:
-        """Remove uploads that nothing was added to since that time; return how many."""
+    async def forget_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
+        """Remove uploads that nothing was added to since that time, or only count them; return how many."""
         ...
 
 

@@ -82,14 +82,15 @@ def received(path: Path) -> int:
         raise disk_error(path, error) from error
 
 
-def forget(folder: Path, before_ns: int, busy: set[Digest]) -> int:
-    """Remove the uploads that nothing was added to since a time and that are not under way."""
+def forget(folder: Path, before_ns: int, busy: set[Digest], count_only: bool) -> int:
+    """Remove, or only count, the uploads not under way that nothing was added to since a time."""
     forgotten = 0
     try:
         for path in folder.iterdir():
             with suppress(FileNotFoundError):
                 if path.name not in busy and path.stat().st_mtime_ns < before_ns:
-                    path.unlink()
+                    if not count_only:
+                        path.unlink()
                     forgotten += 1
     except OSError as error:
         raise disk_error(folder, error) from error

@@ -1,10 +1,13 @@
-"""What no deployment needs any more, removed from a bucket. Owns the judgement.
+"""What no deployment needs any more, removed from a bucket and from where packages are unpacked.
+
+Owns the judgement.
 
 A deploy in progress has blobs that no record names yet. Each was put, or found and kept, not long ago; so
 what was used within the grace stays, and the grace must be longer than a deploy takes.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.bucket.protocols import Bucket, Digest
 from engine.deploy import store
@@ -22,27 +25,40 @@ class GarbageError(SvcError):
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What was removed: blobs and their bytes, and uploads that nobody went on with."""
+    """What was removed: blobs and their bytes, uploads that nobody went on with, unpacked packages."""
 
     blobs: int
     size: int
     uploads: int
+    unpacked: int = 0
 
 
-async def sweep(bucket: Bucket, now_ns: int, grace_ns: int = GRACE_NS) -> Swept:
+async def sweep(
+    bucket: Bucket,
+    now_ns: int,
+    grace_ns: int = GRACE_NS,
+    *,
+    unpacked: Path | None = None,
+    count_only: bool = False,
+) -> Swept:
     """Remove what no deployment needs and nobody used within the grace. Times are Unix epoch, ns.
 
-    Raises `GarbageError`, having removed nothing, when it can not be told what a deployment needs.
+    `unpacked` is the folder that packages are unpacked to; `count_only` removes nothing. Raises
+    `GarbageError`, having removed nothing, when it can not be told what a deployment needs.
     """
     needed = await _needed(bucket)
     before = now_ns - grace_ns
     blobs = size = 0
     async for blob in bucket.blobs.list():
         unused = blob.digest not in needed and blob.used_ns < before
-        if unused and await bucket.blobs.delete(blob.digest, before):
+        if unused and (count_only or await bucket.blobs.delete(blob.digest, before)):
             blobs += 1
             size += blob.size
-    return Swept(blobs, size, await bucket.blobs.forget_uploads(before))
+    uploads = await bucket.blobs.forget_uploads(before, count_only=count_only)
+    folders = 0
+    if unpacked is not None:
+        folders = await store.forget_unpacked(unpacked, needed, before, count_only=count_only)
+    return Swept(blobs, size, uploads, folders)
 
 
 async def _needed(bucket: Bucket) -> set[Digest]:

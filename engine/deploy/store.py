@@ -6,16 +6,21 @@ known here (`garbage.py`).
 """
 
 import asyncio
+import os
+import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
 from engine.bucket.errors import BlobMissing
-from engine.bucket.protocols import Blobs, Digest
+from engine.bucket.protocols import Blobs, Digest, is_digest
 from engine.deploy.inputs import content_digest
 from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, Package, PackageError, Packed, decode
 from engine.image import BLOBS
@@ -23,6 +28,7 @@ from engine.image import BLOBS
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
 AT_ONCE = 8
+_NEW, _GONE = ".new-", ".gone-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +76,14 @@ async def keep(blobs: Blobs, digest: Digest) -> Package:
 async def unpack(blobs: Blobs, digest: Digest, folder: Path) -> Artifact:
     """Return the artifact of a package, in the folder of the package's name below `folder`.
 
-    What is there already is checked, not made again. Raises as `load` does, and `PackageError` where the disk
-    does not do its part.
+    What is there already is checked, not made again, and counts as used now. Raises as `load` does, and
+    `PackageError` where the disk does not do its part.
     """
     package = await load(blobs, digest)
     root = folder / digest
     try:
+        with suppress(FileNotFoundError):
+            os.utime(root)
         if not await asyncio.to_thread(_whole, package, root):
             await _unpack(blobs, package, root)
         return await asyncio.to_thread(_artifact, package, root)
@@ -88,7 +96,7 @@ async def unpack(blobs: Blobs, digest: Digest, folder: Path) -> Artifact:
 
 async def _unpack(blobs: Blobs, package: Package, root: Path) -> None:
     root.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(dir=root.parent, prefix=".new-"))
+    new = Path(tempfile.mkdtemp(dir=root.parent, prefix=_NEW))
     try:
         (new / BLOBS).mkdir()
         await _each(lambda name: blobs.copy_to(package.files[name].digest, new / name), sorted(package.files))
@@ -116,6 +124,52 @@ def _whole(package: Package, root: Path) -> bool:
         return all(content_digest(root / name) == part.digest for name, part in package.files.items())
     except FileNotFoundError:
         return False
+
+
+async def forget_unpacked(
+    folder: Path, needed: AbstractSet[Digest], before_ns: int, *, count_only: bool = False
+) -> int:
+    """Remove, or only count, what was unpacked to `folder`, is not needed and was not used since a time.
+
+    Nothing else there is touched, and no blob: where files are hard links, the blobs' names remain. Returns
+    how many folders. Raises `PackageError` where the disk does not do its part.
+    """
+    forgotten = 0
+    try:
+        for path in await asyncio.to_thread(_unpacked, folder):
+            if path.name in needed or not _unused(path, before_ns):
+                continue
+            forgotten += 1
+            if count_only:
+                continue
+            # `unpack` marks what it uses on this thread too, so not between the look and the new name.
+            gone = path if path.name.startswith(_GONE) else folder / f"{_GONE}{secrets.token_hex(8)}"
+            path.rename(gone)
+            await asyncio.to_thread(shutil.rmtree, gone)
+    except OSError as error:
+        raise PackageError(
+            f"what was unpacked to {folder} can not be removed: {error.strerror}",
+            "Check that the user who runs svc may write there.",
+        ) from error
+    return forgotten
+
+
+def _unpacked(folder: Path) -> list[Path]:
+    """Return what this file made in a folder, what it left half done included."""
+    try:
+        return [
+            path for path in folder.iterdir() if is_digest(path.name) or path.name.startswith((_NEW, _GONE))
+        ]
+    except FileNotFoundError:
+        return []
+
+
+def _unused(path: Path, before_ns: int) -> bool:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_mtime_ns < before_ns
 
 
 def _artifact(package: Package, root: Path) -> Artifact:

@@ -13,13 +13,14 @@ from typing import Any
 from argon2 import PasswordHasher
 
 from engine.bucket.folder import FolderBucket
-from engine.control import login, tokens, users
+from engine.control import garbage, login, tokens, users
 from engine.control.accounts import Accounts
 from engine.control.app import create
 from engine.control.attempts import Attempts
 from engine.control.login import Gate
 from engine.control.passwords import Passwords
 from engine.control.sessions import Sessions
+from engine.deploy.garbage import Swept, sweep
 from engine.listen import bind
 from engine.server import serve
 from svc_tui.client import Client
@@ -90,7 +91,12 @@ def running(folder: Path) -> Iterator[Service]:
         accounts = Accounts(bucket.cells, quick(), clock.now)
         sessions = Sessions(bucket.cells, accounts, clock.now, clock.seconds)
         gate = Gate(accounts, sessions, Attempts(clock.seconds))
-        subjects = (login.blueprint(gate), tokens.blueprint(gate), users.blueprint(gate))
+
+        async def swept(*, count_only: bool) -> Swept:
+            return await sweep(bucket, clock.now(), count_only=count_only)
+
+        accounts_only = (login.blueprint(gate), tokens.blueprint(gate), users.blueprint(gate))
+        subjects = (*accounts_only, garbage.blueprint(swept))
         sockets = bind("127.0.0.1", 0)
         url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
         serving = asyncio.create_task(serve(create(sessions, subjects), sockets, stop=stop, grace=1.0))

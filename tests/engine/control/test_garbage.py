@@ -1,0 +1,51 @@
+"""Who owns every Project has the service remove what no deployment needs, or hears what that would be."""
+
+from typing import Any
+
+import pytest
+
+from engine.bucket.protocols import Digest
+from engine.deploy.garbage import GRACE_NS
+from svc_tui.client import Refused
+from tests.engine.control.service import Service
+
+
+def put(service: Service, content: bytes) -> Digest:
+    async def work() -> Digest:
+        return await service.bucket.blobs.put(content)
+
+    digest: Digest = service.do(work)
+    return digest
+
+
+def gc(service: Service, token: str, body: Any) -> Any:
+    return service.call(token, "POST", "/v1/gc", body)
+
+
+def test_a_plan_leaves_what_a_sweep_removes(service: Service, owner: str) -> None:
+    digest = put(service, b"garbage")
+    nothing = {"plan": False, "contents": 0, "bytes": 0, "uploads": 0, "unpacked": 0}
+    assert gc(service, owner, {}) == nothing
+    service.clock.now_ns += 2 * GRACE_NS
+    token = service.call("", "POST", "/v1/login", {"user": "ann", "password": "a horse on a staple"})["token"]
+    found = nothing | {"contents": 1, "bytes": 7}
+    assert gc(service, token, {"plan": True}) == found | {"plan": True}
+    assert service.do(lambda: service.bucket.blobs.exists(digest))
+    assert gc(service, token, {"plan": False}) == found
+    assert not service.do(lambda: service.bucket.blobs.exists(digest))
+
+
+@pytest.mark.parametrize("roles", [{}, {"shop": "owner"}, {"*": "deployer"}, {"*": "viewer"}])
+def test_others_may_not(service: Service, owner: str, roles: dict[str, str]) -> None:
+    token = service.add(owner, "bob", **roles)
+    for body in ({}, {"plan": True}):
+        with pytest.raises(Refused) as refused:
+            gc(service, token, body)
+        assert refused.value.code == "forbidden"
+
+
+@pytest.mark.parametrize("body", [{"plan": "yes"}, {"plan": 1}, {"force": True}, [], "x"])
+def test_a_wish_that_is_none_is_refused(service: Service, owner: str, body: Any) -> None:
+    with pytest.raises(Refused) as refused:
+        gc(service, owner, body)
+    assert refused.value.code == "invalid"

@@ -1,0 +1,133 @@
+"""What was unpacked and no record names is swept, and nothing beside it."""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.bucket.folder import FolderBucket
+from engine.deploy.garbage import GRACE_NS, GarbageError, Swept, sweep
+from engine.deploy.history import History
+from engine.deploy.package import COMPONENT, PackageError
+from engine.deploy.store import unpack
+from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
+
+FOREVER = 1 << 62
+
+
+def age(path: Path, by_ns: int) -> None:
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - by_ns))
+
+
+def test_only_what_no_record_names_is_removed_and_only_after_the_grace(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        unpacked, now = tmp_path / "unpacked", time.time_ns()
+        assert await sweep(bucket, now, unpacked=unpacked) == Swept(0, 0, 0)
+        kept = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        await History(bucket).add(kept)
+        needed, loose = (
+            kept.resources["web"].package,
+            await stored(bucket, component_artifact(tmp_path, "loose")),
+        )
+        for package in (needed, loose.package):
+            await unpack(bucket.blobs, package, unpacked)
+        strangers = [unpacked / "file", unpacked / "folder" / "file", unpacked / ("a" * 64)]
+        strangers[1].parent.mkdir()
+        for path in strangers:
+            path.write_text("not ours")
+        (unpacked / ("b" * 64)).symlink_to(tmp_path)
+        for path in unpacked.iterdir():
+            if not path.is_symlink():
+                age(path, GRACE_NS // 2)
+        assert await sweep(bucket, now, unpacked=unpacked) == Swept(0, 0, 0)
+        later = now + GRACE_NS
+        planned = await sweep(bucket, later, unpacked=unpacked, count_only=True)
+        assert planned.unpacked == 1 and (unpacked / loose.package / COMPONENT).exists()
+        assert (await sweep(bucket, later, unpacked=unpacked)).unpacked == 1
+        assert not (unpacked / loose.package).exists()
+        assert (unpacked / needed / COMPONENT).exists() and (tmp_path / "bucket").exists()
+        assert [path.read_text() for path in strangers] == ["not ours"] * 3
+        assert {path.name for path in unpacked.iterdir()} == {
+            *("file", "folder", "a" * 64, "b" * 64, needed),
+        }
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_what_is_unpacked_again_counts_as_used(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        unpacked = tmp_path / "unpacked"
+        package = (await stored(bucket, component_artifact(tmp_path))).package
+        await unpack(bucket.blobs, package, unpacked)
+        age(unpacked / package, 2 * GRACE_NS)
+        await unpack(bucket.blobs, package, unpacked)
+        assert (await sweep(bucket, time.time_ns(), unpacked=unpacked)).unpacked == 0
+        age(unpacked / package, 2 * GRACE_NS)
+        assert (await sweep(bucket, time.time_ns(), unpacked=unpacked)).unpacked == 1
+        assert await bucket.blobs.exists(package)
+        await unpack(bucket.blobs, package, unpacked)
+
+    opened(tmp_path / "bucket", scenario)
+
+
+@pytest.mark.parametrize("name", [".new-abc", ".gone-0123"])
+def test_what_a_killed_process_left_half_done_goes_too(tmp_path: Path, name: str) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        left = tmp_path / "unpacked" / name
+        (left / "blobs").mkdir(parents=True)
+        (left / "blobs" / "file").write_text("half")
+        assert (await sweep(bucket, time.time_ns(), unpacked=left.parent)).unpacked == 0
+        age(left, 2 * GRACE_NS)
+        assert (await sweep(bucket, time.time_ns(), unpacked=left.parent)).unpacked == 1
+        assert list(left.parent.iterdir()) == []
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_a_plan_says_what_a_sweep_then_does_and_removes_nothing(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        loose = await stored(bucket, component_artifact(tmp_path, "loose", "script", b"{}"))
+        await unpack(bucket.blobs, loose.package, tmp_path / "unpacked")
+        wanted = component_artifact(tmp_path, "wanted").digest
+
+        async def beginning():  # type: ignore[no-untyped-def]
+            yield b"beg"
+
+        await bucket.blobs.upload(wanted, 99, 0, beginning())  # type: ignore[arg-type]
+        later = time.time_ns() + 2 * GRACE_NS
+        planned = [
+            await sweep(bucket, later, unpacked=tmp_path / "unpacked", count_only=True) for _ in range(2)
+        ]
+        done = await sweep(bucket, later, unpacked=tmp_path / "unpacked")
+        assert planned == [done, done]
+        assert done == Swept(4, done.size, 1, 1)
+        assert await sweep(bucket, later, unpacked=tmp_path / "unpacked") == Swept(0, 0, 0)
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_nothing_unpacked_is_removed_while_it_is_not_known_what_is_needed(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        made = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
+        await History(bucket).add(replace(made, id="02"))
+        loose = (await stored(bucket, component_artifact(tmp_path, "loose"))).package
+        await unpack(bucket.blobs, loose, tmp_path / "unpacked")
+        assert await bucket.blobs.delete(made.resources["web"].package, FOREVER)
+        later = time.time_ns() + 2 * GRACE_NS
+        with pytest.raises(GarbageError):
+            await sweep(bucket, later, unpacked=tmp_path / "unpacked")
+        assert (tmp_path / "unpacked" / loose / COMPONENT).exists()
+
+    opened(tmp_path / "bucket", scenario)
+
+
+def test_a_folder_that_can_not_be_looked_at_is_an_error_of_its_own(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        (tmp_path / "unpacked").write_text("a file")
+        with pytest.raises(PackageError, match="can not be removed"):
+            await sweep(bucket, time.time_ns(), unpacked=tmp_path / "unpacked")
+
+    opened(tmp_path / "bucket", scenario)

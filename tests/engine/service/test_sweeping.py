@@ -1,0 +1,97 @@
+"""A service sweeps once a day, whether it restarts or not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from engine.bucket.folder import FolderBucket
+from engine.deploy.garbage import GarbageError, Swept
+from engine.service.sweeping import DAY_NS, LOOK_SECONDS, sweep_daily
+from tests.engine.deploy.packing import opened
+
+NOTHING = Swept(0, 0, 0)
+T0 = 1_700_000_000 * 10**9
+
+
+class Day:
+    """Time that passes when the service waits; ends it after so many hours."""
+
+    def __init__(self, hours: int, begin_ns: int = T0) -> None:
+        self.now_ns = begin_ns
+        self._left = hours
+
+    def now(self) -> int:
+        return self.now_ns
+
+    async def wait(self, seconds: float) -> None:
+        if not self._left:
+            raise asyncio.CancelledError
+        self._left -= 1
+        self.now_ns += int(seconds * 1e9)
+
+
+async def sweeps(
+    bucket: FolderBucket, day: Day, sweep: Callable[[], Awaitable[Swept]] | None = None
+) -> tuple[list[int], list[tuple[str, str]]]:
+    """Return in which hours there was a sweep, and what the log was told."""
+    hours: list[int] = []
+    told: list[tuple[str, str]] = []
+
+    async def counted() -> Swept:
+        hours.append((day.now_ns - T0) // (3600 * 10**9))
+        return await sweep() if sweep is not None else NOTHING
+
+    try:
+        await sweep_daily(
+            bucket.cells,
+            counted,
+            lambda level, text: told.append((level, text)),
+            now_ns=day.now,
+            wait=day.wait,
+        )
+    except asyncio.CancelledError:
+        return hours, told
+
+
+def test_once_a_day_and_not_at_the_start(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        assert await sweeps(bucket, Day(60)) == ([1, 25, 49], [])
+
+    assert LOOK_SECONDS == 3600 and DAY_NS == 24 * 3600 * 10**9
+    opened(tmp_path, scenario)
+
+
+def test_a_restart_neither_adds_one_nor_puts_it_off(tmp_path: Path) -> None:
+    found: list[int] = []
+    for begin in (0, 5, 10, 15, 20, 25, 30):
+
+        async def scenario(bucket: FolderBucket, begin: int = begin) -> None:
+            found.extend((await sweeps(bucket, Day(5, T0 + begin * 3600 * 10**9)))[0])
+
+        opened(tmp_path, scenario)
+    assert found == [1, 25]
+
+
+def test_a_clock_that_was_wrong_does_not_end_it(tmp_path: Path) -> None:
+    async def scenario(bucket: FolderBucket) -> None:
+        assert (await sweeps(bucket, Day(1, T0 + 1000 * DAY_NS)))[0] == [24001]
+        assert (await sweeps(bucket, Day(2)))[0] == [1]
+
+    opened(tmp_path, scenario)
+
+
+def test_the_log_hears_of_what_was_removed_and_of_what_went_wrong(tmp_path: Path) -> None:
+    async def some() -> Swept:
+        return Swept(2, 1234, 0, 1)
+
+    async def failing() -> Swept:
+        raise GarbageError("nothing was removed", "Deploy again.")
+
+    async def scenario(bucket: FolderBucket) -> None:
+        ((level, text),) = (await sweeps(bucket, Day(1), some))[1]
+        assert level == "info" and "2 contents of 1234 bytes, 1 unpacked packages" in text
+        hours, told = await sweeps(bucket, Day(60, T0 + 24 * 3600 * 10**9), failing)
+        assert hours == [25, 49, 73]
+        assert told == [("warning", "nothing was removed (Deploy again.)")] * 3
+
+    opened(tmp_path, scenario)

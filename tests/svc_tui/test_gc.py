@@ -1,0 +1,61 @@
+"""`svc gc` on a data folder, as who may write it."""
+
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from engine.deploy.garbage import GRACE_NS
+from svc_tui.main import run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A data folder that one is logged in to, with a blob and an unpacked package that nobody needs."""
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home ü"))
+    for name in ("SVC_URL", "SVC_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data ü"
+    assert run(["login", "--data", str(folder)]) == 0
+    blob = folder / "blobs" / sha256(b"garbage").hexdigest()
+    blob.write_bytes(b"garbage")
+    unpacked = folder / "unpacked" / ("a" * 64)
+    unpacked.mkdir(parents=True)
+    for path in (blob, unpacked):
+        status = path.stat()
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 2 * GRACE_NS))
+    capsys.readouterr()
+    return folder
+
+
+def test_a_plan_then_a_sweep_then_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gc", "--plan"]) == 0
+    planned = capsys.readouterr().out
+    assert "contents           1 would be removed, 7 bytes" in planned
+    assert "unpacked packages  1 would be removed" in planned
+    assert run(["gc", "--plan", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"plan": True, "contents": 1, "bytes": 7, "uploads": 0, "unpacked": 1}
+    assert len(list((data / "unpacked").iterdir())) == len(list((data / "blobs").iterdir())) == 1
+    assert run(["gc"]) == 0
+    assert "contents           1 removed, 7 bytes" in capsys.readouterr().out
+    assert list((data / "unpacked").iterdir()) == list((data / "blobs").iterdir()) == []
+    assert run(["gc"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "" and "nothing" in printed.err
+
+
+def test_without_a_session_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SVC_HOME", str(tmp_path))
+    for name in ("SVC_URL", "SVC_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert run(["gc"]) == 3
+    assert "svc login" in capsys.readouterr().err
