@@ -1,0 +1,67 @@
+"""Screens as text: every test sees the same size, theme and clock, and nothing moves by itself."""
+
+import difflib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+Opened = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def opened() -> Opened:
+    @asynccontextmanager
+    async def open_app(app: App[Any], size: tuple[int, int] = (60, 12)) -> AsyncIterator[Pilot[Any]]:
+        app.animation_level = "none"
+        app.theme = "textual-dark"
+        async with app.run_test(size=size) as pilot:
+            await idle(pilot)
+            yield pilot
+
+    return open_app
+
+
+async def idle(pilot: Pilot[Any]) -> None:
+    """Wait until what was pressed is done, and what it had fetched is on the screen."""
+    await pilot.pause()
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def text(app: App[Any]) -> str:
+    """Return what the screen shows, without the blanks at the ends of its lines."""
+    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips()) + "\n"
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Callable[[App[Any]], None]:
+    """Compare the screen with the test's file; with SVC_WRITE_SNAPSHOTS=1 the file is written."""
+    file = SNAPSHOTS / f"{request.node.name}.txt"
+
+    def compare(app: App[Any]) -> None:
+        seen = text(app)
+        if os.environ.get("SVC_WRITE_SNAPSHOTS"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(seen, encoding="utf-8")
+        kept = file.read_text(encoding="utf-8") if file.exists() else ""
+        difference = "\n".join(difflib.unified_diff(kept.splitlines(), seen.splitlines(), lineterm=""))
+        assert seen == kept, f"{file.name} shows something else:\n{difference}"
+
+    return compare

@@ -1,0 +1,88 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screens.widgets.chunks import CHUNK, Chunks, Window
+from screens.widgets.row_source import Row
+
+
+def rows(window: Window, word: str = "") -> list[Row]:
+    return [Row((word, number), ()) for number in range(window.start, window.start + window.n)]
+
+
+def fill(chunks: Chunks, word: str = "") -> list[tuple[int, int]]:
+    """Fetch all that is wanted and return what that was."""
+    asked = []
+    while window := chunks.next():
+        asked.append((window.start, window.n))
+        chunks.put(window, rows(window, word))
+    return asked
+
+
+def test_what_is_seen_comes_first_then_what_follows_then_what_is_before() -> None:
+    chunks = Chunks()
+    chunks.want(5 * CHUNK - 10, 5 * CHUNK + 30, 100 * CHUNK)
+    assert [start // CHUNK for start, _ in fill(chunks)] == [4, 5, 6, 3]
+    assert chunks.next() is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 999_999), st.integers(1, 300)), max_size=40), st.integers(1, 8))
+def test_after_each_move_the_rows_in_sight_are_held_and_never_more_than_allowed(
+    moves: list[tuple[int, int]], held: int
+) -> None:
+    chunks = Chunks(held)
+    for first, page in moves:
+        end = min(first + page, 1_000_000)
+        chunks.want(first, end, 1_000_000)
+        fill(chunks)
+        assert [chunks.row(index) for index in range(first, end)] == [
+            Row(("", i), ()) for i in range(first, end)
+        ]
+        assert len(chunks) <= max(held, 5)
+
+
+def test_rows_used_last_are_kept_longest() -> None:
+    chunks = Chunks(held=6)
+    for chunk in (0, 10, 0, 20):
+        chunks.want(chunk * CHUNK, chunk * CHUNK + 5, 100 * CHUNK)
+        fill(chunks)
+    assert chunks.row(0) is not None and chunks.row(10 * CHUNK) is None
+
+
+def test_a_last_chunk_that_grows_is_fetched_from_where_it_ended() -> None:
+    chunks = Chunks()
+    chunks.want(0, 10, 50)
+    assert fill(chunks) == [(0, 50)]
+    chunks.want(0, 10, 260)
+    assert fill(chunks) == [(50, 150), (200, 60)]
+
+
+def test_expired_rows_serve_until_others_are_there() -> None:
+    chunks = Chunks()
+    chunks.want(0, 10, 50)
+    fill(chunks, "old")
+    chunks.expire()
+    assert chunks.row(3) == Row(("old", 3), ())
+    assert fill(chunks, "new") == [(0, 50)]
+    assert chunks.row(3) == Row(("new", 3), ())
+
+
+def test_what_was_asked_before_a_change_is_dropped_when_it_comes_after() -> None:
+    chunks = Chunks()
+    chunks.want(0, 10, 50)
+    window = chunks.next()
+    assert window
+    chunks.clear()
+    assert not chunks.put(window, rows(window, "old"))
+    assert chunks.row(0) is None and fill(chunks) == [(0, 50)]
+
+
+def test_rows_that_failed_are_wanted_again_with_the_next_move() -> None:
+    chunks = Chunks()
+    chunks.want(0, 10, 50)
+    window = chunks.next()
+    assert window
+    chunks.failed(window)
+    chunks.want(0, 10, 50)
+    assert chunks.next() is None
+    chunks.want(0, 10, 51)
+    assert chunks.next() is not None

@@ -1,0 +1,80 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from screens.widgets.columns import GAP, Column, Placed, column_at, fit, place, shown, total
+
+WIDE = "日本語"
+
+
+def line(text: str, width: int, *, right: bool = False) -> str:
+    return "".join(piece for piece, _ in fit(((text, ""),), Placed(0, width, right)))
+
+
+@given(st.lists(st.text(max_size=30), max_size=4), st.integers(0, 20), st.booleans())
+def test_a_cell_is_exactly_as_wide_as_its_column(texts: list[str], width: int, right: bool) -> None:
+    pieces = fit(tuple((text, "") for text in texts), Placed(0, width, right))
+    assert sum(cell_len(text) for text, _ in pieces) == width
+    kinds = {unicodedata.category(character) for text, _ in pieces for character in text}
+    assert kinds.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("ok", 4, "ok  "),
+        ("exactly", 7, "exactly"),
+        ("too long", 5, "too …"),
+        (WIDE, 6, WIDE),
+        (WIDE, 5, "日本…"),
+        (WIDE, 4, "日 …"),
+        ("two\nlines\there", 14, "two↵lines here"),
+        ("\x1b[31mred\x07", 10, "�[31mred� "),
+        ("a\u202eb\u2066", 4, "a�b�"),
+        ("e\u0301" * 3, 3, "e\u0301" * 3),
+        ("", 3, "   "),
+        ("x", 0, ""),
+    ],
+)
+def test_text_is_cut_padded_and_can_not_command_the_terminal(text: str, width: int, expected: str) -> None:
+    assert line(text, width) == expected
+
+
+def test_numbers_stand_at_the_right() -> None:
+    assert line("42", 5, right=True) == "   42"
+
+
+def test_tones_of_what_is_cut_are_kept() -> None:
+    assert fit((("GET", "bold"), (" /a/long/path", "dim")), Placed(0, 8, False)) == [
+        ("GET", "bold"),
+        (" /a/…", "dim"),
+    ]
+
+
+def test_of_a_cell_of_five_megabytes_only_what_can_be_seen_is_looked_at() -> None:
+    assert line("\u0301" * 5_000_000, 10) == line("\u0301" * 100, 10)
+    assert shown("x" * 5_000_000) == "x" * 5_000_000
+
+
+def test_columns_that_grow_share_what_is_spare() -> None:
+    columns = [Column("a", 4), Column("b", 4, grow=True), Column("c", 4, grow=True)]
+    placed = place(columns, 4 * 3 + 2 * GAP + 7)
+    assert [column.width for column in placed] == [4, 7, 8]
+    assert total(placed) == 4 * 3 + 2 * GAP + 7
+
+
+def test_columns_keep_their_width_where_there_is_no_room() -> None:
+    placed = place([Column("a", 30), Column("b", 30, grow=True)], 20)
+    assert [(column.x, column.width) for column in placed] == [(0, 30), (32, 30)]
+
+
+def test_no_columns_take_no_room() -> None:
+    assert total(place([], 80)) == 0 and column_at((), 5) == 0
+
+
+def test_a_gap_belongs_to_the_column_before_it() -> None:
+    placed = place([Column("a", 3), Column("b", 3)], 8)
+    assert [column_at(placed, x) for x in (0, 2, 4, 5, 7, 50)] == [0, 0, 0, 1, 1, 1]
