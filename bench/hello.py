@@ -1,4 +1,4 @@
-"""Requests a second of a hello in each dynamic lane, against a bare Hypercorn: one process each, c = 16.
+"""Requests a second of a hello in each dynamic lane on a service, against a bare Hypercorn: c = 16.
 
 Rounds are interleaved, so that all sides of a pair see the same machine; the median of their ratios counts.
 """
@@ -10,12 +10,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from bench.processes import ROOT, bare_hypercorn, load, loaded, svc_dev, write_results
+from bench.processes import ROOT, bare_hypercorn, load, loaded, write_results
+from bench.service import DOMAIN, hosted
 
 ROUNDS = 5
 SECONDS = 3
 CONNECTIONS = 16
 LANES = ("rust", "js", "go")
+WEB = f"web--hello.{DOMAIN}/"
 SOURCES = {
     "index.js": "export default { fetch: () => new Response('hello\\n') };\n",
     "go.mod": "module hello\n\ngo 1.24\n",
@@ -74,9 +76,9 @@ def write_project(folder: Path, lane: str) -> Path:
     return project
 
 
-def rate(port: int, connections: int = CONNECTIONS) -> float:
+def rate(port: int, connections: int = CONNECTIONS, path: str = WEB) -> float:
     """Load a server for one round; return its requests a second."""
-    with load(port, "/", SECONDS, connections) as process:
+    with load(port, path, SECONDS, connections) as process:
         result = loaded(process)
     if result["failed"]:
         sys.exit(f"{result['failed']} requests failed")
@@ -89,7 +91,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
         ports = {"bare": stack.enter_context(bare_hypercorn())}
         for lane in LANES:
-            ports[lane] = stack.enter_context(svc_dev(write_project(folder, lane), "--release"))
+            ports[lane] = stack.enter_context(hosted(write_project(folder, lane)))
             rate(ports[lane])
         for number in range(ROUNDS):
             for name, port in ports.items():

@@ -1,8 +1,9 @@
 """A load generator in a process of its own: `python -m bench.load PORT PATH SECONDS CONNECTIONS [RATE]`.
 
-Keep-alive HTTP/1.1 over plain sockets and one epoll, so that it costs the machine little. Without RATE it
-sends as fast as answers come, with it that many requests a second in all. SIGTERM ends it early. Prints one
-JSON document: requests, failed (another status than 200, or no answer) and seconds.
+PATH may begin with the name of a host. Keep-alive HTTP/1.1 over plain sockets and one epoll, so that it costs
+the machine little. Without RATE it sends as fast as answers come, with it that many requests a second in all.
+SIGTERM ends it early. Prints one JSON document: requests, failed (another status than 200, or no answer) and
+seconds.
 """
 
 import json
@@ -55,7 +56,9 @@ class Load:
     """All connections of one server."""
 
     def __init__(self, port: int, path: str, connections: int, rate: float) -> None:
-        self._request = f"GET {path} HTTP/1.1\r\nhost: localhost:{port}\r\naccept: */*\r\n\r\n".encode()
+        host, _, rest = path.partition("/")
+        host = host or f"localhost:{port}"
+        self._request = f"GET /{rest} HTTP/1.1\r\nhost: {host}\r\naccept: */*\r\n\r\n".encode()
         self._interval = connections / rate if rate else 0.0
         self._poller = select.epoll()
         self._clients = {

@@ -22,7 +22,7 @@ PROGRAMS = ("svc_tui", "bench.unmetered")
 def round_of(port: int, pid: int) -> tuple[float, float]:
     """Load a server for one round; return requests a second, and processor seconds a request."""
     began = held(pid).cpu_seconds
-    per_second = rate(port)
+    per_second = rate(port, path="/")
     return per_second, (held(pid).cpu_seconds - began) / (per_second * SECONDS)
 
 
@@ -36,7 +36,7 @@ def compare(folder: Path, lane: str) -> tuple[float, float]:
             for program in PROGRAMS
         ]
         for server in servers:
-            rate(server[0])
+            rate(server[0], path="/")
         for number in range(ROUNDS):
             order = (0, 1) if number % 2 else (1, 0)
             found = {which: round_of(*servers[which]) for which in order}

@@ -3,10 +3,11 @@
 import asyncio
 import os
 import re
-import shutil
 import subprocess
 import sys
-import time
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,29 @@ def write_project(folder: Path) -> Path:
     return root
 
 
+@contextmanager
+def hosted(project: Path, *options: str) -> Iterator[int]:
+    """Deploy a Project to a service of its own, and yield the port of its applications."""
+    with tempfile.TemporaryDirectory(prefix="svc-bench-", ignore_cleanup_errors=True) as data:
+        serving = Serving(Path(data), *options)
+        serving.start()
+        try:
+            with serving.client() as client:
+                deploy(client, bundle(project))
+            yield serving.port
+        finally:
+            serving.stop()
+
+
 def build(root: Path, version: int) -> deploying.Bundle:
     """Build a version."""
     (root / "svc.toml").write_text(_MANIFEST.format(version=version))
     (root / "site" / "index.html").write_text(f"front {version}")
+    return bundle(root)
+
+
+def bundle(root: Path) -> deploying.Bundle:
+    """Build a Project for deploying."""
     cache = Home.from_environment(os.environ).cache()
     return asyncio.run(deploying.build(load(root), cache, Silent()))
 
@@ -148,12 +168,3 @@ def whole(answers: dict[int, str]) -> int | None:
         if all(answer == expected(version, path) for path, answer in answers.items()):
             return version
     return None
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder that processes may just have left."""
-    for _ in range(10):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.1)

@@ -6,7 +6,8 @@ from pathlib import Path
 from statistics import median
 
 from bench.hello import rate, write_project
-from bench.processes import svc_dev, write_results
+from bench.processes import write_results
+from bench.service import hosted
 
 ROUNDS = 5
 CONNECTIONS = 64
@@ -17,10 +18,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
         project = write_project(folder, "rust")
-        ports = {
-            count: stack.enter_context(svc_dev(project, "--release", "--workers", str(count)))
-            for count in rates
-        }
+        ports = {count: stack.enter_context(hosted(project, "--workers", str(count))) for count in rates}
         for port in ports.values():
             rate(port, CONNECTIONS)
         for number in range(ROUNDS):
