@@ -1,63 +1,33 @@
-"""The one list for many rows: draws those to be seen, fetches them off the thread that draws.
+"""The one list for many rows that screens share: `Windowed` with a cursor, marks, keys and following."""
 
-Owns the cursor, the marks and the following of a list that grows. What rows are, their `RowSource` says.
-"""
-
-import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size, clamp
+from textual.geometry import clamp
 from textual.message import Message
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.widgets.chunks import CHUNK, Chunks, Window
-from screens.widgets.columns import GAP, Column, Placed, column_at, fit, place, total
-from screens.widgets.row_source import Cell, Row, RowSource, RowsUnavailable
+from screens.widgets.columns import Column, column_at
+from screens.widgets.row_source import Row, RowSource
+from screens.widgets.windowed import GUTTER, WAITING, Windowed
 
 REFRESH_HZ = 20
 """How often a list that grows is looked at."""
-GUTTER = 2
-"""Cells before each line: one for the cursor, one for the mark."""
 SIDEWAYS = 8
 """Cells that `h` and `l` scroll where the cursor is a row."""
 
 
-class VirtualRows(ScrollView, can_focus=True):
+class VirtualRows(Windowed, can_focus=True):
     """A list of any length with a cursor, by row or by cell.
 
     A `live` list grows at its end: it is looked at 20 times a second, and followed until one goes up in it;
     `unseen` counts what came since, and `G` follows again.
     """
 
-    ALLOW_SELECT = False
-    DEFAULT_CSS = """
-    VirtualRows {
-        overflow-y: scroll;
-        scrollbar-size: 1 1;
-        & > .rows--head { color: $text-muted; text-style: underline; }
-        & > .rows--cursor { background: $boost; }
-        & > .rows--cell { background: $accent 40%; }
-        & > .rows--bold { text-style: bold; }
-        & > .rows--dim { color: $text-muted; }
-        & > .rows--accent { color: $accent; }
-        & > .rows--good { color: $text-success; }
-        & > .rows--notice { color: $text-primary; }
-        & > .rows--warn { color: $text-warning; }
-        & > .rows--bad { color: $text-error; text-style: bold; }
-    }
-    """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("rows--head", "rows--cursor", "rows--cell"),
-        *("rows--bold", "rows--dim", "rows--accent", "rows--good", "rows--notice", "rows--warn", "rows--bad"),
-    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False, id="rows.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="rows.up"),
@@ -96,18 +66,6 @@ class VirtualRows(ScrollView, can_focus=True):
     class Opened(Moved):
         """A row was chosen, by enter or a double click."""
 
-    @dataclass
-    class Failed(Message):
-        """Rows could not be fetched; they are tried again at the next move or `reload`."""
-
-        rows: "VirtualRows"
-        reason: str
-
-        @property
-        def control(self) -> "VirtualRows":
-            """The list, for `@on` selectors."""
-            return self.rows
-
     def __init__(
         self,
         source: RowSource,
@@ -121,158 +79,67 @@ class VirtualRows(ScrollView, can_focus=True):
         classes: str | None = None,
     ) -> None:
         """`head` shows the columns' titles; `empty` is said when there are no rows."""
-        super().__init__(id=id, classes=classes)
-        self._source = source
-        self._columns = tuple(columns)
+        super().__init__(source, columns, head=head, empty=empty, id=id, classes=classes)
         self._by_cell = cursor == "cell"
-        self._head = int(head)
         self._live = live
-        self._empty = empty
-        self._count = 0
-        self._coming: int | None = None
-        self._chunks = Chunks()
-        self._filling = False
-        self._placed: tuple[Placed, ...] = ()
         self._marks: set[Hashable] = set()
-
-    @property
-    def count(self) -> int:
-        """How many rows are shown; a source may have more, for a twentieth of a second."""
-        return self._count
 
     @property
     def marks(self) -> frozenset[Hashable]:
         """The keys of the marked rows."""
         return frozenset(self._marks)
 
-    @property
-    def held(self) -> int:
-        """How many chunks of rows are in memory."""
-        return len(self._chunks)
-
-    def row(self, index: int) -> Row | None:
-        """Return a row, or None while it is not held."""
-        return self._chunks.row(index)
-
-    def key(self, index: int) -> Hashable | None:
-        """Return the key of a row, or None while it is not held."""
-        row = self.row(index)
-        return row.key if row else None
-
-    def show(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
-        """Show other rows, from the first on; marks are forgotten."""
-        self._source = source
-        self._columns = self._columns if columns is None else tuple(columns)
-        self._chunks.clear()
-        self._marks.clear()
-        self._coming = None
-        self._count = self.unseen = self.cursor_row = self.cursor_column = 0
-        self.scroll_to(0, 0, animate=False)
-        self._counted(source.count())
-
-    def reload(self) -> None:
-        """Fetch the rows again, which have changed; those that are shown stay until then."""
-        self._chunks.expire()
-        self._coming = None
-        self._counted(self._source.count())
-
     def unmark(self) -> None:
         """Take all marks away."""
         self._marks.clear()
         self.refresh()
 
-    # What is to be seen
+    def show(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
+        """Show other rows, from the first on, or the last of a live list; marks are forgotten."""
+        self._marks.clear()
+        self.cursor_row = self.cursor_column = self.unseen = 0
+        self.following = False
+        super().show(source, columns)
+        self.unseen = 0
+        self.following = self._live
 
-    @property
-    def _room(self) -> Size:
-        """The cells beside the scrollbars."""
-        return self.scrollable_content_region.size
-
-    @property
-    def _page(self) -> int:
-        """How many rows the screen shows."""
-        return max(self._room.height - self._head, 1)
+    # A list that grows
 
     def on_mount(self) -> None:
-        """Look at the rows for the first time, and go on doing so where they grow."""
+        """Follow a live list."""
         self.following = self._live
-        self._counted(self._source.count())
         if self._live:
-            self.set_interval(1 / REFRESH_HZ, self._look)
+            self.set_interval(1 / REFRESH_HZ, self._look_again)
 
-    def on_resize(self) -> None:
-        """Give the columns their new room."""
-        self._counted(self._count)
-
-    def _look(self) -> None:
-        """Take up what has come. Rows that will be followed are fetched before they are shown."""
+    def _look_again(self) -> None:
+        """Take up what has come."""
         count = self._source.count()
         if count == self._count or self._filling:
             return
         if self.following and count > self._count:
-            self._coming = count
-            self._chunks.want(count - self._page, count, count)
-            self._fill()
+            self._announced(count)
         else:
             self._counted(count)
 
-    def _counted(self, count: int) -> None:
-        """Take up how many rows there are, and lay them out."""
-        came, self._count = count - self._count, count
-        if came < 0:
-            self._chunks.expire()
-        self._placed = place(self._columns, max(self._room.width - GUTTER, 0))
-        self.virtual_size = Size(GUTTER + total(self._placed), count + self._head)
+    def _laid_out(self, came: int) -> None:
         if self.following:
-            self.cursor_row = max(count - 1, 0)
+            self.cursor_row = self._count - 1
             self.scroll_to(y=self.max_scroll_y, animate=False)
         else:
-            self.cursor_row = clamp(self.cursor_row, 0, max(count - 1, 0))
+            self.cursor_row = self.validate_cursor_row(self.cursor_row)
             self.unseen = max(self.unseen + came, 0) if self._live else 0
-        self._ask()
-        self.refresh()
 
-    def _ask(self) -> None:
-        """Have fetched what is to be seen now, in place of what was to be seen before."""
-        if self._room.height and self._coming is None:
-            top = self.scroll_offset.y
-            self._chunks.want(top, top + self._page, self._count)
-            self._fill()
-
-    def _fill(self) -> None:
-        if not self._filling and (self._coming is not None or self._chunks.next()):
-            self._filling = True
-            self.run_worker(self._fetch(), group="rows", description="fetch rows")
-
-    async def _fetch(self) -> None:
-        """Fetch until all that is wanted is held; what is wanted may change meanwhile."""
-        try:
-            while window := self._chunks.next():
-                try:
-                    rows = await asyncio.to_thread(self._source.window, window.start, window.n)
-                except RowsUnavailable as error:
-                    self._chunks.failed(window)
-                    self.post_message(self.Failed(self, str(error)))
-                else:
-                    self._landed(window, rows)
-        finally:
-            self._filling = False
-        if self._coming is not None:
-            coming, self._coming = self._coming, None
-            self._counted(coming)
-
-    def _landed(self, window: Window, rows: Sequence[Row]) -> None:
-        if self._chunks.put(window, rows) and self._coming is None:
-            top = self.scroll_offset.y
-            if window.start < top + self._page and top < window.start + CHUNK:
-                self.refresh()
+    def watch_following(self, following: bool) -> None:
+        """Go to the end, where it is followed from now on."""
+        if following:
+            self.unseen = 0
+            self._counted(self._source.count())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Fetch what comes into sight; who scrolls up follows no longer."""
         super().watch_scroll_y(old_value, new_value)
         if round(new_value) < min(round(old_value), self.max_scroll_y):
             self.following = False
-        self._ask()
 
     # The cursor
 
@@ -304,15 +171,9 @@ class VirtualRows(ScrollView, can_focus=True):
                 self.scroll_to(x=placed.x + placed.width - room, animate=False)
         self.post_message(self.Moved(self, self.cursor_row, column))
 
-    def watch_following(self, following: bool) -> None:
-        """Go to the end, where it is followed from now on."""
-        if following:
-            self.unseen = 0
-            self._counted(self._source.count())
-
     def action_move(self, rows: int) -> None:
         """Move the cursor by rows."""
-        row = clamp(self.cursor_row + rows, 0, max(self._count - 1, 0))
+        row = self.validate_cursor_row(self.cursor_row + rows)
         if row < self.cursor_row:
             self.following = False
         self.cursor_row = row
@@ -340,7 +201,7 @@ class VirtualRows(ScrollView, can_focus=True):
 
     def action_mark(self) -> None:
         """Mark the row of the cursor, or take its mark away, and go to the next."""
-        if (key := self.key(self.cursor_row)) is not None:
+        if self._count and (key := self.key(self.cursor_row)) is not None:
             self._marks ^= {key}
             self.refresh_line(self.cursor_row + self._head)
             self.action_move(1)
@@ -364,38 +225,10 @@ class VirtualRows(ScrollView, can_focus=True):
         if event.chain == 2:
             self.action_open()
 
-    # Lines
-
-    def render_line(self, y: int) -> Strip:
-        """Draw one line of the screen: the titles, a row, `…` for one that is not there yet, or nothing."""
-        index = y - self._head + self.scroll_offset.y
-        if y < self._head:
-            titles: list[Cell] = [((column.title, ""),) for column in self._columns]
-            return self._line(titles, "  ", self.rich_style + self._look_of("head"))
-        if index >= self._count:
-            said = self._empty if index == 0 else ""
-            text = said.center(self._room.width) if said else ""
-            style = self.rich_style + self._look_of("dim")
-            return Strip([Segment(text, style)]).adjust_cell_length(self._room.width, self.rich_style)
+    def _row_line(self, index: int, row: Row | None) -> Strip:
+        """Draw a row with the cursor and its mark; `▌` says where the cursor is without a colour, too."""
         here = index == self.cursor_row
-        style = self.rich_style + self._look_of("cursor") if here else self.rich_style
-        row = self._chunks.row(index)
         sign = ("▌" if here and self.has_focus else " ") + ("•" if row and row.key in self._marks else " ")
-        return self._line(row.cells if row else [(("…", "dim"),)], sign, style, here and self._by_cell)
-
-    def _line(self, cells: Sequence[Cell], sign: str, style: Style, cursor: bool = False) -> Strip:
-        segments = []
-        gap = Segment(" " * GAP, style)
-        for number, (cell, column) in enumerate(zip(cells, self._placed, strict=False)):
-            own = style
-            if cursor and number == self.cursor_column:
-                own += self._look_of("cell")
-            for text, tone in fit(cell, column):
-                segments.append(Segment(text, own + self._look_of(tone) if tone else own))
-            segments.append(gap)
-        left, room = self.scroll_offset.x, max(self._room.width - GUTTER, 0)
-        line = Strip(segments).crop_extend(left, left + room, style)
-        return Strip.join([Strip([Segment(sign, style + self._look_of("accent"))], GUTTER), line])
-
-    def _look_of(self, name: str) -> Style:
-        return self.get_component_rich_style(f"rows--{name}", partial=True)
+        style = self.rich_style + self._look("cursor") if here else self.rich_style
+        cursor = self.cursor_column if here and self._by_cell else None
+        return self._line(row.cells if row else WAITING, sign, style, cursor)

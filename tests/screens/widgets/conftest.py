@@ -1,0 +1,106 @@
+"""A list over rows that are made when they are asked for, and ways to drive it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+from textual import events
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from screens.widgets.columns import Column
+from screens.widgets.row_source import Row, RowsUnavailable
+from screens.widgets.virtual_rows import VirtualRows
+from tests.screens.conftest import Opened, idle, text
+
+MILLION = 1_000_000
+COLUMNS = (Column("id", 9, right=True), Column("name", 10), Column("message", 20, grow=True))
+
+
+class Numbers:
+    """Numbered rows that are made when they are asked for; it remembers what was asked."""
+
+    def __init__(self, count: int) -> None:
+        self.length = count
+        self.asked: list[tuple[int, int]] = []
+        self.drawing = threading.current_thread()
+        self.asked_by: set[threading.Thread] = set()
+        self.gate: threading.Event | None = None
+        self.broken = ""
+        self.word = "row"
+
+    def count(self) -> int:
+        return self.length
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        self.asked.append((start, n))
+        self.asked_by.add(threading.current_thread())
+        if self.gate:
+            assert self.gate.wait(60)
+        if self.broken:
+            raise RowsUnavailable(self.broken)
+        return [self._row(number) for number in range(start, min(start + n, self.length))]
+
+    def _row(self, number: int) -> Row:
+        cells = (((f"{number:,}", ""),), ((f"name {number % 7}", "bold"),), ((f"{self.word} {number}", ""),))
+        return Row(number, cells)
+
+
+class Shown(App[None]):
+    def __init__(self, source: Numbers, **wishes: Any) -> None:
+        super().__init__()
+        self.rows = VirtualRows(source, COLUMNS, **wishes)
+        self.heard: list[Any] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.rows
+
+    def on_mount(self) -> None:
+        self.rows.focus()
+
+    def on_virtual_rows_opened(self, message: VirtualRows.Opened) -> None:
+        self.heard.append(("opened", message.row, message.column))
+
+    def on_windowed_failed(self, message: VirtualRows.Failed) -> None:
+        self.heard.append(("failed", message.reason))
+
+
+Case = Callable[[Pilot[Any], Numbers, VirtualRows], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def drive(opened: Opened) -> Callable[..., None]:
+    """Run a case against a list of rows, in a terminal of 60x12."""
+
+    def run(case: Case, count: int = MILLION, size: tuple[int, int] = (60, 12), **wishes: Any) -> None:
+        async def main() -> None:
+            source = Numbers(count)
+            app = Shown(source, **wishes)
+            async with opened(app, size) as pilot:
+                await case(pilot, source, app.rows)
+
+        asyncio.run(main())
+
+    return run
+
+
+def lines(pilot: Pilot[Any]) -> list[str]:
+    """Return what the lines show, without the scrollbar at their end."""
+    return [line[: pilot.app.size.width - 1].rstrip() for line in text(pilot.app).splitlines()]
+
+
+async def wheel(pilot: Pilot[Any], rows: VirtualRows, event: type[events.MouseEvent]) -> None:
+    await pilot._post_mouse_events([event], rows)  # type: ignore[list-item]
+    await idle(pilot)
+
+
+async def grow(pilot: Pilot[Any], source: Numbers, rows: VirtualRows, more: int) -> None:
+    """Add rows and wait until the list shows them."""
+    counted = asyncio.Event()
+    source.length += more
+    timer = rows.set_interval(0.01, lambda: counted.set() if rows.count == source.length else None)
+    await asyncio.wait_for(counted.wait(), 30)
+    timer.stop()
+    await idle(pilot)

@@ -1,0 +1,100 @@
+from typing import Any
+
+from textual import events
+from textual.pilot import Pilot
+
+from screens.widgets.virtual_rows import VirtualRows
+from tests.screens.conftest import idle
+from tests.screens.widgets.conftest import MILLION, Numbers, lines, wheel
+
+
+def test_keys_move_the_cursor_without_animation(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        pilot.app.animation_level = "full"
+        seen = []
+        for key in ("j", "down", "k", "pagedown", "pageup", "G", "up", "g", "end", "home"):
+            await pilot.press(key)
+            assert rows.scroll_target_y == rows.scroll_y
+            assert 0 <= rows.cursor_row - rows.scroll_offset.y < 11
+            seen.append(rows.cursor_row)
+        last = MILLION - 1
+        assert seen == [1, 2, 1, 12, 1, last, last - 1, 0, last, 0]
+
+    drive(case)
+
+
+def test_the_cursor_stays_on_the_rows(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await pilot.press("k", "h")
+        assert (rows.cursor_row, rows.cursor_column) == (0, 0)
+        await pilot.press("pagedown", "j", "l", "l", "l", "l")
+        assert (rows.cursor_row, rows.cursor_column) == (2, 2)
+
+    drive(case, count=3, cursor="cell")
+
+
+def test_a_cursor_of_one_cell_scrolls_its_column_into_sight(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await pilot.press("l", "l")
+        await idle(pilot)
+        assert rows.scroll_offset.x > 0
+        assert "row 0" in lines(pilot)[1] and "name 0" not in lines(pilot)[1]
+        await pilot.press("h", "h")
+        await idle(pilot)
+        assert rows.scroll_offset.x == 0
+
+    drive(case, size=(24, 8), cursor="cell")
+
+
+def test_a_cursor_of_one_row_scrolls_sideways(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        for _ in range(10):
+            await pilot.press("l")
+        assert rows.scroll_offset.x == rows.max_scroll_x > 0
+        for _ in range(10):
+            await pilot.press("h")
+        assert rows.scroll_offset.x == 0
+
+    drive(case, size=(24, 8))
+
+
+def test_marks_stay_with_their_rows(drive: Any, snapshot: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await pilot.press("j", "space", "space", "j", "space")
+        assert rows.marks == {1, 2, 4}
+        await pilot.press("k", "space")
+        assert rows.marks == {1, 2}
+        snapshot(pilot.app)
+        rows.unmark()
+        assert rows.marks == frozenset()
+
+    drive(case)
+
+
+def test_enter_and_a_double_click_open(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await pilot.press("j", "enter")
+        await pilot.click(rows, offset=(15, 5), times=2)
+        assert pilot.app.heard == [("opened", 1, 0), ("opened", 4, 1)]  # type: ignore[attr-defined]
+
+    drive(case)
+
+
+def test_a_click_puts_the_cursor_on_that_cell(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        rows.cursor_row = 500_000
+        await idle(pilot)
+        await pilot.click(rows, offset=(30, 3))
+        assert (rows.cursor_row, rows.cursor_column) == (500_000 - 8, 2)
+        await pilot.click(rows, offset=(30, 0))
+        assert rows.cursor_row == 500_000 - 8
+
+    drive(case)
+
+
+def test_the_wheel_scrolls_and_leaves_the_cursor(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await wheel(pilot, rows, events.MouseScrollDown)
+        assert rows.scroll_offset.y > 0 and rows.cursor_row == 0
+
+    drive(case)

@@ -1,0 +1,85 @@
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from screens.widgets.virtual_rows import VirtualRows
+from tests.screens.conftest import idle, text
+from tests.screens.widgets.conftest import MILLION, Numbers, grow, lines, wheel
+
+
+def test_a_live_list_shows_the_last_rows_and_those_that_come(drive: Any, snapshot: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        assert rows.following and rows.cursor_row == MILLION - 1
+        await grow(pilot, source, rows, 5_000)
+        assert rows.cursor_row == MILLION + 4_999 and rows.unseen == 0
+        snapshot(pilot.app)
+
+    drive(case, live=True)
+
+
+def test_a_live_list_never_shows_an_ellipsis_for_what_comes(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        before = text(pilot.app)
+        source.gate = threading.Event()
+        source.asked.clear()
+        source.length += 300
+        asked = asyncio.Event()
+        timer = rows.set_interval(0.01, lambda: asked.set() if source.asked else None)
+        await asyncio.wait_for(asked.wait(), 30)
+        timer.stop()
+        assert text(pilot.app) == before
+        source.gate.set()
+        await grow(pilot, source, rows, 0)
+        assert "…" not in text(pilot.app) and "row 1000299" in text(pilot.app)
+
+    drive(case, live=True)
+
+
+def test_only_the_rows_that_came_are_fetched(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        source.asked.clear()
+        await grow(pilot, source, rows, 30)
+        assert source.asked == [(50, 30)]
+
+    drive(case, live=True, count=50)
+
+
+@pytest.mark.parametrize("key", ["k", "pageup", "g"])
+def test_who_goes_up_follows_no_longer_until_he_goes_to_the_end(drive: Any, key: str) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await pilot.press(key)
+        await idle(pilot)
+        before, cursor = lines(pilot), rows.cursor_row
+        await grow(pilot, source, rows, 212)
+        assert not rows.following and rows.unseen == 212
+        assert lines(pilot) == before and rows.cursor_row == cursor
+        await pilot.press("G")
+        await idle(pilot)
+        assert rows.following and rows.unseen == 0 and rows.cursor_row == source.length - 1
+        assert f"row {source.length - 1}" in lines(pilot)[-1]
+
+    drive(case, live=True)
+
+
+def test_the_wheel_ends_following_too(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await wheel(pilot, rows, events.MouseScrollUp)
+        assert not rows.following
+        await grow(pilot, source, rows, 10)
+        assert rows.unseen == 10
+
+    drive(case, live=True)
+
+
+def test_following_outlives_a_terminal_that_changes_its_size(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        for size in ((60, 30), (80, 6), (60, 20)):
+            await pilot.resize_terminal(*size)
+            await idle(pilot)
+            assert rows.following and "row 999999" in lines(pilot)[-1]
+
+    drive(case, live=True)
