@@ -1,0 +1,1 @@
+"""The Board: Resources, mounts and Doors as a picture that can be changed."""

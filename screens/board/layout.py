@@ -1,0 +1,88 @@
+"""The Board's layout: a graph becomes a picture in cells.
+
+Pure and deterministic: the same graph gives the same picture, and nothing of a terminal is known here.
+`place.py` has the steps about nodes, `route.py` those about edges, `draw.py` the cells.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from screens.board import place, route
+from screens.board.draw import UNICODE, Box, Cell, Hit, Route, drawn, text
+from screens.board.graph import Graph
+from screens.board.place import End, Rows, Side
+from screens.board.route import Point
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A graph with places, in cells from the top left corner.
+
+    `boxes` has each node's rectangle, inside whose border its text goes; `routes` each edge's way; `cells`
+    what is not empty.
+    """
+
+    width: int
+    height: int
+    boxes: Mapping[str, Box]
+    routes: Mapping[str, Route]
+    cells: Mapping[Point, Cell]
+
+    def hit(self, x: int, y: int) -> Hit | None:
+        """Return the node or edge in a cell; of two edges that cross there, the first."""
+        cell = self.cells.get((x, y))
+        return cell.hit if cell is not None else None
+
+    def lines(self, glyphs: str = UNICODE) -> list[str]:
+        """Return the picture as text, without what is in the nodes."""
+        return text(self.cells, self.width, range(self.height), glyphs)
+
+
+def layout(graph: Graph) -> Placed:
+    """Place a graph: nodes in their columns, every edge on a way of its own."""
+    columns = place.ordered(graph)
+    links = place.linked(graph, columns)
+    rows = place.rows(graph, columns, links)
+    ports = route.ports(links, rows)
+    lanes = route.lanes(links, rows)
+    segments = route.segments(links, ports, lanes)
+    gaps = route.gaps(links, segments, len(columns))
+    boxes, gap_at = _across(graph, columns, rows, gaps)
+    routes = {}
+    for link in links:
+        key, begin, end = link.edge.key, ports[link.edge.key].source, ports[link.edge.key].target
+        corners = [
+            (gap_at[part.gap] + gaps[part.gap].tracks[key], row)
+            for part in segments[key]
+            for row in (part.begin, part.end)
+        ]
+        points = ((_border(boxes, link.source), begin), *corners, (_border(boxes, link.target), end))
+        gap, row = route.labelled_at(link, ports[key])
+        label = f" {route.cut(link.edge.label)} " if link.edge.label else ""
+        routes[key] = Route(points, label, (gap_at[gap] + 1, row))
+    cells = drawn(boxes, routes)
+    width = max((x for x, _ in cells), default=-1) + 1
+    height = max((y for _, y in cells), default=-1) + 1
+    return Placed(width, height, boxes, routes, cells)
+
+
+def _across(
+    graph: Graph, columns: Sequence[Sequence[str]], rows: Mapping[str, Rows], gaps: Sequence[route.Gap]
+) -> tuple[dict[str, Box], list[int]]:
+    """Return the box of each node and the first cell of each gap; the boxes of a column are equally wide."""
+    widths = {node.key: node.width + 2 for node in graph.nodes}
+    boxes: dict[str, Box] = {}
+    gap_at = []
+    x = 0
+    for column, gap in zip(columns, gaps, strict=True):
+        width = max(widths[key] for key in column)
+        for key in column:
+            boxes[key] = Box(x, rows[key].top, width, rows[key].bottom - rows[key].top + 1)
+        gap_at.append(x + width)
+        x += width + gap.width
+    return boxes, gap_at
+
+
+def _border(boxes: Mapping[str, Box], end: End) -> int:
+    box = boxes[end.node]
+    return box.x if end.side is Side.LEFT else box.x + box.width - 1

@@ -1,0 +1,234 @@
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from screens.board.draw import ASCII, UNICODE, Box, E, Hit, N, Route, S, W
+from screens.board.graph import Column, Edge, Graph, Node
+from screens.board.layout import Placed, layout
+from screens.board.route import Point
+
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FRONT, DYNAMIC, DOORS = Column
+STEPS = {N: (0, -1), E: (1, 0), S: (0, 1), W: (-1, 0)}
+BACK = {N: S, E: W, S: N, W: E}
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Any graph: several edges between the same two nodes, circles and empty columns too."""
+    count = draw(st.integers(0, 9))
+    nodes = tuple(
+        Node(f"n{i}", draw(st.sampled_from(Column)), draw(st.integers(0, 20)), draw(st.integers(0, 6)))
+        for i in range(count)
+    )
+    edges = []
+    if count > 1:
+        pair = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
+        for source, target in draw(st.lists(pair.filter(lambda ends: ends[0] != ends[1]), max_size=16)):
+            label = draw(st.sampled_from(["", "/*", "/api/*", "/a/rather/long/prefix/of/a/path/*"]))
+            edges.append(Edge(f"e{len(edges)}", f"n{source}", f"n{target}", label))
+    return Graph(nodes, tuple(edges))
+
+
+def along(route: Route) -> list[Point]:
+    """Every cell of a way, the two in borders included, in its order."""
+    cells = [route.points[0]]
+    for (ax, ay), (bx, by) in pairwise(route.points):
+        assert (ax == bx) != (ay == by)
+        dx, dy = (bx > ax) - (bx < ax), (by > ay) - (by < ay)
+        while cells[-1] != (bx, by):
+            cells.append((cells[-1][0] + dx, cells[-1][1] + dy))
+    return cells
+
+
+def of(box: Box) -> set[Point]:
+    return {(x, y) for x in range(box.x, box.x + box.width) for y in range(box.y, box.y + box.height)}
+
+
+@UNHURRIED
+@given(graphs())
+def test_no_two_nodes_overlap_and_each_has_the_room_it_asked_for(graph: Graph) -> None:
+    placed = layout(graph)
+    count = Counter(point for box in placed.boxes.values() for point in of(box))
+    assert set(count.values()) <= {1}
+    for node in graph.nodes:
+        box = placed.boxes[node.key]
+        assert box.width >= node.width + 2 and box.height >= node.height + 2
+        assert box.x >= 0 and box.x + box.width <= placed.width
+        assert box.y >= 0 and box.y + box.height <= placed.height
+
+
+@UNHURRIED
+@given(graphs())
+def test_columns_stand_from_left_to_right_and_nodes_below_each_other(graph: Graph) -> None:
+    placed = layout(graph)
+    spans = {}
+    for node in graph.nodes:
+        box = placed.boxes[node.key]
+        spans.setdefault(node.column, set()).add((box.x, box.x + box.width))
+    assert all(len(found) == 1 for found in spans.values())
+    edges = [place for column in sorted(spans) for span in spans[column] for place in span]
+    assert edges == sorted(edges)
+
+
+@UNHURRIED
+@given(graphs())
+def test_every_edge_begins_and_ends_at_its_nodes_and_passes_through_none(graph: Graph) -> None:
+    placed = layout(graph)
+    filled = {point for box in placed.boxes.values() for point in of(box)}
+    assert placed.routes.keys() == {edge.key for edge in graph.edges}
+    for edge in graph.edges:
+        begin, *between, end = along(placed.routes[edge.key])
+        for point, key in ((begin, edge.source), (end, edge.target)):
+            box = placed.boxes[key]
+            assert point[0] in (box.x, box.x + box.width - 1)
+            assert box.y < point[1] < box.y + box.height - 1
+        assert not filled & set(between)
+
+
+@UNHURRIED
+@given(graphs())
+def test_edges_meet_only_where_one_crosses_another(graph: Graph) -> None:
+    placed = layout(graph)
+    ways = {key: along(route)[1:-1] for key, route in placed.routes.items()}
+    count = Counter(point for way in ways.values() for point in way)
+    corners = {point for route in placed.routes.values() for point in route.points}
+    for point, times in count.items():
+        assert times == 1 or (
+            times == 2 and point not in corners and placed.cells[point].mask == N | E | S | W
+        )
+    ends = Counter(point for route in placed.routes.values() for point in (route.points[0], route.points[-1]))
+    assert set(ends.values()) <= {1}
+
+
+def follow(placed: Placed, key: str) -> Hit | None:
+    """What one comes to who follows the lines of the picture from where an edge leaves its node."""
+    (x, y), ahead = placed.routes[key].points[:2]
+    direction = E if ahead[0] > x else W
+    assert placed.cells[x, y].mask & direction
+    while True:
+        x, y = x + STEPS[direction][0], y + STEPS[direction][1]
+        cell = placed.cells[x, y]
+        assert cell.mask & BACK[direction]
+        if cell.arrow:
+            assert cell.arrow == direction
+            return placed.hit(x + STEPS[direction][0], y)
+        if cell.mask != N | E | S | W:
+            direction = cell.mask & ~BACK[direction]
+
+
+@UNHURRIED
+@given(graphs())
+def test_who_follows_a_line_comes_to_the_edges_target(graph: Graph) -> None:
+    placed = layout(graph)
+    for edge in graph.edges:
+        assert follow(placed, edge.key) == Hit("node", edge.target)
+
+
+@UNHURRIED
+@given(graphs())
+def test_a_cell_says_what_is_in_it(graph: Graph) -> None:
+    placed = layout(graph)
+    expected: dict[Point, set[Hit]] = {}
+    for key, box in placed.boxes.items():
+        for point in of(box):
+            expected[point] = {Hit("node", key)}
+    for key, route in placed.routes.items():
+        for point in along(route)[1:-1]:
+            expected.setdefault(point, set()).add(Hit("edge", key))
+    assert placed.cells.keys() == expected.keys()
+    for (x, y), hits in expected.items():
+        assert placed.hit(x, y) in hits
+    assert placed.hit(-1, 0) is None and placed.hit(placed.width, placed.height) is None
+
+
+@UNHURRIED
+@given(graphs())
+def test_labels_can_be_read_and_all_lines_are_equally_long(graph: Graph) -> None:
+    placed = layout(graph)
+    for glyphs in (UNICODE, ASCII):
+        lines = placed.lines(glyphs)
+        assert len(lines) == placed.height and {len(line) for line in lines} <= {placed.width}
+        for edge in graph.edges:
+            route = placed.routes[edge.key]
+            x, y = route.label_at
+            assert lines[y][x : x + len(route.label)] == route.label
+            assert route.label.strip() == edge.label or route.label.endswith("… ")
+
+
+@UNHURRIED
+@given(graphs())
+def test_the_same_graph_gives_the_same_picture(graph: Graph) -> None:
+    assert layout(graph) == layout(Graph(graph.nodes, graph.edges))
+
+
+def test_a_project_is_a_picture_that_can_be_read() -> None:
+    graph = Graph(
+        (
+            Node("front", FRONT, 7, 2),
+            Node("feed", DYNAMIC, 6, 2),
+            Node("api", DYNAMIC, 6, 2),
+            Node("tables", DOORS, 6, 2),
+        ),
+        (
+            Edge("1", "front", "api", "/api/*"),
+            Edge("2", "front", "feed", "/feed"),
+            Edge("3", "api", "tables"),
+            Edge("4", "feed", "api", "/x"),
+        ),
+    )
+    assert [line.rstrip() for line in layout(graph).lines()] == PICTURE.strip("\n").split("\n")
+
+
+PICTURE = """
+┌───────┐             ┌──────┐
+│       │             │      │
+│       ├─ /feed ────►│      ├─ /x ─┐
+│       │             └──────┘      │
+│       ├─ /api/* ─┐                │
+└───────┘          │                │
+                   │  ┌──────┐      │
+                   └─►│      │      │
+                      │      │◄─────┘  ┌──────┐
+                      │      ├────────►│      │
+                      │      │         │      │
+                      └──────┘         └──────┘
+"""
+
+
+def test_what_is_straight_in_the_project_is_straight_in_the_picture() -> None:
+    nodes = tuple(
+        Node(f"{name}{i}", column, 8, 3) for i in range(3) for name, column in zip("abc", Column, strict=True)
+    )
+    edges = [(f"a{i}", f"b{i}") for i in range(3)] + [(f"b{i}", f"c{i}") for i in range(3)]
+    graph = Graph(nodes, tuple(Edge(a + b, a, b, "/x") for a, b in edges))
+    assert {len(route.points) for route in layout(graph).routes.values()} == {2}
+
+
+def test_neighbours_are_put_level_so_that_lines_do_not_cross() -> None:
+    fronts = tuple(Node(f"a{i}", FRONT, 8, 3) for i in range(5))
+    others = tuple(Node(f"b{i}", DYNAMIC, 8, 3) for i in reversed(range(5)))
+    graph = Graph(fronts + others, tuple(Edge(f"{i}", f"a{i}", f"b{i}") for i in range(5)))
+    placed = layout(graph)
+    assert [placed.boxes[f"b{i}"].y for i in range(5)] == [placed.boxes[f"a{i}"].y for i in range(5)]
+
+
+def test_nothing_is_an_empty_picture() -> None:
+    assert layout(Graph()).lines() == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "words"),
+    [
+        ("aa", [], "two of a"),
+        ("ab", [("1", "a", "b"), ("1", "b", "a")], "two of 1"),
+        ("ab", [("1", "a", "c")], "1 does not lead"),
+        ("ab", [("1", "a", "a")], "1 does not lead"),
+    ],
+)
+def test_what_is_no_graph_is_refused(nodes: str, edges: list[tuple[str, str, str]], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Graph(tuple(Node(key, FRONT, 1, 1) for key in nodes), tuple(Edge(*edge) for edge in edges))
