@@ -1,9 +1,10 @@
-"""What the tables Door costs: point reads and durable inserts a second, straight at the Door.
+"""What the tables Door costs: point reads and durable inserts a second at the Door, point reads for a guest.
 
-Each is compared with the standard library's sqlite3 doing the same work in the same run: JSON in, one
-statement, JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds take turns;
-medians count. `reads` come one after the other on the event loop's thread, `inserts` come from 64 at once,
-each acknowledged when it is on the disk.
+At the Door each is compared with the standard library's sqlite3 doing the same work in the same run: JSON
+in, one statement, JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds take
+turns; medians count. `reads` come one after the other on the event loop's thread, `inserts` come from 64 at
+once, each acknowledged when it is on the disk. `guest100` is how many requests a second a js guest answers
+that does 100 point reads in each (`tables_guest.py`).
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from bench import tables_guest
 from bench.processes import write_results
 from doors.tables.database import FILE, open_owner
 from doors.tables.door import ProjectTables, TablesDoor
@@ -134,8 +136,12 @@ def main() -> None:
         print(
             f"{kind}: Door {median(ours):,.0f}/s, sqlite3 {median(theirs):,.0f}/s, ratio {ratios[kind]:.2f}"
         )
-    write_results("tables", {name: median(values) for name, values in found.items()} | ratios)
-    print(f"tables read={ratios['reads']:.2f} insert={ratios['inserts']:.2f}")
+    print(f"a js guest that does {tables_guest.READS} point reads in a request", file=sys.stderr)
+    per_second, milliseconds = tables_guest.measure()
+    print(f"guest: {per_second:,.1f} requests/s on one connection, median {milliseconds:.1f} ms")
+    guest = {"guest100": per_second, "guest100_ms": milliseconds}
+    write_results("tables", {name: median(values) for name, values in found.items()} | ratios | guest)
+    print(f"tables read={ratios['reads']:.2f} insert={ratios['inserts']:.2f} guest100={per_second:.1f}")
 
 
 if __name__ == "__main__":

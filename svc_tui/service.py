@@ -153,8 +153,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
             await serving
         runner.stop_all()
         await service.aclose()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sweeping
+        await asyncio.wait([sweeping])
         await runner.aclose()
         await tenants.aclose()
         for recorder in recorders:
@@ -173,7 +172,13 @@ async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
                 (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
             migrate(Path(folder), folder_of(data, project))
 
-    await asyncio.to_thread(apply)
+    try:
+        await asyncio.to_thread(apply)
+    except OSError as error:
+        raise SvcError(
+            f"the migrations of {project} can not be applied: {error.strerror}",
+            "Check that the service's disk has room, and so has the one of temporary files.",
+        ) from error
 
 
 def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
