@@ -35,6 +35,7 @@ from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol.h2 import BUFFER_LOW_WATER, StreamBuffer
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.utils import wrap_app
 
 from engine.certificate import Certificate
@@ -43,6 +44,8 @@ from engine.listen import BACKLOG
 
 HEADER_BYTES = 32 << 10
 IDLE_SECONDS = 75
+HEAD_SECONDS = 20.0
+"""How long the head of a request may take to come, from its first byte on; HTTP/1.1 alone waits for one."""
 RESET_SECONDS = 1.0
 GATHERED_BYTES = 32 << 10
 """What parts of responses wait for each other at most, within one turn of the event loop."""
@@ -175,6 +178,8 @@ class _Connection(TCPServer):
                 if self._ending:
                     continue
                 self._held = 1
+                if isinstance(self.protocol.protocol, H11Protocol):
+                    self.idle_task.begin_head()
                 await self.protocol.handle(RawData(data))
                 self._held = 0
         except OSError:
@@ -250,17 +255,25 @@ class _Connection(TCPServer):
 
 
 class _Idle:
-    """Ends a connection that has nothing to do for long."""
+    """Ends a connection that has nothing to do for long, or whose client takes long to say what."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
         self._loop = loop
         self._act = act
         self._timer: asyncio.TimerHandle | None = None
+        self._in_head = False
 
     async def restart(self, _group: Any, _action: Callable[[], Awaitable[None]]) -> None:
         """Begin to wait."""
         self._cancel()
         self._timer = self._loop.call_later(IDLE_SECONDS, self._act)
+
+    def begin_head(self) -> None:
+        """Note that a request's head has begun to come; no further byte of it gives it more time."""
+        if self._timer is not None and not self._in_head:
+            self._cancel()
+            self._in_head = True
+            self._timer = self._loop.call_later(HEAD_SECONDS, self._act)
 
     async def stop(self) -> None:
         """Wait no longer: there is something to do."""
@@ -276,6 +289,7 @@ class _Idle:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._in_head = False
 
 
 class _Edge:

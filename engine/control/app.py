@@ -44,11 +44,9 @@ def principal() -> Principal:
 
 
 def require(project: str, role: Role) -> Principal:
-    """Return who asks; raises `Forbidden` without this role in the Project, `NotFound` for no such name."""
+    """Return who asks; raises `Forbidden` without this role in the Project."""
     asking = principal()
     asking.require(project, role)
-    if not is_name(project):
-        raise answers.NotFound(f'no Project can be named "{project[:80]}"', NAME_RULE)
     return asking
 
 
@@ -83,6 +81,9 @@ def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
         if found is None:
             raise Unauthenticated("this needs a session", "Log in with `svc login`.")
         g.principal = found
+        project = (request.view_args or {}).get("project", "")
+        if project and not is_name(project):
+            raise answers.NotFound(f'no Project can be named "{project[:80]}"', NAME_RULE)
 
     app.register_error_handler(SvcError, _refused)
     app.register_error_handler(RequestSchemaValidationError, _malformed)
@@ -103,11 +104,16 @@ async def _http(error: Exception) -> Response:
     return answers.of_http(cast(HTTPException, error))
 
 
-async def _failed(error: Exception) -> Response:
+def failed(error: Exception) -> SvcError:
+    """Note a fault of the service itself; return what is said of it."""
     _log.error("a request failed", exc_info=error)
+    return SvcError("The service failed; its own log says why.", code="internal")
+
+
+async def _failed(error: Exception) -> Response:
     if isinstance(error, RecursionError | UnicodeDecodeError):
         return answers.problem(SvcError("the request can not be read as JSON", code="invalid"))
-    return answers.problem(SvcError("The service failed; its own log says why.", code="internal"))
+    return answers.problem(failed(error))
 
 
 class Health(BaseModel):

@@ -13,8 +13,23 @@ from quart.asgi import ASGIHTTPConnection
 from quart.wrappers.request import Body
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from engine.errors import SvcError
+
 HELD = 256 << 10
 """Bytes that are held for a route that reads a stream."""
+STALLED_SECONDS = 60.0
+"""How long a stream may bring nothing: who has left without a word holds nothing up for others."""
+WHOLE_SECONDS = 120.0
+"""How long a body may take that is taken whole."""
+
+
+class Stalled(SvcError):
+    """The rest of a body does not come."""
+
+    code = "slow"
+
+    def __init__(self) -> None:
+        super().__init__("the rest of the request did not come in time", "Send it again.")
 
 
 class StreamedBody(Body):
@@ -43,7 +58,11 @@ class StreamedBody(Body):
         return self._complete.is_set()
 
     async def __anext__(self) -> bytes:
-        data = await super().__anext__()
+        try:
+            async with asyncio.timeout(STALLED_SECONDS):
+                data = await super().__anext__()
+        except TimeoutError as error:
+            raise Stalled from error
         self._room.set()
         return data
 
@@ -52,7 +71,17 @@ class StreamedBody(Body):
             raise RequestEntityTooLarge
         self._whole = True
         self._room.set()
-        return (yield from super().__await__())
+        return (yield from self._all().__await__())
+
+    async def _all(self) -> bytes:
+        try:
+            async with asyncio.timeout(WHOLE_SECONDS):
+                await self._complete.wait()
+        except TimeoutError as error:
+            raise Stalled from error
+        if self._must_raise is not None:
+            raise self._must_raise
+        return bytes(self._data)
 
 
 class StreamedRequest(Request):

@@ -5,14 +5,26 @@ Times are ISO 8601 in UTC; digests are sha256 in hexadecimal.
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
-FileName = Annotated[str, StringConstraints(pattern=r"^[^/\\\x00-\x1f]{1,200}\.sql$")]
+MOST_NAME = 255
+"""Bytes of a file's name."""
 MANIFEST_CHARACTERS = 1 << 20
 MOST_BLOBS = 100_000
 MOST_SIZE = 1 << 53
+
+
+def _short(name: str) -> str:
+    if len(name.encode("utf-8", "surrogatepass")) > MOST_NAME:
+        raise ValueError(f"a file's name has at most {MOST_NAME} bytes")
+    return name
+
+
+FileName = Annotated[
+    str, StringConstraints(pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*\.sql$"), AfterValidator(_short)
+]
 
 
 class _Shape(BaseModel):

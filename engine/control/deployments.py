@@ -16,7 +16,7 @@ from engine.control import deploy_types as types
 from engine.control import document
 from engine.control.account_types import iso
 from engine.control.answers import NotFound, members
-from engine.control.app import require
+from engine.control.app import failed, require
 from engine.deploy.history import Live
 from engine.deploy.records import DeployedResource, Deployment
 from engine.errors import SvcError
@@ -109,6 +109,8 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
                     yield _line({"step": step.step, "text": step.text})
         except SvcError as error:
             yield _line({"error": members(error)})
+        except Exception as error:
+            yield _line({"error": members(failed(error))})
 
     @routes.get("/v1/projects/<project>/deployments")
     @validate_response(types.Deployments)

@@ -5,7 +5,7 @@ from quart_schema import validate_request, validate_response
 
 from engine.control import account_types as types
 from engine.control.answers import NotFound
-from engine.control.app import principal
+from engine.control.app import require
 from engine.control.login import Gate, guarded
 from engine.control.sessions import DAY_NS
 
@@ -29,7 +29,7 @@ def blueprint(gate: Gate) -> Blueprint:
         """Make a token. The caller has at least its role in each of its Projects."""
         user = await gate.person()
         for project in data.projects:
-            principal().require(project, data.role)
+            require(project, data.role)
         shown, token = await sessions.create(
             user, data.name, data.role, tuple(dict.fromkeys(data.projects)), data.days * DAY_NS
         )

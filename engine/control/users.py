@@ -12,7 +12,7 @@ from quart_schema import validate_request, validate_response
 from engine.control import account_types as types
 from engine.control.access import EVERY_PROJECT, Forbidden, Role
 from engine.control.accounts import AccountConflict
-from engine.control.app import principal
+from engine.control.app import principal, require
 from engine.control.login import Gate, guarded
 
 
@@ -38,7 +38,7 @@ def blueprint(gate: Gate) -> Blueprint:
     @validate_response(types.UserShown)
     async def put_user(user: str, data: types.UserWish) -> types.UserShown:
         """Make a user; or give one who is there another password, which ends their sessions."""
-        principal().require(EVERY_PROJECT, "owner")
+        require(EVERY_PROJECT, "owner")
         await _person_or_local()
         if await accounts.find(user) is None:
             return types.UserShown.of(await accounts.add(user, data.password, data.roles))
@@ -54,7 +54,7 @@ def blueprint(gate: Gate) -> Blueprint:
     @validate_response(types.Ended)
     async def remove_user(user: str) -> types.Ended:
         """Remove a user; their sessions and tokens end at once. One owner of every Project has to remain."""
-        principal().require(EVERY_PROJECT, "owner")
+        require(EVERY_PROJECT, "owner")
         await _person_or_local()
         await accounts.remove(user)
         return types.Ended(ended=1)
@@ -73,7 +73,7 @@ def blueprint(gate: Gate) -> Blueprint:
         return await _set_role(user, scope, None)
 
     async def _set_role(user: str, scope: str, role: Role | None) -> types.UserShown:
-        principal().require(scope, "owner")
+        require(scope, "owner")
         await _person_or_local()
         changed = await accounts.set_role(user, scope, role)
         owned = _owned()

@@ -27,7 +27,7 @@ from engine.errors import SvcError
 from engine.manifest.model import Project
 from engine.service.changes import Change, Side, changes, imports
 from engine.service.check import check
-from engine.service.order import Order
+from engine.service.order import BadOrder, Order
 from engine.service.vault import Vault
 
 
@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """What would go live: the record it would have, the Project, its artifacts on this machine and their sizes."""
+    """What would go live: the record it would have, the Project, its artifacts here and their sizes."""
 
     deployment: Deployment
     project: Project
@@ -217,6 +217,10 @@ class Service:
         parts = {}
         for name, resource in order.project.resources.items():
             package = await store.keep(self.bucket.blobs, order.packages[name])
+            if (package.kind == "image") != (resource.lane == "static"):
+                raise BadOrder(
+                    f"the package of the {resource.lane} Resource {name} is of kind {package.kind}"
+                )
             parts[name] = DeployedResource.of(resource, order.packages[name], package.artifact)
         now = self._now_ns()
         deployment = Deployment(

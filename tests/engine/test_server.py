@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import socket
 import time
 from typing import Any
@@ -8,6 +9,7 @@ import h2.connection
 import h2.events
 import pytest
 
+from engine import server
 from engine.listen import PortInUse, bind
 from engine.server import serve
 from engine.wasm.exchange import Exchange, RunReport
@@ -15,6 +17,7 @@ from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 
 HELLO = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\nconnection: close\r\n\r\n"
+KEPT = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
 
 
 def test_a_taken_port_names_itself_and_a_free_one() -> None:
@@ -133,5 +136,49 @@ def test_stopping_while_clients_leave_is_a_clean_end(turns: int) -> None:
             writer.close()
         for _ in range(turns):
             await asyncio.sleep(0)
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
+
+
+@pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\n", KEPT + b"GET / HTTP/1.1\r\n"])
+def test_a_head_that_comes_too_slowly_ends_the_connection(
+    begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
+
+    async def test(site: Site) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(begun)
+
+        async def drip() -> None:
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    writer.write(b"x: y\r\n")
+                    await writer.drain()
+                    await asyncio.sleep(0.05)
+
+        dripping = asyncio.create_task(drip())
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while part := await asyncio.wait_for(reader.read(65536), 30):
+                answer += part
+        assert answer.count(b"HTTP/1.1 200") == begun.count(b"host:")
+        dripping.cancel()
+        writer.transport.abort()
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
+
+
+def test_a_request_that_takes_longer_than_its_head_may_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.1)
+
+    async def test(site: Site) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(b"POST / HTTP/1.1\r\nhost: api--shop.localhost\r\ncontent-length: 4\r\n\r\n")
+        for byte in (b"a", b"b", b"c", b"d"):
+            await asyncio.sleep(0.1)
+            writer.write(byte)
+        assert (await asyncio.wait_for(reader.readline(), 30)).startswith(b"HTTP/1.1 200")
+        writer.transport.abort()
 
     with_site([PUBLIC_API], {"api": echo()}, test)

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from engine.artifact import Artifact
+from engine.certificate import Certificate
 from engine.listen import bind
 from engine.manifest.load import load
 from engine.manifest.model import Resource
@@ -43,20 +44,23 @@ class Heard:
 class Hosted:
     """A service that runs on a thread: its control API, its public address, and what it said."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, certificate: Certificate | None = None) -> None:
+        self.data = data
         self.said: list[str] = []
+        self.token = ""
         self._loop, self._stop = asyncio.new_event_loop(), asyncio.Event()
         self._ready: Future[None] = Future()
         public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
-        self.public = f"http://127.0.0.1:{public[0].getsockname()[1]}"
-        self.control = f"http://127.0.0.1:{control[0].getsockname()[1]}"
+        scheme = "https" if certificate else "http"
+        self.public = f"{scheme}://127.0.0.1:{public[0].getsockname()[1]}"
+        self.control = f"{scheme}://127.0.0.1:{control[0].getsockname()[1]}"
         settings = Settings(
             data,
             [public],
             control,
             "apps.example",
-            "http://{}:8080",
-            None,
+            f"{scheme}://{{}}:8080",
+            certificate,
             1.0,
             lambda level, text: self.said.append(text),
         )
@@ -87,7 +91,15 @@ class Hosted:
         code = self.said[0].rpartition(" ")[2]
         with Client(self.control, "") as client:
             wish = {"code": code, "user": "ann", "password": PASSWORD}
-            return Client(self.control, client.call("POST", "/v1/claim", wish)["token"])
+            self.token = client.call("POST", "/v1/claim", wish)["token"]
+        return Client(self.control, self.token)
+
+    def package(self, kind: str) -> str:
+        """Return the name of the one package of this kind that was uploaded."""
+        mark = f'"kind":"{kind}"'.encode()
+        files = (path for path in (self.data / "blobs").rglob("*") if path.is_file())
+        (found,) = (path.name for path in files if mark in path.read_bytes())
+        return found
 
 
 def deploy(client: Client, root: Path, heard: Heard | None = None, **fields: Any) -> dict[str, Any]:

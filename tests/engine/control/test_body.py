@@ -11,6 +11,7 @@ import httpx
 import pytest
 from quart import Blueprint, Response, request
 
+from engine.control import body
 from engine.control.access import OneToken
 from engine.control.app import MOST_BODY, create, open_to_all
 from engine.control.body import HELD
@@ -126,3 +127,17 @@ def test_a_body_without_bytes_is_complete(address: str, may_read: threading.Even
     for path in ("whole", "stream"):
         assert httpx.post(f"{address}/{path}").text == "0"
         assert httpx.post(f"{address}/{path}", content=iter([b""])).text == "0"
+
+
+@pytest.mark.parametrize("path", ["whole", "stream"])
+def test_a_body_of_which_nothing_more_comes_is_waited_for_no_longer(
+    path: str, address: str, may_read: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body, "WHOLE_SECONDS", 0.2)
+    monkeypatch.setattr(body, "STALLED_SECONDS", 0.2)
+    may_read.set()
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), 60) as client:
+        client.sendall(f"POST /{path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nsome".encode())
+        answer = client.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 408") and b"connection: close" in answer.lower()

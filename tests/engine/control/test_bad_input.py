@@ -1,0 +1,200 @@
+"""What a deployer should not send: the service refuses it, says why, and what was live goes on."""
+
+import hashlib
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from svc_tui.client import Client, Refused
+from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
+
+JS = MANIFEST.replace('"static"', '"js"').replace('output = "site"\n', 'entry = "a.js"\n')
+
+
+class Shop:
+    """A service with a Project that is live, and its owner's client."""
+
+    def __init__(self, hosted: Hosted, client: Client) -> None:
+        self.hosted = hosted
+        self.client = client
+        self.revision = client.call("GET", "/v1/projects/shop/deployments")["revision"]
+
+    def upload(self, content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        params = {"size": len(content), "offset": 0}
+        self.client.call("PUT", f"/v1/projects/shop/blobs/{digest}", content=[content], params=params)
+        return digest
+
+    def package(self, kind: str, **files: bytes) -> str:
+        """Upload an artifact's files (`_` stands for `.` in their names) and return their package."""
+        parts = {name.replace("__", "/").replace("_", "."): content for name, content in files.items()}
+        named = {name: [self.upload(content), len(content)] for name, content in parts.items()}
+        return self.upload(json.dumps({"version": 1, "kind": kind, "files": named}).encode())
+
+    def refused(self, manifest: str, packages: dict[str, str], **more: Any) -> Refused:
+        """Deploy what can not go live; return what was said of it."""
+        body = {"manifest": manifest, "packages": packages, "revision": self.revision} | more
+        with pytest.raises(Refused) as refused:
+            for line in self.client.lines("POST", "/v1/projects/shop/deployments", body=body):
+                if "error" in line:
+                    members = line["error"]
+                    raise Refused(members["title"], members.get("hint", ""), members["code"], members)
+                assert "done" not in line
+        assert refused.value.code != "internal" and "Traceback" not in refused.value.message
+        assert self.hosted.get().text == "one"
+        return refused.value
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    root = tmp_path / "shop ü"
+    (root / "site").mkdir(parents=True)
+    (root / "svc.toml").write_text(MANIFEST)
+    (root / "site" / "index.html").write_text("one")
+    hosted = Hosted(tmp_path / "data ü")
+    try:
+        with hosted.claim() as client:
+            deploy(client, root)
+            yield Shop(hosted, client)
+    finally:
+        hosted.stop()
+
+
+@pytest.mark.parametrize(
+    "component", [b"", b"rubbish", b"\0asm\x0d\0\x01\0", b"\0asm\x0d\0\x01\0" + b"\xff" * 99]
+)
+def test_a_component_that_is_none(shop: Shop, component: bytes) -> None:
+    said = shop.refused(JS, {"web": shop.package("component", component_wasm=component)})
+    assert "web" in said.message or "component" in said.message
+
+
+def test_a_package_that_is_none(shop: Shop) -> None:
+    for document in (b"", b"[]", b'{"version": 2}', b"\xff", b"[" * 100_000):
+        assert shop.refused(MANIFEST, {"web": shop.upload(document)}).code == "package"
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/etc/passwd", "blobs/..", "index.json/../x", "a\0b"])
+def test_a_package_whose_files_have_tricks_in_their_names(shop: Shop, name: str, tmp_path: Path) -> None:
+    files = {name: [shop.upload(b"evil"), 4], "component.wasm": [shop.upload(b"x"), 1]}
+    package = shop.upload(json.dumps({"version": 1, "kind": "component", "files": files}).encode())
+    assert shop.refused(JS, {"web": package}).code == "package"
+    assert not list(tmp_path.rglob("evil"))
+
+
+def test_a_package_of_another_lanes_kind(shop: Shop) -> None:
+    shop.refused(MANIFEST, {"web": shop.package("component", component_wasm=b"rubbish")})
+    shop.refused(JS, {"web": shop.hosted.package("image")})
+
+
+@pytest.mark.parametrize(
+    "index", [b"", b"{}", b"[]", b'{"files": {"/x": {"identity": ["' + b"0" * 64 + b'", 1]}}}']
+)
+def test_an_image_whose_index_is_none(shop: Shop, index: bytes) -> None:
+    shop.refused(MANIFEST, {"web": shop.package("image", index_json=index)})
+
+
+def test_what_a_package_names_and_nobody_uploaded(shop: Shop) -> None:
+    assert shop.refused(MANIFEST, {"web": "0" * 64}).code == "blob-missing"
+    files = {"component.wasm": ["0" * 64, 1]}
+    package = shop.upload(json.dumps({"version": 1, "kind": "component", "files": files}).encode())
+    assert shop.refused(JS, {"web": package}).code == "blob-missing"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (MANIFEST + '[resource.web.mounts]\n"/api/*" = "nothing"\n', "nothing"),
+        (MANIFEST.replace('"shop"', '"other"'), "other"),
+        (MANIFEST.replace('"shop"', '"../shop"'), "name"),
+        (MANIFEST.replace('"site"', '"../../etc"'), "output"),
+        (MANIFEST.replace("resource.web", 'resource."../web"'), "web"),
+        ("\0", "svc.toml"),
+        ("x" * 100, "svc.toml"),
+        ("a = " + "[" * 50_000, "svc.toml"),
+        ("", "project"),
+    ],
+)
+def test_manifests_that_are_none(shop: Shop, manifest: str, said: str) -> None:
+    refused = shop.refused(manifest, {"web": "0" * 64})
+    assert said in refused.message + refused.hint + json.dumps(refused.members)
+    assert "/tmp" not in refused.message
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.sql", "a/b.sql", "x.txt", "ü" * 200 + ".sql", "a\0.sql", ".sql", "..sql"]
+)
+def test_migrations_with_tricks_in_their_names(shop: Shop, name: str, tmp_path: Path) -> None:
+    package = shop.hosted.package("image")
+    shop.refused(MANIFEST, {"web": package}, tables={name: "create table evil (;"})
+    assert not list(tmp_path.rglob("x.sql"))
+
+
+@pytest.mark.parametrize(
+    "project", ["..", "../shop", "%2e%2e", "..%2f..%2fshop", "shop%00", "Shop", "*", "a" * 300, "%ff"]
+)
+@pytest.mark.parametrize("what", ["", "/tables", "/logs", "/usage", "/secrets", "/deployments"])
+def test_projects_with_tricks_in_their_names(shop: Shop, project: str, what: str) -> None:
+    host, _, port = shop.hosted.control.removeprefix("http://").rpartition(":")
+    head = f"GET /v1/projects/{project}{what} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+    with socket.create_connection((host, int(port)), 60) as opened:
+        opened.sendall(f"{head}authorization: Bearer {shop.hosted.token}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: opened.recv(65536), b""))
+    assert answer.split(b" ")[1] in (b"404", b"400")
+
+
+@pytest.mark.parametrize(
+    ("digest", "size", "code"),
+    [
+        ("../../../etc/passwd", 4, "not-found"),
+        ("0" * 63, 4, "bucket-bad-name"),
+        ("A" * 64, 4, "bucket-bad-name"),
+        ("0" * 64, 1 << 31, "body-too-large"),
+        ("0" * 64, -1, "invalid"),
+        ("0" * 64, 3, "digest-mismatch"),
+    ],
+)
+def test_uploads_that_are_none(shop: Shop, digest: str, size: int, code: str) -> None:
+    with pytest.raises(Refused) as refused:
+        path = f"/v1/projects/shop/blobs/{digest}"
+        shop.client.call("PUT", path, content=[b"abc"], params={"size": size, "offset": 0})
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "status"),
+    [
+        ("GET / HTTP/1.1", "web--shop.apps.example", 200),
+        ("GET / HTTP/1.1", "WEB--shop.apps.example.:8080", 200),
+        ("GET / HTTP/1.1", "web--shop.apps.example@evil.example", 404),
+        ("GET / HTTP/1.1", "evil.example/web--shop.apps.example", 404),
+        ("GET / HTTP/1.1", "web--shop.apps.example.evil.example", 404),
+        ("GET / HTTP/1.1", "[::1", 404),
+        ("GET / HTTP/1.1", "ü", 404),
+        ("GET / HTTP/1.1", "", 404),
+        ("GET / HTTP/1.1", "x" * 9000, 404),
+        ("GET http://evil.example/ HTTP/1.1", "web--shop.apps.example", 0),
+        ("GET //evil.example/ HTTP/1.1", "web--shop.apps.example", 404),
+        ("GET / HTTP/1.1", "web--shop.apps.example\r\nhost: evil.example", 400),
+        ("GET / HTTP/1.1", "web--shop.apps.example\r\nx-forwarded-host: evil.example", 200),
+    ],
+)
+def test_host_headers_with_tricks(shop: Shop, line: str, host: str, status: int) -> None:
+    address, _, port = shop.hosted.public.removeprefix("http://").rpartition(":")
+    with socket.create_connection((address, int(port)), 60) as opened:
+        opened.sendall(f"{line}\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: opened.recv(65536), b""))
+    got = int(answer.split(b" ")[1])
+    assert got == status or (not status and got in (200, 400, 404))
+    assert b"evil.example" not in answer
+
+
+def test_another_sites_page_gets_nothing_from_the_control_api(shop: Shop) -> None:
+    """A name that leads to this machine lets a page of another site ask; without a token it gets none."""
+    headers = {"host": "evil.example", "origin": "http://evil.example"}
+    answer = httpx.get(f"{shop.hosted.control}/v1/projects", headers=headers)
+    assert answer.status_code == 401 and "access-control-allow-origin" not in answer.headers

@@ -1,0 +1,80 @@
+"""A service with a certificate: applications and control API over TLS, HTTP/2 where the client has it."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from engine.certificate import Certificate, CertificateError
+from svc_tui.client import Client
+from tests.certificates import self_signed
+from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Certificate:
+    return Certificate(*self_signed(tmp_path))
+
+
+@pytest.fixture
+def hosted(tmp_path: Path, certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosted]:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.chain))
+    hosted = Hosted(tmp_path / "data ü", certificate)
+    yield hosted
+    hosted.stop()
+
+
+def trusting(certificate: Certificate, **options: bool) -> httpx.Client:
+    return httpx.Client(verify=ssl.create_default_context(cafile=str(certificate.chain)), **options)
+
+
+def test_applications_and_control_api_answer_over_both_versions_of_http(
+    hosted: Hosted, certificate: Certificate, tmp_path: Path
+) -> None:
+    root = tmp_path / "shop"
+    (root / "site").mkdir(parents=True)
+    (root / "svc.toml").write_text(MANIFEST)
+    (root / "site" / "index.html").write_text("one")
+    with hosted.claim() as client:
+        deploy(client, root)
+    for version, options in (("HTTP/2", {"http2": True}), ("HTTP/1.1", {"http1": True})):
+        with trusting(certificate, **options) as client:
+            health = client.get(f"{hosted.control}/v1/health")
+            assert (health.status_code, health.http_version) == (200, version)
+            page = client.get(hosted.public, headers={"host": "web--shop.apps.example"})
+            assert (page.text, page.http_version) == ("one", version)
+
+
+def test_who_speaks_without_tls_is_not_answered(hosted: Hosted) -> None:
+    for address in (hosted.public, hosted.control):
+        with pytest.raises(httpx.TransportError):
+            httpx.get(address.replace("https:", "http:"))
+    with Client(hosted.control, "") as client:
+        assert client.call("GET", "/v1/health")["status"] == "ok"
+
+
+def test_old_versions_of_tls_are_not_spoken(hosted: Hosted) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises(httpx.ConnectError), httpx.Client(verify=context) as client:
+        client.get(hosted.control)
+
+
+@pytest.mark.parametrize("wrong", ["another's", "none", "missing", "swapped"])
+def test_a_wrong_key_is_said(certificate: Certificate, tmp_path: Path, wrong: str) -> None:
+    (tmp_path / "other").mkdir()
+    _, key = self_signed(tmp_path / "other")
+    if wrong == "none":
+        key.write_text("no key")
+    elif wrong == "missing":
+        key.unlink()
+    elif wrong == "swapped":
+        key = certificate.chain
+    with pytest.raises(CertificateError) as said:
+        Certificate(certificate.chain, key).context()
+    assert str(key) in said.value.message and "PEM" in said.value.hint
