@@ -1,6 +1,7 @@
 """`svc deployments` and `svc rollback`: what was live, and the way back."""
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +33,8 @@ def deployments(
         diagnostics.note(f"nothing of {project} was deployed yet: `svc deploy`")
     for each in found["deployments"][:SHOWN]:
         output.line(_line(each))
+        if each["live"] and (back := _rolled_back(found["flips"], each["id"])) is not None:
+            output.line(_rollback_line(back))
 
 
 def _line(deployment: dict[str, Any]) -> Text:
@@ -39,11 +42,27 @@ def _line(deployment: dict[str, Any]) -> Text:
     return Text.assemble(
         ("● " if live else "  ", "green"),
         (deployment["id"], "bold" if live else ""),
-        (f"  {deployment['created'][:19].replace('T', ' ')}", "dim"),
+        (f"  {_local(deployment['created'])}", "dim"),
         (f"  {deployment['by']}", "cyan"),
         (f"  {deployment['commit']}" if deployment["commit"] else "", "dim"),
         f"  {deployment['message']}" if deployment["message"] else "",
     )
+
+
+def _rolled_back(flips: list[dict[str, Any]], live: str) -> dict[str, Any] | None:
+    """Return the latest flip if it went back to a deployment: not the first that it had."""
+    own = [flip for flip in flips if flip["deployment"] == live]
+    return own[0] if len(own) > 1 else None
+
+
+def _rollback_line(flip: dict[str, Any]) -> Text:
+    reason = f": {flip['message']}" if flip["message"] else ""
+    return Text(f"    live again since {_local(flip['at'])} by {flip['by']}{reason}")
+
+
+def _local(time: str) -> str:
+    """Return a time of the API as one of this machine's clock."""
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def rollback(
@@ -62,6 +81,8 @@ def rollback(
         planned = client.call("GET", f"/v1/projects/{project}/deployments/{wanted}/rollback")
         for line in change_lines(planned["changes"]):
             diagnostics.line(line)
+        if wanted == planned["live"]:
+            raise SvcError(f"{wanted} is live already", "`svc deployments` lists the others.")
         if not planned["changes"]:
             diagnostics.note(f"{wanted} is the same as what is live")
         diagnostics.note("the rows in tables, and their schema, are not rolled back")

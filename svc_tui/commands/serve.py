@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from svc_tui.terminal import diagnostics, output
 from svc_tui.unit import unit
 
 GRACE_SECONDS = 10.0
+_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
 def serve(
@@ -67,8 +69,11 @@ def serve(
             "Give --tls-cert and --tls-key, or have it listen on 127.0.0.1.",
             code="usage",
         )
+    domain = domain.lower().strip(".")
+    if not _DOMAIN.fullmatch(domain):
+        raise SvcError(f'"{domain}" is no domain', "A name as in apps.example.com.", code="usage")
     if print_unit:
-        output.line(unit(sys.argv, folder))
+        output.line(unit(sys.argv, folder, grace))
         return
     allow_connections()
     public = bind_each(public_host, public_port, workers) if workers > 1 else [bind(public_host, public_port)]
@@ -79,7 +84,7 @@ def serve(
         folder,
         public,
         bind(control_host, control_port),
-        domain.lower().strip("."),
+        domain,
         f"{scheme}://{{}}" if usual else f"{scheme}://{{}}:{port}",
         certificate,
         grace,

@@ -11,6 +11,7 @@ from svc_tui.terminal import diagnostics
 
 MOST = 4096
 """Characters of a line."""
+_LOGIN = "Give --user and --password-stdin, or SVC_TOKEN."
 
 
 class NobodyThere(SvcError):
@@ -21,7 +22,11 @@ class NobodyThere(SvcError):
 
 def line(question: str, default: str = "") -> str:
     """Ask for a line; empty means `default`. Raises `NobodyThere`."""
-    _person(question)
+    _person(question, _LOGIN)
+    return _typed(question, default)
+
+
+def _typed(question: str, default: str = "") -> str:
     shown = f"{question} [{default}]: " if default else f"{question}: "
     diagnostics.question(shown)
     typed = sys.stdin.readline(MOST)
@@ -32,12 +37,13 @@ def line(question: str, default: str = "") -> str:
 
 def confirm(question: str) -> bool:
     """Ask whether to go on; only a clear yes is one. Raises `NobodyThere`."""
-    return line(f"{question} [y/N]").lower() in ("y", "yes")
+    _person(question, "Give --yes if that is meant.")
+    return _typed(f"{question} [y/N]").lower() in ("y", "yes")
 
 
 def secret(question: str) -> str:
     """Ask for a secret. Raises `NobodyThere`."""
-    _person(question)
+    _person(question, _LOGIN)
     try:
         return getpass.getpass(f"{question}: ")
     except EOFError as error:
@@ -64,8 +70,6 @@ def from_stdin() -> str:
     return text
 
 
-def _person(question: str) -> None:
+def _person(question: str, hint: str) -> None:
     if not sys.stdin.isatty():
-        raise NobodyThere(
-            f"there is no terminal to ask on: {question}", "Give --user and --password-stdin, or SVC_TOKEN."
-        )
+        raise NobodyThere(f"there is no terminal to ask on: {question}", hint)
