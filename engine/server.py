@@ -23,7 +23,6 @@ import contextlib
 import gc
 import logging
 import socket
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -40,12 +39,10 @@ from hypercorn.utils import wrap_app
 
 from engine.certificate import Certificate
 from engine.gateway.app import GONE, Cut
+from engine.idle import Idle
 from engine.listen import BACKLOG
 
 HEADER_BYTES = 32 << 10
-IDLE_SECONDS = 75
-HEAD_SECONDS = 20.0
-"""How long the head of a request may take to come, from its first byte on; HTTP/1.1 alone waits for one."""
 RESET_SECONDS = 1.0
 GATHERED_BYTES = 32 << 10
 """What parts of responses wait for each other at most, within one turn of the event loop."""
@@ -158,11 +155,11 @@ class _Service:
 class _Connection(TCPServer):
     """A connection that gathers what one turn of the loop sends, and whose idle time is a timer."""
 
-    idle_task: "_Idle"  # type: ignore[assignment]
+    idle_task: Idle  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.idle_task = _Idle(self.loop, self._expire)
+        self.idle_task = Idle(self.loop, self._expire)
         self._gathered: list[bytes] = []
         self._size = 0
         self._reading = False
@@ -252,44 +249,6 @@ class _Connection(TCPServer):
         if not self._reading:
             return  # The client left: the connection is about to end, and its tasks' group may have ended.
         self._task_group.spawn(self._initiate_server_close)
-
-
-class _Idle:
-    """Ends a connection that has nothing to do for long, or whose client takes long to say what."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-        self._loop = loop
-        self._act = act
-        self._timer: asyncio.TimerHandle | None = None
-        self._in_head = False
-
-    async def restart(self, _group: Any, _action: Callable[[], Awaitable[None]]) -> None:
-        """Begin to wait."""
-        self._cancel()
-        self._timer = self._loop.call_later(IDLE_SECONDS, self._act)
-
-    def begin_head(self) -> None:
-        """Note that a request's head has begun to come; no further byte of it gives it more time."""
-        if self._timer is not None and not self._in_head:
-            self._cancel()
-            self._in_head = True
-            self._timer = self._loop.call_later(HEAD_SECONDS, self._act)
-
-    async def stop(self) -> None:
-        """Wait no longer: there is something to do."""
-        self._cancel()
-
-    def expire(self) -> None:
-        """Act now, if it is idle."""
-        if self._timer is not None:
-            self._cancel()
-            self._act()
-
-    def _cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._in_head = False
 
 
 class _Edge:

@@ -9,7 +9,7 @@ import h2.connection
 import h2.events
 import pytest
 
-from engine import server
+from engine import idle
 from engine.listen import PortInUse, bind
 from engine.server import serve
 from engine.wasm.exchange import Exchange, RunReport
@@ -144,7 +144,7 @@ def test_stopping_while_clients_leave_is_a_clean_end(turns: int) -> None:
 def test_a_head_that_comes_too_slowly_ends_the_connection(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(idle, "HEAD_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
@@ -170,7 +170,7 @@ def test_a_head_that_comes_too_slowly_ends_the_connection(
 
 
 def test_a_request_that_takes_longer_than_its_head_may_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(idle, "HEAD_SECONDS", 0.1)
 
     async def test(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
