@@ -103,7 +103,7 @@ def plan(root: Path, changes: Sequence[Change]) -> Edit:
 
 
 def write(edit: Edit) -> None:
-    """Put what was planned on disk, whole; the file keeps its permissions, a symbolic link stays one.
+    """Put what was planned on disk, whole; the file keeps owner and permissions, a symbolic link stays one.
 
     Raises `ManifestChanged` when the file is not what it was, `SvcError` when it can not be written.
     """
@@ -223,7 +223,10 @@ def _replace(path: Path, content: bytes) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            os.fchmod(descriptor, path.stat().st_mode & 0o7777)
+            was = path.stat()
+            with suppress(PermissionError):  # who may not give files away is the owner already, or may write
+                os.fchown(descriptor, was.st_uid, was.st_gid)
+            os.fchmod(descriptor, was.st_mode & 0o7777)
             sync(descriptor)
         rename(Path(name), path)
     except BaseException:

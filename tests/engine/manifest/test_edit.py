@@ -1,6 +1,7 @@
 import os
 import re
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,31 @@ def test_permissions_stay_and_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "svc.toml").is_symlink() and '"/x"' in real.read_text()
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     assert [path.name for path in real.parent.iterdir()] == ["shop.toml"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_stays_when_root_edits(tmp_path: Path) -> None:
+    path = tmp_path / "svc.toml"
+    path.write_text(HEAD + FRONT + API)
+    os.chown(path, 12345, 12346)
+    write(plan(tmp_path, [ADD]))
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+
+
+def test_of_several_writers_at_once_one_wins_and_the_others_hear_of_it(tmp_path: Path) -> None:
+    (tmp_path / "svc.toml").write_text(HEAD + FRONT + API)
+    edits = {pattern: plan(tmp_path, [AddMount("front", pattern, "api")]) for pattern in PATTERNS}
+
+    def wins(pattern: str) -> bool:
+        try:
+            write(edits[pattern])
+        except ManifestChanged:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(PATTERNS)) as pool:
+        won = [pattern for pattern, wins in zip(PATTERNS, pool.map(wins, PATTERNS), strict=True) if wins]
+    assert len(won) == 1 and mounts(tmp_path) == {won[0]: "api"}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -99,6 +99,19 @@ def test_every_key_that_is_read_has_a_place(value: dict[str, Any]) -> None:
     assert set(paths(tomllib.loads(text), ())) == set(places(text).first)
 
 
+@UNHURRIED
+@given(st.dictionaries(st.text("a.\"' é", max_size=3), VALUES, max_size=4))
+def test_every_pair_is_a_key_and_the_value_that_is_read(value: dict[str, Any]) -> None:
+    text = tomlkit.dumps(value)
+    for path, pair in places(text).pairs.items():
+        found: Any = tomllib.loads(text)
+        for part in path:
+            found = found[part]
+        key, written = text[pair.parts[-1] : pair.key_end], text[pair.value : pair.end]
+        assert tomllib.loads(f"{key} = {written}") == {path[-1]: found}
+        assert len(pair.parts) == len(path) - len(pair.base)
+
+
 def paths(value: object, base: KeyPath) -> Iterator[KeyPath]:
     """Iterate over the paths of all that is in a document."""
     inner: list[tuple[str | int, object]] = []
