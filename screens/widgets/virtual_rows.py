@@ -229,6 +229,6 @@ class VirtualRows(Windowed, can_focus=True):
         """Draw a row with the cursor and its mark; `▌` says where the cursor is without a colour, too."""
         here = index == self.cursor_row
         sign = ("▌" if here and self.has_focus else " ") + ("•" if row and row.key in self._marks else " ")
-        style = self.rich_style + self._look("cursor") if here else self.rich_style
+        style = self._base + self._look("cursor") if here else self._base
         cursor = self.cursor_column if here and self._by_cell else None
         return self._line(row.cells if row else WAITING, sign, style, cursor)

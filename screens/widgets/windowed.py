@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -83,6 +83,7 @@ class Windowed(ScrollView):
         self._chunks = Chunks()
         self._filling = False
         self._placed: tuple[Placed, ...] = ()
+        self._base = Style()
 
     @property
     def count(self) -> int:
@@ -201,21 +202,26 @@ class Windowed(ScrollView):
 
     # Lines
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw the lines of a part of the screen; they share a style that takes long to work out."""
+        self._base = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen: the titles, a row, `…` for one that is not there yet, or nothing."""
         index = y - self._head + self.scroll_offset.y
         if y < self._head:
             titles: list[Cell] = [((column.title, ""),) for column in self._columns]
-            return self._line(titles, "  ", self.rich_style + self._look("head"))
+            return self._line(titles, "  ", self._base + self._look("head"))
         if index < self._count:
             return self._row_line(index, self._chunks.row(index))
         said = self._empty.center(self._room.width) if self._empty and index == 0 else ""
-        line = Strip([Segment(said, self.rich_style + self._look("dim"))])
-        return line.adjust_cell_length(self._room.width, self.rich_style)
+        line = Strip([Segment(said, self._base + self._look("dim"))])
+        return line.adjust_cell_length(self._room.width, self._base)
 
     def _row_line(self, index: int, row: Row | None) -> Strip:
         """Draw a row of which nothing more is to be said."""
-        return self._line(row.cells if row else WAITING, " " * GUTTER, self.rich_style)
+        return self._line(row.cells if row else WAITING, " " * GUTTER, self._base)
 
     def _line(self, cells: Sequence[Cell], sign: str, style: Style, cursor: int | None = None) -> Strip:
         """Draw cells after a `sign` of the gutter's width; `cursor` is the number of a cell."""

@@ -1,0 +1,1 @@
+"""Logs: the timeline of a Project, live."""

@@ -1,0 +1,124 @@
+"""One line for each record of the timeline, which comes as docs/logs.md documents it. Imports no Textual."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from typing import Any
+
+from screens.widgets.columns import Column
+from screens.widgets.row_source import Cell, Piece, Row, Tone
+
+Document = Mapping[str, Any]
+
+COLUMNS = (
+    Column("time", 12),
+    Column("", 6),
+    Column("resource", 14),
+    Column("", 24, grow=True),
+    Column("", 35),
+    Column("request", 8, right=True),
+)
+_BADGES: dict[str, Tone] = {
+    "TRACE": "dim",
+    "DEBUG": "notice",
+    "INFO": "good",
+    "WARN": "warn",
+    "ERROR": "bad",
+    "FATAL": "bad",
+    "STDOUT": "notice",
+    "STDERR": "warn",
+}
+_STATUS: dict[int, Tone] = {2: "good", 3: "notice", 4: "warn", 5: "bad"}
+_QUIET = frozenset({"client-gone", "stopping"})
+_BAD = frozenset({"ERROR", "FATAL"})
+_ATTRIBUTES = 400
+"""Characters of attributes that are put together: more than a line has."""
+
+
+def row(document: Document, below: Sequence[Document] = (), zone: tzinfo | None = None) -> Row:
+    """Return the line of a record, with the cells of `COLUMNS` and its cursor as key.
+
+    `below` are the spans that a request called through mounts, innermost first. The time is that of `zone`,
+    or of this machine; a request's is when it was over, so that times go up.
+    """
+    request = document["request_id"]
+    cells = _request(document, below) if document["kind"] == "request" else _said(document)
+    when: Cell = ((clock(_shown_at(document), zone), "dim"),)
+    return Row(document["cursor"], (when, *cells, ((request[-8:], "dim"),)))
+
+
+def clock(time_ns: int, zone: tzinfo | None = None) -> str:
+    """Return the time of day with milliseconds; `time_ns` is of the Unix epoch."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{_second(seconds, zone)}.{rest // 1_000_000:03}"
+
+
+def duration(nanoseconds: int) -> str:
+    """Return a duration in at most 7 characters: `0.8 ms`, `12 ms`, `30.0 s`, `12 min`, `3.5 h`."""
+    milliseconds = nanoseconds / 1e6
+    if milliseconds < 999.5:
+        return f"{milliseconds:.1f} ms" if milliseconds < 9.95 else f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1e3
+    if seconds < 600:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _request(document: Document, below: Sequence[Document]) -> tuple[Cell, ...]:
+    """Return the badge, the way, what was asked and what it took; the innermost span knows what it took."""
+    inner = below[0] if below else document
+    way = " → ".join(span["resource"] or "–" for span in (document, *reversed(below)))
+    asked: Cell = ((document["method"], "bold"), (f" {document['target']}", ""))
+    if code := inner["code"]:
+        asked = ((f"{code} ", "dim" if code in _QUIET else "bad"), *asked)
+    status = document["status"]
+    compute = f"{duration(inner['compute_ns'])} cpu" if inner["compute_ns"] else ""
+    peak = inner["peak_memory"]
+    memory = f"{peak / (1 << 20):.1f} MiB" if peak is not None else ""
+    took: Cell = (
+        (f"{status:>3}", _STATUS.get(status // 100, "bold")),
+        (f"  {duration(document['wall_ns']):>7}", ""),
+        (f"  {compute:>11}  {memory:>8}", "dim"),
+    )
+    badge: Piece = ("REQ", "bad" if document["level"] in _BAD else "dim")
+    return (badge,), ((way, "accent"),), asked, took
+
+
+def _said(document: Document) -> tuple[Cell, ...]:
+    """Return the badge, the Resource, what was said and its attributes."""
+    kind, level = document["kind"], document["level"]
+    name = kind.upper() if kind in ("stdout", "stderr") else level
+    tone: Tone = "bad" if level in _BAD else ""
+    said = (document["body"].rstrip("\n"), tone)
+    attributes: Piece = (_joined(document.get("attributes", {})), "dim")
+    return ((name, _BADGES.get(name, "bold")),), ((document["resource"], "accent"),), (said,), (attributes,)
+
+
+def _joined(attributes: Mapping[str, str]) -> str:
+    """Return `key=value key="a value"`; a value that would run into the next is quoted."""
+    joined = ""
+    for key, value in attributes.items():
+        if len(joined) > _ATTRIBUTES:
+            break
+        cut = value[:_ATTRIBUTES]
+        plain = cut and not any(character in cut for character in ' \t\n"=')
+        joined += f"{key}={cut if plain else json.dumps(cut, ensure_ascii=False)} "
+    return joined.rstrip(" ")
+
+
+def _shown_at(document: Document) -> int:
+    """Return when the line stands in time: a request's when it was over."""
+    whole, _, rest = document["time"].removesuffix("Z").partition(".")
+    began = _epoch(whole) * 1_000_000_000 + int(rest.ljust(9, "0"))
+    return began + document["wall_ns"] if document["kind"] == "request" else began
+
+
+@lru_cache(maxsize=16)
+def _epoch(whole: str) -> int:
+    return int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp())
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int, zone: tzinfo | None) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone(zone).strftime("%H:%M:%S")

@@ -1,0 +1,155 @@
+from dataclasses import replace
+from datetime import UTC, timedelta, timezone
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from engine.timeline.document import document
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.row import Entry
+from screens.logs.rows import COLUMNS, clock, duration, row
+from screens.widgets.columns import GAP, fit, place
+
+NOON = 1_795_262_400_000_000_000
+MS = 1_000_000
+REQUEST = "01m7zb11rc56tzms5mn3b8bkep"
+SPAN = RequestRecord(
+    time_ns=NOON,
+    request_id=REQUEST,
+    trace_id="",
+    span_id="",
+    parent="",
+    resource="web",
+    method="POST",
+    target="/api/entries",
+    status=201,
+    code="",
+    detail="",
+    wall_ns=8_200_000,
+    compute_ns=5_100_000,
+    peak_memory=3 << 20,
+    bytes_in=0,
+    bytes_out=0,
+)
+
+
+def shown(record: Record, *below: RequestRecord, room: int = 120) -> str:
+    """Return a record's line as text."""
+    placed = place(COLUMNS, room)
+    cells = row(doc(record), [doc(span) for span in below], UTC).cells
+    assert len(cells) == len(COLUMNS)
+    line = (" " * GAP).join(
+        "".join(text for text, _ in fit(cell, column)) for cell, column in zip(cells, placed, strict=True)
+    )
+    assert cell_len(line) == room
+    return line
+
+
+def doc(record: Record) -> dict[str, Any]:
+    return document(Entry(7, record))
+
+
+def tones(record: Record, cell: int) -> list[str]:
+    return [tone for _, tone in row(doc(record)).cells[cell]]
+
+
+def test_a_request_shows_what_was_asked_and_what_it_took() -> None:
+    line = shown(SPAN)
+    assert line.split() == [
+        *("12:00:00.008", "REQ", "web", "POST", "/api/entries", "201"),
+        *("8.2", "ms", "5.1", "ms", "cpu", "3.0", "MiB", REQUEST[-8:]),
+    ]
+
+
+def test_a_request_through_a_mount_shows_its_way_and_what_the_target_took() -> None:
+    target = replace(SPAN, resource="api", wall_ns=8 * MS, compute_ns=7 * MS, peak_memory=4 << 20, root=False)
+    front = replace(SPAN, compute_ns=0, peak_memory=None)
+    line = shown(front, target)
+    assert "web → api" in line and "8.2 ms" in line and "7.0 ms cpu" in line and "4.0 MiB" in line
+
+
+def test_numbers_of_requests_stand_under_each_other() -> None:
+    quick = shown(SPAN)
+    slow = shown(replace(SPAN, wall_ns=30_000 * MS, compute_ns=0, peak_memory=None, status=504))
+    assert quick.index(" ms  ") + 3 == slow.index(" s  ") + 2
+    assert quick.index("201") == slow.index("504")
+
+
+@pytest.mark.parametrize(("status", "tone"), [(204, "good"), (304, "notice"), (404, "warn"), (502, "bad")])
+def test_a_status_has_the_tone_of_its_class(status: int, tone: str) -> None:
+    assert tones(replace(SPAN, status=status), 4)[0] == tone
+
+
+def test_a_failure_begins_with_its_code_so_that_a_long_address_does_not_hide_it() -> None:
+    failed = replace(SPAN, status=504, code="run-limit", target="/" + "long/" * 50)
+    assert "run-limit POST /long/" in shown(failed)
+    assert tones(failed, 1) == ["bad"] and tones(failed, 3)[0] == "bad"
+    assert tones(replace(SPAN, code="client-gone"), 3)[0] == "dim"
+
+
+def test_a_structured_record_shows_its_severity_words_and_attributes() -> None:
+    record = StructuredRecord(
+        NOON, REQUEST, "", "", "api", "WARN", "entry saved", {"id": "12407", "mood": "rather sunny", "x": ""}
+    )
+    line = shown(record)
+    assert "12:00:00.000  WARN    api" in line
+    assert "entry saved" in line and 'id=12407 mood="rather sunny" x=""' in line
+    assert tones(record, 1) == ["warn"] and tones(record, 3) == [""]
+
+
+@pytest.mark.parametrize("level", ["ERROR", "FATAL"])
+def test_words_of_an_error_stand_out(level: Any) -> None:
+    assert tones(PlatformRecord(NOON, "api", level, "build failed"), 3) == ["bad"]
+
+
+def test_what_a_guest_printed_has_the_name_of_its_stream() -> None:
+    assert "STDOUT  api" in shown(LineRecord(NOON, REQUEST, "api", "stdout", "took 2 ms"))
+    assert "STDERR  api" in shown(LineRecord(NOON, REQUEST, "api", "stderr", "oh\nno\n"))
+    assert "oh↵no  " in shown(LineRecord(NOON, REQUEST, "api", "stderr", "oh\nno\n"))
+
+
+def test_what_belongs_to_no_resource_and_no_request_leaves_them_empty() -> None:
+    assert shown(PlatformRecord(NOON, "", "INFO", "ready")).split() == ["12:00:00.000", "INFO", "ready"]
+    assert " – " in shown(replace(SPAN, resource=""))
+
+
+def test_words_can_not_command_the_terminal() -> None:
+    line = shown(LineRecord(NOON, "", "api", "stdout", "\x1b]0;owned\x07 \u202egnp"))
+    assert line.isprintable()
+
+
+def test_of_a_megabyte_of_attributes_a_line_takes_what_it_can_show() -> None:
+    record = StructuredRecord(
+        NOON, "", "", "", "api", "INFO", "big", {str(n): "v" * 10_000 for n in range(100)}
+    )
+    assert sum(len(text) for text, _ in row(doc(record)).cells[4]) < 2_000
+    assert "…" in shown(record)
+
+
+def test_a_row_is_known_by_its_cursor() -> None:
+    assert row(doc(SPAN)).key == 7
+
+
+def test_the_time_is_that_of_the_zone() -> None:
+    assert clock(NOON + 5 * MS, timezone(timedelta(hours=5, minutes=30))) == "17:30:00.005"
+    assert clock(NOON) == "12:00:00.000"
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "0.0 ms"),
+        (840_000, "0.8 ms"),
+        (9_949_999, "9.9 ms"),
+        (9_950_000, "10 ms"),
+        (999_400_000, "999 ms"),
+        (999_600_000, "1.0 s"),
+        (30_000_000_000, "30.0 s"),
+        (599_900_000_000, "599.9 s"),
+        (600_000_000_000, "10 min"),
+        (86_400_000_000_000, "24.0 h"),
+    ],
+)
+def test_durations_are_short(nanoseconds: int, text: str) -> None:
+    assert duration(nanoseconds) == text and len(text) <= 7
