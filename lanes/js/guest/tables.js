@@ -1,6 +1,7 @@
 // `tables` of '@svc/guest': SQL over the tables of the Project. Types and documentation are in svc-guest.d.ts.
 const encoder = new TextEncoder();
 const LONG = /\d{16}/;
+const DOORS = Symbol.for('svc.doors');
 
 class TablesError extends Error {
   constructor(status, problem) {
@@ -14,8 +15,13 @@ class TablesError extends Error {
   }
 }
 
+// Hosted, a read is one call of the host, which is over sooner than a fetch has begun; a program may do nothing
+// else meanwhile. It comes without an await: that is a turn of the engine's own.
 export async function query(sql, ...params) {
-  return rowsOf(await ask('query', written(sql, params)));
+  const body = written(sql, params);
+  hosted();
+  const quick = globalThis[DOORS]?.('tables', '/v1/query', body);
+  return rowsOf(quick ? answered(quick[0], quick[1]) : await ask('query', body));
 }
 
 export async function exec(sql, ...params) {
@@ -55,15 +61,18 @@ function rowsOf({ rows = [], blobs = [] }) {
   return rows;
 }
 
-// Hosted, a read is one call of the host, which is over sooner than a fetch has begun; a program may do nothing
-// else meanwhile. Where that is not there, and for what waits for the disk, it is a fetch as any other.
-async function ask(path, body) {
-  const endpoint = globalThis.process?.env?.SVC_TABLES_ENDPOINT;
+// Asked for once: the environment is behind a proxy.
+let endpoint;
+function hosted() {
+  endpoint ||= globalThis.process?.env?.SVC_TABLES_ENDPOINT;
   if (!endpoint) throw new Error('SVC_TABLES_ENDPOINT is not set: this program is not hosted by svc');
-  const quick = path === 'query' && globalThis[Symbol.for('svc.doors')]?.('tables', '/v1/query', body);
-  if (quick) return answered(...quick);
+  return endpoint;
+}
+
+// What waits for the disk, and a read where there is no short way, is a fetch as any other.
+async function ask(path, body) {
   // Bytes, since a text would get a content type: each header is a call of the host.
-  const answer = await fetch(`${endpoint}/v1/${path}`, { method: 'POST', body: encoder.encode(body) });
+  const answer = await fetch(`${hosted()}/v1/${path}`, { method: 'POST', body: encoder.encode(body) });
   return answered(answer.status, await answer.text());
 }
 
