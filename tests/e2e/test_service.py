@@ -22,7 +22,7 @@ PASSWORD = "correct horse battery"
 class Server:
     """`svc serve` on a data folder."""
 
-    def __init__(self, folder: Path, environ: dict[str, str], port: int = 0) -> None:
+    def __init__(self, folder: Path, environ: dict[str, str], port: int = 0, *options: str) -> None:
         self.process = subprocess.Popen(
             [
                 *svc(),
@@ -33,6 +33,7 @@ class Server:
                 "127.0.0.1:0",
                 "--control",
                 f"127.0.0.1:{port}",
+                *options,
             ],
             env=environ,
             stdout=subprocess.PIPE,
