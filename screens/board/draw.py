@@ -4,8 +4,8 @@ Owns no positions: those come as boxes and ways. A cell knows which of its four 
 lines that meet in a cell are put together from that.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -45,8 +45,7 @@ class Route:
     label_at: Point
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One cell. `arrow` is E or W where an edge enters a node; `text` is a character in place of a line."""
 
     mask: int
@@ -63,19 +62,29 @@ class Cell:
 
 def drawn(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, Cell]:
     """Return every cell that is not empty. Where two edges cross, the cell is that of the first."""
-    cells: dict[Point, Cell] = {}
+    masks: dict[Point, int] = {}
+    hits: dict[Point, Hit] = {}
     for key, box in boxes.items():
-        _draw_box(cells, Hit("node", key), box)
+        hit = Hit("node", key)
+        for place, mask in _box(box):
+            masks[place], hits[place] = mask, hit
+    arrows = {}
     for key, route in routes.items():
         hit = Hit("edge", key)
         (from_x, _), (x, y) = route.points[-2:]
         ahead, before = (E, (x - 1, y)) if from_x < x else (W, (x + 1, y))
-        for begin, end in pairwise((*route.points[:-1], before)):
-            _draw_line(cells, hit, begin, end)
-        cells[before] = replace(cells[before], arrow=ahead, mask=E | W)
+        for place, direction in _line((*route.points[:-1], before)):
+            masks[place] = masks.get(place, 0) | direction
+            hits.setdefault(place, hit)
+        masks[before] |= ahead
+        arrows[before] = ahead
+    cells = {place: Cell(mask, hits[place]) for place, mask in masks.items()}
+    for place, ahead in arrows.items():
+        cells[place] = cells[place]._replace(arrow=ahead)
+    for route in routes.values():
+        x, y = route.label_at
         for index, character in enumerate(route.label):
-            place = (route.label_at[0] + index, route.label_at[1])
-            cells[place] = replace(cells[place], text=character)
+            cells[x + index, y] = cells[x + index, y]._replace(text=character)
     return cells
 
 
@@ -92,7 +101,7 @@ def text(
     ]
 
 
-def _draw_box(cells: dict[Point, Cell], hit: Hit, box: Box) -> None:
+def _box(box: Box) -> Iterator[tuple[Point, int]]:
     right, bottom = box.x + box.width - 1, box.y + box.height - 1
     for y in range(box.y, bottom + 1):
         for x in range(box.x, right + 1):
@@ -101,19 +110,16 @@ def _draw_box(cells: dict[Point, Cell], hit: Hit, box: Box) -> None:
                 mask |= (E if x < right else 0) | (W if x > box.x else 0)
             if x in (box.x, right):
                 mask |= (S if y < bottom else 0) | (N if y > box.y else 0)
-            cells[x, y] = Cell(mask, hit)
+            yield (x, y), mask
 
 
-def _draw_line(cells: dict[Point, Cell], hit: Hit, begin: Point, end: Point) -> None:
-    dx, dy = ((to > at) - (to < at) for at, to in zip(begin, end, strict=True))
-    ahead, back = {(1, 0): (E, W), (-1, 0): (W, E), (0, 1): (S, N), (0, -1): (N, S)}[dx, dy]
-    x, y = begin
-    while (x, y) != end:
-        _lead(cells, hit, (x, y), ahead)
-        x, y = x + dx, y + dy
-        _lead(cells, hit, (x, y), back)
-
-
-def _lead(cells: dict[Point, Cell], hit: Hit, place: Point, direction: int) -> None:
-    cell = cells.get(place)
-    cells[place] = Cell(direction, hit) if cell is None else replace(cell, mask=cell.mask | direction)
+def _line(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
+    """Iterate over the cells of a line with corners, and where each leads: those between its ends twice."""
+    for begin, end in pairwise(points):
+        dx, dy = ((to > at) - (to < at) for at, to in zip(begin, end, strict=True))
+        ahead, back = {(1, 0): (E, W), (-1, 0): (W, E), (0, 1): (S, N), (0, -1): (N, S)}[dx, dy]
+        x, y = begin
+        while (x, y) != end:
+            yield (x, y), ahead
+            x, y = x + dx, y + dy
+            yield (x, y), back
