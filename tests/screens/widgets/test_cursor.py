@@ -1,9 +1,11 @@
 from typing import Any
 
+import pytest
 from textual import events
 from textual.pilot import Pilot
 
 from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.windowed import GUTTER
 from tests.screens.conftest import idle
 from tests.screens.widgets.conftest import MILLION, Numbers, lines, wheel
 
@@ -98,3 +100,29 @@ def test_the_wheel_scrolls_and_leaves_the_cursor(drive: Any) -> None:
         assert rows.scroll_offset.y > 0 and rows.cursor_row == 0
 
     drive(case)
+
+
+def test_keys_are_remapped_by_the_names_of_their_actions(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        pilot.app.set_keymap({"rows.down": "x"})
+        await pilot.press("x", "x", "j")
+        assert rows.cursor_row == 2
+
+    drive(case)
+
+
+@pytest.mark.parametrize(("cursor", "lit"), [("row", []), ("cell", [1])])
+def test_the_row_of_the_cursor_is_lit_and_its_cell_more(drive: Any, cursor: str, lit: list[int]) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await pilot.press("j", "l")
+        await idle(pilot)
+
+        def backgrounds(line: int) -> list[Any]:
+            cells = (rows.render_line(line).crop(x, x + 1) for x in (GUTTER, GUTTER + 11, GUTTER + 23))
+            return [style.bgcolor for cell in cells for _, style, _ in cell if style]
+
+        other, here = backgrounds(4), backgrounds(2)
+        assert len(here) == 3 and all(one != another for one, another in zip(here, other, strict=True))
+        assert [i for i in range(3) if here[i] != here[0]] == lit
+
+    drive(case, cursor=cursor)

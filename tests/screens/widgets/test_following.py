@@ -83,3 +83,37 @@ def test_following_outlives_a_terminal_that_changes_its_size(drive: Any) -> None
             assert rows.following and "row 999999" in lines(pilot)[-1]
 
     drive(case, live=True)
+
+
+def test_other_rows_of_a_live_list_are_followed_from_their_end(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await pilot.press("g")
+        other = Numbers(5_000)
+        other.word = "other"
+        rows.show(other)
+        await idle(pilot)
+        assert rows.following and rows.unseen == 0 and "other 4999" in lines(pilot)[-1]
+        await grow(pilot, other, rows, 300)
+        assert "other 5299" in lines(pilot)[-1]
+
+    drive(case, live=True)
+
+
+def test_a_live_list_that_was_empty_is_followed_from_its_first_row(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        await grow(pilot, source, rows, 3)
+        assert (rows.cursor_row, rows.following) == (2, True) and "row 2" in lines(pilot)[3]
+
+    drive(case, live=True, count=0)
+
+
+def test_rows_that_fail_to_come_do_not_stop_a_live_list(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        source.broken = "the service does not answer"
+        await grow(pilot, source, rows, 300)
+        assert pilot.app.heard  # type: ignore[attr-defined]
+        source.broken = ""
+        await grow(pilot, source, rows, 1)
+        assert "row 1000300" in lines(pilot)[-1]
+
+    drive(case, live=True)
