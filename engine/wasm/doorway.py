@@ -61,7 +61,9 @@ class Doorway:
             raise Err(("HTTP-request-denied", None))
         if len(run.tasks) > AT_ONCE:
             raise Err(("connection-limit-reached", None))
-        call = _Call(door, run, request, self._caller(run), options, future)
+        if run.caller is None:
+            run.caller = self._caller(run)
+        call = _Call(door, run, request, run.caller, options, future)
         run.on_loop(call.advance)
 
     def _no_door(self, origin: Origin) -> str:

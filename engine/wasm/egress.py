@@ -5,6 +5,7 @@ Owns how origins are written, and their matching. To which addresses a name may 
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 _PORTS = {"http": 80, "https": 443}
@@ -31,6 +32,7 @@ class Origin:
         return f"{self.scheme}://{self.authority}"
 
 
+@lru_cache(maxsize=1024)
 def parse_authority(scheme: str, authority: str) -> Origin:
     """Return the origin of a scheme and `host[:port]`; raise `ValueError` when it is not one.
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
 
+from engine.door import Caller
 from engine.wasm.callbacks import Wait
 from engine.wasm.codec import Handles
 from engine.wasm.exchange import Exchange
@@ -51,6 +52,7 @@ class Run(Handles):
     __slots__ = (
         "actions",
         "body",
+        "caller",
         "environment",
         "exchange",
         "failure",
@@ -65,6 +67,7 @@ class Run(Handles):
         "started_ns",
         "tasks",
         "told",
+        "unsent",
         "wait",
         "wake",
     )
@@ -95,6 +98,10 @@ class Run(Handles):
         self.actions: deque[Callable[[], None]] = deque()
         self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
         self.told: set[str] = set()
+        self.caller: Caller | None = None
+        """Who Doors are told that this is, once one was asked."""
+        self.unsent = 0
+        """Outgoing requests that the guest holds."""
         self.tasks: set[asyncio.Future[Any]] = set()
         self.wake: Callable[[], None] = _asleep
 

@@ -22,6 +22,22 @@ def test_a_request_is_a_get_of_nothing_until_it_is_told(host: Host) -> None:
     assert [answer[step] for step in steps] == ["get", None, None, None] and answer[entries] == []
 
 
+@pytest.mark.parametrize(("kept", "ended"), [(128, False), (129, True)])
+def test_who_keeps_too_many_requests_without_sending_them_is_ended(
+    host: Host, kept: int, ended: bool
+) -> None:
+    guest = Guest()
+    for _ in range(3):
+        guest.drop(guest.call("outgoing-request.constructor", guest.call("fields.constructor")))
+        sent = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
+        guest.call("outgoing-handler/handle", sent, None)  # leads nowhere, and is kept no longer
+    for _ in range(kept):
+        last = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
+    answer = host.run(guest)
+    assert answer.reached(last) != ended
+    assert ("more than 128 requests" in answer.detail) == ended
+
+
 GOOD: dict[str, list[Any]] = {
     "method": [
         *("get", "head", "post", "put", "delete", "connect", "options", "trace", "patch"),

@@ -38,6 +38,7 @@ class OutgoingRequest(Parent):
 
     def drop(self, run: Run) -> None:
         """Forget a request that was not sent."""
+        run.unsent -= 1
         self.check_childless("an outgoing-request was dropped before its headers")
 
 
@@ -100,8 +101,9 @@ KEPT = 128
 @host(TYPES, "[constructor]outgoing-request")
 def request_new(run: Run, headers: Fields) -> OutgoingRequest:
     """Return a GET request with these headers; a guest that keeps too many without sending them is ended."""
-    if sum(type(item) is OutgoingRequest for item in run.table.values()) >= KEPT:
+    if run.unsent >= KEPT:
         raise Trap(f"it holds more than {KEPT} requests that it did not send")
+    run.unsent += 1
     return OutgoingRequest(headers)
 
 
@@ -246,6 +248,7 @@ def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -
     did not get; a stream that is closed ends its event loop.
     """
     request.check_childless("an outgoing-request was sent before its headers were dropped")
+    run.unsent -= 1
     future = FutureIncomingResponse()
     try:
         run.fetch(run, request, options or RequestOptions(), future)
