@@ -97,6 +97,18 @@ def test_what_is_documented_as_denied_is_what_opens_nothing() -> None:
         assert state in own or ((state == "types only" or interface == "svc:bytes/streams") and not own)
 
 
+def test_the_tests_that_the_threat_model_names_are_there() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (DOCS / "threat-model.md").read_text())
+    tests = ROOT / "tests"
+    missing = [
+        f"{file}::{name}"
+        for file, name in named
+        if not (tests / file).is_file() or f"def {name}(" not in (tests / file).read_text()
+    ]
+    assert len(named) > 40
+    assert missing == []
+
+
 def test_every_module_says_what_it_owns() -> None:
     modules = [path for path in tracked() if path.suffix == ".py" and path.parts[-2] != "tests"]
     silent = [

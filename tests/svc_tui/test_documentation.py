@@ -19,7 +19,8 @@ def command(name: str) -> Any:
 
 
 def options(of: Any) -> set[str]:
-    own = {option for parameter in of.params for option in parameter.opts if option.startswith("-")}
+    names = [name for parameter in of.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    own = {name for name in names if name.startswith("-")}
     return own.union(*(options(part) for part in getattr(of, "commands", {}).values()))
 
 
