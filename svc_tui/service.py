@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import socket
@@ -44,6 +45,8 @@ from engine.workers.fleet import Fleet
 from engine.workers.wire import Start
 from svc_tui.assembly import doors, migrate
 
+FAULTS = ("svc.control", "svc.server")
+"""The loggers that hear of faults of the service itself."""
 TIMELINE, USAGE = "timeline.db", "usage.db"
 OWN = "service"
 """The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
@@ -97,6 +100,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
     Raises `SvcError` for a data folder that can not be used.
     """
     bucket = FolderBucket(settings.data, "svc serve")
+    faults = _Faults(settings.tell)
     recorders: list[TimelineRecorder | Recorder] = []
 
     def warn(error: SvcError) -> None:
@@ -126,6 +130,8 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
     serving: asyncio.Future[Any] | None = None
     presence: Presence | None = None
     sweeping = asyncio.create_task(sweep_daily(bucket.cells, service.sweep, settings.tell))
+    for name in FAULTS:
+        logging.getLogger(name).addHandler(faults)
     try:
         await service.start(warn)
         if (code := await claim_code(bucket)) is not None:
@@ -159,6 +165,20 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         for recorder in recorders:
             recorder.close()
         await bucket.aclose()
+        for name in FAULTS:
+            logging.getLogger(name).removeHandler(faults)
+
+
+class _Faults(logging.Handler):
+    """Writes faults into the service's own log, with where they happened."""
+
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one fault."""
+        self._tell("error", self.format(record))
 
 
 async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:

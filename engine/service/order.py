@@ -3,7 +3,6 @@
 Owns the reading of what a client sent. The rules of the manifest are the manifest's own.
 """
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,11 @@ from pathlib import Path
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
-from engine.manifest.load import MANIFEST, load
+from engine.manifest.load import parsed
 from engine.manifest.model import Project
+
+NOWHERE = Path("/dev/null/project")
+"""The folder of a Project whose files are with its developer: nothing can be there."""
 
 
 class BadOrder(SvcError):
@@ -44,9 +46,7 @@ def read_project(manifest: str, name: str) -> Project:
 
     Raises `ManifestError` with every mistake, and `BadOrder` when it is another Project's.
     """
-    with tempfile.TemporaryDirectory(prefix="svc-order-") as folder:
-        (Path(folder) / MANIFEST).write_text(manifest)
-        project = load(Path(folder))
+    project = parsed(NOWHERE, manifest.encode())
     if project.name != name:
         raise BadOrder(f"the manifest is of the Project {project.name}, not of {name}")
     return project

@@ -133,7 +133,7 @@ def progress(text: str) -> None:
 def event(level: str, text: str) -> None:
     """Write a line of a server's own log: words for a person at a terminal, else a JSON document."""
     if _console.is_terminal:
-        (warn if level == "warning" else progress)(text)
+        (progress if level == "info" else warn)(text)
         return
     moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     _write(Text(json.dumps({"time": moment, "level": level, "text": plain(text)}, ensure_ascii=False)))

@@ -66,8 +66,8 @@ def test_a_disk_without_a_byte_of_room_leaves_what_is_live(
     write(project, "two")
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, NO_LIMIT))
     failed = run(project, environ, "deploy")
-    assert failed.returncode != 0 and "Traceback" not in failed.stderr
-    print(failed.returncode, failed.stderr)
+    assert failed.returncode == 1 and "room" in failed.stderr, failed.stderr
+    assert "Traceback" not in failed.stderr
     assert server.get().text == "one"
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (NO_LIMIT, NO_LIMIT))
     assert run(project, environ, "deploy").returncode == 0

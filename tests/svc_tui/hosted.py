@@ -79,9 +79,10 @@ class Hosted:
             self._ready.set_exception(error)
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-        self._loop.close()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+            self._loop.close()
 
     def get(self, path: str = "/", host: str = "web--shop.apps.example") -> httpx.Response:
         return httpx.get(f"{self.public}{path}", headers={"host": host})

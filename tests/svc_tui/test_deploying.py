@@ -5,8 +5,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
+from engine.control.app import failed
 from engine.manifest.load import load
 from svc_tui import deploying
 from svc_tui.client import Client, Refused
@@ -144,3 +146,24 @@ def test_it_all_survives_a_restart(tmp_path: Path, project: Path) -> None:
         assert hosted.get().text == "one" and hosted.said == []
     finally:
         hosted.stop()
+
+
+def test_faults_of_the_service_are_in_its_own_log(hosted: Hosted) -> None:
+    hosted.said.clear()
+    assert failed(ZeroDivisionError("nothing is that small")).code == "internal"
+    assert len(hosted.said) == 1 and "nothing is that small" in hosted.said[0]
+
+
+def test_clients_that_leave_are_no_fault(hosted: Hosted, project: Path) -> None:
+    with hosted.claim() as client:
+        deploy(client, project)
+        hosted.said.clear()
+        headers = {"authorization": f"Bearer {hosted.token}"}
+        url = f"{hosted.control}/v1/projects/shop/logs?follow=true"
+        hosted.get()
+        for _ in range(5):
+            with httpx.stream("GET", url, headers=headers) as answer:
+                next(answer.iter_lines())
+        client.call("GET", "/v1/projects")
+    hosted.stop()
+    assert hosted.said == []
