@@ -82,6 +82,7 @@ class VirtualRows(Windowed, can_focus=True):
         super().__init__(source, columns, head=head, empty=empty, id=id, classes=classes)
         self._by_cell = cursor == "cell"
         self._live = live
+        self._in_sight = True
         self._marks: set[Hashable] = set()
 
     @property
@@ -140,6 +141,7 @@ class VirtualRows(Windowed, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if round(new_value) < min(round(old_value), self.max_scroll_y):
             self.following = False
+        self._in_sight = self._hidden_rows() == 0
 
     # The cursor
 
@@ -155,10 +157,23 @@ class VirtualRows(Windowed, can_focus=True):
         """Show the cursor where it stands now."""
         self.refresh_line(old + self._head)
         self.refresh_line(new + self._head)
-        top = self.scroll_offset.y
-        if not top <= new < top + self._page:
-            self.scroll_to(y=new if new < top else new - self._page + 1, animate=False)
+        self._into_sight()
         self.post_message(self.Moved(self, new, self.cursor_column))
+
+    def on_resize(self) -> None:
+        """Keep a cursor in sight that was."""
+        if self._in_sight:
+            self._into_sight()
+
+    def _hidden_rows(self) -> int:
+        """Return how far the cursor is below what is to be seen, or above it: a negative number."""
+        below = self.cursor_row - self.scroll_offset.y
+        return min(below, 0) or max(below - self._page + 1, 0)
+
+    def _into_sight(self) -> None:
+        if rows := self._hidden_rows():
+            self.scroll_to(y=self.scroll_offset.y + rows, animate=False)
+        self._in_sight = True
 
     def watch_cursor_column(self, column: int) -> None:
         """Show the cursor where it stands now."""

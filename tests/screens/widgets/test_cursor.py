@@ -1,3 +1,4 @@
+import random
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from textual.pilot import Pilot
 from screens.widgets.virtual_rows import VirtualRows
 from screens.widgets.windowed import GUTTER
 from tests.screens.conftest import idle
-from tests.screens.widgets.conftest import MILLION, Numbers, lines, wheel
+from tests.screens.widgets.conftest import MILLION, Numbers, grow, lines, wheel
 
 
 def test_keys_move_the_cursor_without_animation(drive: Any) -> None:
@@ -126,3 +127,34 @@ def test_the_row_of_the_cursor_is_lit_and_its_cell_more(drive: Any, cursor: str,
         assert [i for i in range(3) if here[i] != here[0]] == lit
 
     drive(case, cursor=cursor)
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_whatever_is_pressed_the_screen_shows_the_rows_around_the_cursor(drive: Any, live: bool) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        chance = random.Random(11)
+        for step in range(30):
+            if live and step % 3 == 0:
+                await grow(pilot, source, rows, chance.choice((1, 40, 500)))
+            await pilot.press(chance.choice(("j", "k", "G", "g", "pagedown", "pageup", "h", "l", "space")))
+            if step % 10 == 5:
+                await pilot.resize_terminal(60, chance.choice((3, 12, 30)))
+            if step % 10 == 7:
+                rows.cursor_row = chance.randrange(source.length)
+            await idle(pilot)
+            top, page = rows.scroll_offset.y, pilot.app.size.height - 1
+            assert top <= rows.cursor_row < top + page
+            shown = [line.split()[-1] for line in lines(pilot)[1:]]
+            assert shown == [str(number) for number in range(top, min(top + page, rows.count))]
+
+    drive(case, count=1_000, live=live)
+
+
+def test_a_terminal_that_changes_its_size_does_not_call_back_who_scrolled_away(drive: Any) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        rows.scroll_to(y=500, animate=False)
+        await pilot.resize_terminal(60, 6)
+        await idle(pilot)
+        assert rows.scroll_offset.y == 500 and rows.cursor_row == 0
+
+    drive(case)
