@@ -57,7 +57,7 @@ def deploy(
         _step(2, "upload")
         sent = deploying.upload(client, bundle, planned["missing"], teller)
         diagnostics.note(
-            f"  {size(sent)} in {len(planned['missing'])} files" if sent else "  nothing to send"
+            f"  {size(sent)} in {_files(len(planned['missing']))}" if sent else "  nothing to send"
         )
         done = deploying.deploy(
             client,
@@ -123,10 +123,14 @@ def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:
     for line in lines:
         output.line(line)
     if files:
-        diagnostics.note(f"{size(missing)} in {files} files would be uploaded")
+        diagnostics.note(f"{size(missing)} in {_files(files)} would be uploaded")
     if not lines:
         live = planned["live"]
         diagnostics.note(f"nothing would change: {live} is what is here" if live else "nothing to deploy")
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def _commit(root: Path) -> str:

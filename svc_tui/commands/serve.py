@@ -5,6 +5,7 @@ import ipaddress
 import os
 import re
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ import typer
 
 from engine.certificate import Certificate
 from engine.errors import SvcError
-from engine.listen import allow_connections, bind, bind_each
+from engine.listen import PortInUse, allow_connections, bind, bind_each
 from svc_tui.home import Home
 from svc_tui.service import Settings, running
 from svc_tui.terminal import diagnostics, output
@@ -76,14 +77,14 @@ def serve(
         output.line(unit(sys.argv, folder, grace))
         return
     allow_connections()
-    public = bind_each(public_host, public_port, workers) if workers > 1 else [bind(public_host, public_port)]
+    public = _bound("--listen", public_host, public_port, workers)
     scheme = "https" if certificate or proxied else "http"
     port = public[0][0].getsockname()[1]
     usual = proxied or port == (443 if scheme == "https" else 80)
     settings = Settings(
         folder,
         public,
-        bind(control_host, control_port),
+        _bound("--control", control_host, control_port, 1)[0],
         domain,
         f"{scheme}://{{}}" if usual else f"{scheme}://{{}}:{port}",
         certificate,
@@ -111,6 +112,14 @@ def _address(option: str, text: str) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise SvcError(f"{option} {text} is no address", "HOST:PORT, as in 127.0.0.1:8080.", code="usage")
     return host, int(port)
+
+
+def _bound(option: str, host: str, port: int, count: int) -> list[list[socket.socket]]:
+    """Return a set of listening sockets for each of so many processes."""
+    try:
+        return bind_each(host, port, count) if count > 1 else [bind(host, port)]
+    except PortInUse as error:
+        raise PortInUse(error.message, f"Stop that program, or name another port with {option}.") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,3 +1,4 @@
+import socket
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,12 @@ def test_a_unit_waits_longer_for_a_stop_than_requests_have_to_end() -> None:
 def test_a_domain_that_is_none_is_refused(domain: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--print-unit", "--domain", domain]) == 2
     assert "is no domain" in capsys.readouterr().err
+
+
+def test_a_taken_port_names_the_option_to_change(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert run(["serve", "--listen", address, "--data", str(tmp_path)]) == 1
+    assert "another port with --listen." in capsys.readouterr().err
