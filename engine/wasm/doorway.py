@@ -21,6 +21,7 @@ from engine.wasm.wasi.http_outgoing import (
     IncomingResponse,
     OutgoingRequest,
     RequestOptions,
+    is_path,
 )
 
 Fetch = Callable[[Run, OutgoingRequest, RequestOptions, FutureIncomingResponse], None]
@@ -61,10 +62,25 @@ class Doorway:
             raise Err(("HTTP-request-denied", None))
         if len(run.tasks) > AT_ONCE:
             raise Err(("connection-limit-reached", None))
-        if run.caller is None:
-            run.caller = self._caller(run)
-        call = _Call(door, run, request, run.caller, options, future)
+        call = _Call(door, run, request, self._caller(run), options, future)
         run.on_loop(call.advance)
+
+    def ask(self, run: Run, name: str, path: str, body: bytes) -> FutureIncomingResponse | None:
+        """Post to a Door at once, on the event loop's thread.
+
+        `None` where there is something to say against it: nothing was asked, and `fetch` says what it is.
+        """
+        host = f"{name}.{DOMAIN}"
+        door = self._doors.get(host)
+        if door is None or len(body) > door.max_body or len(run.tasks) > AT_ONCE:
+            return None
+        if not (path.startswith("/") and is_path(path)):
+            return None
+        where, _, query = path.partition("?")
+        future = FutureIncomingResponse()
+        answering = _Answering(run, host, None, future)
+        answering.ask(door, DoorRequest("POST", where, query, (), body, self._caller(run)))
+        return future
 
     def _no_door(self, origin: Origin) -> str:
         there = ", ".join(f"http://{host}" for host in self._doors) or "none"
@@ -73,9 +89,71 @@ class Doorway:
         )
 
     def _caller(self, run: Run) -> Caller:
+        if run.caller is not None:
+            return run.caller
         variables = run.exchange.env
         _, trace, span, _ = variables.get("TRACEPARENT", "---").split("-")
-        return Caller(self._resource, variables.get("SVC_REQUEST_ID", ""), trace, span)
+        run.caller = Caller(self._resource, variables.get("SVC_REQUEST_ID", ""), trace, span)
+        return run.caller
+
+
+class _Answering:
+    """A Door's answer on its way to the guest, whose future it settles. `patience` is in seconds."""
+
+    def __init__(self, run: Run, host: str, patience: float | None, future: FutureIncomingResponse) -> None:
+        self._run = run
+        self._host = host
+        self._patience = patience
+        self._future = future
+        self._timer: asyncio.TimerHandle | None = None
+
+    def ask(self, door: OpenDoor, asked: DoorRequest) -> None:
+        """Ask the Door, on the event loop's thread."""
+        try:
+            answer = door.door.answer(asked)
+        except Exception as error:
+            self._fault(error)
+            return
+        if isinstance(answer, DoorResponse):
+            self.answer(answer)
+            return
+        task = asyncio.ensure_future(answer)
+        task.add_done_callback(self._take)
+        self._run.begin(task)
+        self._future.cancel = task.cancel
+        if self._patience is not None:
+            self._timer = task.get_loop().call_later(self._patience, self._expire, task)
+
+    def _expire(self, task: "asyncio.Future[DoorResponse]") -> None:
+        task.cancel()
+        self.settle(("err", ("connection-read-timeout", None)))
+
+    def _take(self, task: "asyncio.Future[DoorResponse]") -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if task.cancelled() or self._future.result is not None:
+            return
+        if error := task.exception():
+            self._fault(error)
+        else:
+            self.answer(task.result())
+
+    def _fault(self, error: BaseException) -> None:
+        self._run.notice("ERROR", f"the Door at {self._host} failed: {error!r}")
+        self.answer(DoorResponse(500, _FAULT, _PROBLEM))
+
+    def answer(self, answer: DoorResponse) -> None:
+        """Give the guest an answer."""
+        flow = Inflow()
+        flow.feed(answer.body)
+        flow.end()
+        length = ("content-length", str(len(answer.body)).encode())
+        self.settle(("ok", IncomingResponse(answer.status, [*answer.headers, length], flow)))
+
+    def settle(self, result: tuple[str, Any]) -> None:
+        """Give the guest a response or an error-code."""
+        self._future.result = result
+        self._run.wake()
 
 
 class _Call:
@@ -95,9 +173,8 @@ class _Call:
         self._request = request
         self._method = method_of(request)
         self._caller = caller
-        self._patience = None if options.first_byte is None else options.first_byte / 1e9
-        self._future = future
-        self._timer: asyncio.TimerHandle | None = None
+        patience = None if options.first_byte is None else options.first_byte / 1e9
+        self._answering = _Answering(run, request.authority or "", patience, future)
         self._parts: list[bytes] = []
         self._size = 0
         self._asked = False
@@ -118,13 +195,13 @@ class _Call:
             self._run.wake()
         if self._size > self._door.max_body:
             body.broken, self._asked = "closed", True
-            self._answer(DoorResponse(413, _TOO_LARGE, _PROBLEM))
+            self._answering.answer(DoorResponse(413, _TOO_LARGE, _PROBLEM))
         elif body.finished:
             self._ask()
         elif body.broken is not None:
             self._asked = True
             code = body.broken if isinstance(body.broken, tuple) else ("HTTP-protocol-error", None)
-            self._settle(("err", code))
+            self._answering.settle(("err", code))
 
     def _ask(self) -> None:
         self._asked = True
@@ -138,46 +215,4 @@ class _Call:
             self._caller,
         )
         self._parts.clear()
-        try:
-            answer = self._door.door.answer(asked)
-        except Exception as error:
-            self._fault(error)
-            return
-        if isinstance(answer, DoorResponse):
-            self._answer(answer)
-            return
-        task = asyncio.ensure_future(answer)
-        task.add_done_callback(self._take)
-        self._run.begin(task)
-        self._future.cancel = task.cancel
-        if self._patience is not None:
-            self._timer = task.get_loop().call_later(self._patience, self._expire, task)
-
-    def _expire(self, task: "asyncio.Future[DoorResponse]") -> None:
-        task.cancel()
-        self._settle(("err", ("connection-read-timeout", None)))
-
-    def _take(self, task: "asyncio.Future[DoorResponse]") -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if task.cancelled() or self._future.result is not None:
-            return
-        if error := task.exception():
-            self._fault(error)
-        else:
-            self._answer(task.result())
-
-    def _fault(self, error: BaseException) -> None:
-        self._run.notice("ERROR", f"the Door at {self._request.authority} failed: {error!r}")
-        self._answer(DoorResponse(500, _FAULT, _PROBLEM))
-
-    def _answer(self, answer: DoorResponse) -> None:
-        flow = Inflow()
-        flow.feed(answer.body)
-        flow.end()
-        length = ("content-length", str(len(answer.body)).encode())
-        self._settle(("ok", IncomingResponse(answer.status, [*answer.headers, length], flow)))
-
-    def _settle(self, result: tuple[str, Any]) -> None:
-        self._future.result = result
-        self._run.wake()
+        self._answering.ask(self._door, asked)

@@ -45,6 +45,7 @@ class Drive:
             has_body = any(name in (b"transfer-encoding", b"content-length") for name, _ in exchange.headers)
         environment = [*guest.environment.items(), *exchange.env.items()]
         self._run = Run(exchange, environment, guest.fetch, guest.script, has_body=has_body)
+        self._run.ask = guest.ask
         self._run.wake = self._wake
         self.deadline_ns = self._run.started_ns + guest.run_limit_ns
         self.reason: Outcome | None = None

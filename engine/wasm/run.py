@@ -51,6 +51,7 @@ class Run(Handles):
 
     __slots__ = (
         "actions",
+        "ask",
         "body",
         "caller",
         "environment",
@@ -85,6 +86,7 @@ class Run(Handles):
         self.exchange = exchange
         self.environment = environment
         self.fetch = fetch
+        self.ask: Callable[..., Any] = _no_short_way
         self.script = script
         self.started_ns = time.monotonic_ns()
         self.failure: BaseException | None = None
@@ -143,6 +145,10 @@ class Run(Handles):
         self.wake, self.resume, self.body.on_room = _asleep, None, None
         self.tasks.clear()
         self.table.clear()
+
+
+def _no_short_way(*_: Any) -> None:
+    """Have what is asked of a Door take the way of any request."""
 
 
 def _asleep() -> None:

@@ -166,7 +166,8 @@ class Guest:
         self.memory_limit = share(loaded.memories, resource.memory_limit_mb * MIB)
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
         leave = partial(runner.outgoing.fetch, Egress.parse(resource.egress))
-        self.fetch = Doorway(doors, resource.name, leave).fetch
+        doorway = Doorway(doors, resource.name, leave)
+        self.fetch, self.ask = doorway.fetch, doorway.ask
         self._source_map_json = artifact.source_map
         self._source_map: SourceMap | None = None
 

@@ -29,10 +29,16 @@ _ALL = 1 << 31
 @host("svc:doors/call", "ask", blocking=True)
 def ask(run: Run, door: str, path: str, body: str) -> Answer | Wait:
     """Post a text to a Door; return the status and the text of its answer, or nothing when there is none."""
+    content = body.encode()
+    if _on_loop():
+        # Most answers are there at once.
+        asked: FutureIncomingResponse | None = run.ask(run, door, path, content)
+        if asked is not None:
+            return _answer(asked) if asked.ready() else Wait([asked], lambda: _answer(asked))
     request = OutgoingRequest(Fields())
     request.method, request.scheme = ("post", None), ("HTTP", None)
     request.body = Outflow()
-    request.body.put(body.encode())
+    request.body.put(content)
     request.body.finished = True
     future = FutureIncomingResponse()
     try:
@@ -41,11 +47,6 @@ def ask(run: Run, door: str, path: str, body: str) -> Answer | Wait:
         run.fetch(run, request, _OPTIONS, future)
     except Err:
         return None
-    if _on_loop():
-        # What was left for the loop's thread is done on it now: most answers are there at once.
-        run.actions.pop()()
-        if future.ready():
-            return _answer(future)
     return Wait([future], lambda: _answer(future))
 
 

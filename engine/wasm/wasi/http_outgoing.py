@@ -20,6 +20,11 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _AUTHORITY = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:[0-9]*)?")
 
 
+def is_path(text: str) -> bool:
+    """Whether a text is a path or a query, as a request's target has them."""
+    return _PATH.fullmatch(text) is not None
+
+
 @resource("outgoing-request")
 class OutgoingRequest(Parent):
     """A request that the guest is making."""
@@ -139,7 +144,7 @@ def get_path(run: Run, request: OutgoingRequest) -> str | None:
 @method(TYPES, "outgoing-request", "set-path-with-query")
 def set_path(run: Run, request: OutgoingRequest, value: str | None) -> None:
     """Set path and query: visible ASCII that begins with `/` or `?`, or is `*`; never another origin."""
-    if value and not (_PATH.fullmatch(value) or value == "*"):
+    if value and not (is_path(value) or value == "*"):
         raise Err
     request.path = value
 
