@@ -194,7 +194,9 @@ class _Call:
             self._size += len(data)
             self._run.wake()
         if self._size > self._door.max_body:
-            body.broken, self._asked = "closed", True
+            # Not closed: StarlingMonkey ends a program that writes to a closed body.
+            body.discard()
+            self._asked = True
             self._answering.answer(DoorResponse(413, _TOO_LARGE, _PROBLEM))
         elif body.finished:
             self._ask()

@@ -1,10 +1,15 @@
 """A fetch that the host refuses at once rejects its promise, whatever its body, and the program goes on."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from tests.engine.wasm.conftest import Answer
+from doors.tables.door import TablesDoor
+from engine.door import DoorPlace
+from engine.wasm.doorway import OpenDoor
+from engine.wasm.runner import Runner
+from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.js.conftest import Sources, ask
 
 pytestmark = pytest.mark.slow
@@ -56,3 +61,30 @@ def test_the_promise_is_rejected(answers: dict[str, Answer], body: str) -> None:
     assert (answer.report.outcome, answer.report.detail) == ("ok", "")
     assert answer.body == b"[true,true]"
     assert [text for level, text in answer.lines if level == "WARN" and "denied.example" in text]
+
+
+def test_a_body_that_a_door_does_not_take_is_answered(sources: Sources, cache: Path, tmp_path: Path) -> None:
+    sources.write(
+        "index.js",
+        "export default { fetch: () => fetch('http://tables.svc.internal/v1/query', "
+        "{ method: 'POST', body: new Uint8Array(3 << 20) }) };",
+    )
+
+    artifact = sources.build()
+
+    async def run() -> Answer:
+        runner = Runner(cache)
+        door = TablesDoor().open(DoorPlace("test", tmp_path / "tables", lambda entry: None))
+        doors = {"tables": OpenDoor(door, 1 << 20)}
+        try:
+            guest = await runner.guest(
+                sources.resource, artifact, {}, fast=True, report=lambda line: None, doors=doors
+            )
+            return await Client().call(guest, "/")
+        finally:
+            await runner.aclose()
+            await door.aclose()
+
+    answer = asyncio.run(run())
+    assert (answer.report.outcome, answer.status) == ("ok", 413)
+    assert b"body-too-large" in answer.body
