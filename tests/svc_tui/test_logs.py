@@ -268,7 +268,13 @@ class Following:
 
     def __init__(self, project: Path, *options: str) -> None:
         self.process = subprocess.Popen(
-            [*COMMAND, "-f", *options], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*COMMAND, "-f", *options],
+            cwd=project,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # What runs the tests in the background may have it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         assert self.process.stdout is not None and self.process.stderr is not None
         self.out, self.err = self.process.stdout, self.process.stderr

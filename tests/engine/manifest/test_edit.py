@@ -308,7 +308,7 @@ def manifests(draw: st.DrawFn) -> tuple[str, dict[str, str]]:
 
 
 def comments(text: str) -> list[str]:
-    return re.findall(r"^[ \t]*#.*$", text, re.MULTILINE)
+    return re.findall(r"^[ \t]*#[^\r\n]*", text, re.MULTILINE)
 
 
 def same_around(before: str, after: str) -> tuple[str, str]:
