@@ -93,10 +93,12 @@ def check_component(path: Path) -> None:
 def capabilities(component: bytes) -> frozenset[str]:
     """Return the packages that a component imports interfaces of: `wasi:http`, `wasi:sockets`.
 
-    One whose outline can not be read has a capability of its own, `unknown`.
+    What svc's own lanes put in (`svc:…`) gives no component more than others have, and is left out. One whose
+    outline can not be read has a capability of its own, `unknown`.
     """
     try:
-        return frozenset(name.partition("/")[0] for name in scan(component).imports)
+        packages = {name.partition("/")[0] for name in scan(component).imports}
+        return frozenset(package for package in packages if not package.startswith("svc:"))
     except Unscannable:
         return frozenset({"unknown"})
 

@@ -1,0 +1,47 @@
+"""What differs between two deployments, and what of it needs the deployer's word."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from engine.service.changes import Change
+from engine.service.service import Refused
+from engine.wasm.check import capabilities
+from tests.engine.service.serving import Served, served
+from tests.lanes.components import component
+
+MANIFEST = '[project]\nname = "shop"\n[resource.api]\nlane = "rust"\n'
+RANDOM, SOCKETS = "wasi:random/random@0.2.3", "wasi:sockets/tcp@0.2.3"
+
+
+def made(folder: Path, *imports: str) -> ComponentArtifact:
+    content = component(imports)
+    path = folder / f"{len(imports)}.wasm"
+    path.write_bytes(content)
+    return ComponentArtifact(path, sha256(content).hexdigest())
+
+
+def test_capabilities_are_the_packages_of_others_that_are_imported() -> None:
+    assert capabilities(component((RANDOM, SOCKETS, "svc:doors/call@0.1.0"))) == {
+        "wasi:random",
+        "wasi:sockets",
+    }
+    assert capabilities(b"nothing") == {"unknown"}
+
+
+def test_a_new_capability_needs_the_deployers_word(tmp_path: Path) -> None:
+    before, after = made(tmp_path, RANDOM), made(tmp_path, RANDOM, SOCKETS)
+
+    async def scenario(running: Served) -> None:
+        await running.deploy(await running.order(MANIFEST, {"api": before}))
+        found = await running.plan(MANIFEST, {"api": after})
+        assert Change("api", "imports", "", "wasi:sockets", grave=True) in found
+        with pytest.raises(Refused, match="api now imports wasi:sockets") as refused:
+            await running.deploy(await running.order(MANIFEST, {"api": after}))
+        assert "--allow-new-capability" in refused.value.hint
+        await running.deploy(await running.order(MANIFEST, {"api": after}, allow=True))
+        assert Change("api", "imports", "wasi:sockets", "") in await running.plan(MANIFEST, {"api": before})
+
+    served(tmp_path, scenario)
