@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 CALIBRATION = 2_000_000
 HOST_LEAVES = 0.92
 """What guests get of their threads' time: a few per cent go to hand them on at each end of an epoch."""
+TRIES = 5
 Measure = Callable[..., Any]
 
 
@@ -110,7 +111,7 @@ def test_a_heavy_run_takes_what_its_threads_spent(measure: Measure) -> None:
 
 
 def test_a_light_run_takes_what_its_threads_spent_even_when_others_hold_it_up(measure: Measure) -> None:
-    async def body(run: Any) -> tuple[int, int]:
+    async def body(run: Any) -> list[tuple[int, int]]:
         rounds = await rounds_of(run, 6_000_000)
 
         async def both(rounds: int) -> tuple[int, int]:
@@ -119,14 +120,18 @@ def test_a_light_run_takes_what_its_threads_spent_even_when_others_hold_it_up(me
             report = await run(rounds=rounds, bursts=60, wait_ns=1_000_000)
             return report.compute_ns, guests_threads_ns() - began - report.compute_ns
 
+        found = []
         with python_elsewhere():
             await both(rounds)
-            (_, around_nothing), (compute, around) = await both(1), await both(rounds)
-        return compute, compute + around - around_nothing
+            for _ in range(TRIES):
+                (_, around_nothing), (compute, around) = await both(1), await both(rounds)
+                found.append((compute, compute + around - around_nothing))
+        return found
 
-    compute, spent = measure(body)
-    assert compute > 100_000_000
-    assert HOST_LEAVES * spent <= compute <= 1.05 * spent
+    found = measure(body)
+    assert min(compute for compute, _ in found) > 100_000_000
+    # What the host itself takes around a run differs from run to run when the machine has other work.
+    assert HOST_LEAVES <= statistics.median(compute / spent for compute, spent in found) <= 1.05
 
 
 def test_runs_at_once_are_told_apart(measure: Measure) -> None:
