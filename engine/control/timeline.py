@@ -182,11 +182,12 @@ def _page(path: Path, wanted: Filter, position: int) -> Page:
 
 async def _followed(follower: Follower) -> AsyncIterator[bytes]:
     """Yield what comes; ends when nobody takes it any more."""
-    quiet = 0.0
+    quiet, polling = 0.0, asyncio.ensure_future(asyncio.sleep(0, Page([], 0)))
     try:
         while True:
             before = follower.position
-            page = await asyncio.to_thread(follower.poll)
+            polling = asyncio.ensure_future(asyncio.to_thread(follower.poll))
+            page = await asyncio.shield(polling)
             if page.missed and before:
                 yield _line({"missed": page.missed})
             if page.entries:
@@ -199,6 +200,8 @@ async def _followed(follower: Follower) -> AsyncIterator[bytes]:
                 yield b"\n"
                 quiet = 0.0
     finally:
+        # Its thread may be at the file still when nobody waits for it any more.
+        await asyncio.wait({polling})
         follower.close()
 
 

@@ -137,8 +137,8 @@ def test_a_hundred_are_shown_unless_another_number_is_asked_for(
 
 
 def test_filters_pick(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record(project, PRINTED, LOGGED, BUILT, now_ns=NOW - 20 * MINUTE)
-    record(project, INNER, replace(ROOT, status=500))
+    record(project, PRINTED, LOGGED, BUILT, now_ns=time.time_ns() - 20 * MINUTE)
+    record(project, INNER, replace(ROOT, status=500), now_ns=time.time_ns())
     assert [row["kind"] for row in documents(capsys, "--since", "10m")] == ["request", "request"]
     assert len(documents(capsys, "--since", "30m")) == 5
     assert [row["kind"] for row in documents(capsys, "--level", "Warn")] == ["structured", "request"]

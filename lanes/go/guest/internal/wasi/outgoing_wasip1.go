@@ -86,7 +86,24 @@ func begin(ctx context.Context, request Outgoing) (future, body int32, err error
 		outgoingBodyDrop(body)
 		return 0, 0, err
 	}
-	return int32At(8), body, nil
+	future = int32At(8)
+	if request.Body != nil {
+		if err := refusal(future); err != nil {
+			futureDrop(future)
+			outgoingBodyDrop(body)
+			return 0, 0, err
+		}
+	}
+	return future, body, nil
+}
+
+// refusal returns why a request is refused whose body nobody wants; nil while that is open.
+func refusal(future int32) error {
+	futureGet(future, results())
+	if byteAt(0) == 0 || byteAt(8) != 0 || byteAt(16) == 0 {
+		return nil
+	}
+	return errorCode(24)
 }
 
 func newOutgoing(request Outgoing) (int32, error) {
