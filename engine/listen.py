@@ -31,6 +31,12 @@ def allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def authority(opened: socket.socket) -> str:
+    """Return `host:port` of a listening socket, as a URL has it."""
+    host, port = opened.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def bind(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets on an address; `localhost` means both 127.0.0.1 and ::1.
 

@@ -32,13 +32,15 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.listen import bind
+from engine.listen import authority, bind
 from engine.manifest.document import is_name
 from engine.server import serve
 from engine.service.service import Service
 from engine.service.sweeping import sweep_daily
+from engine.timeline import database
 from engine.timeline.feed import Timeline
 from engine.timeline.recorder import TimelineRecorder
+from engine.usage import store
 from engine.usage.recorder import Recorder
 from engine.wasm.runner import Runner
 from engine.workers.fleet import Fleet
@@ -47,7 +49,6 @@ from svc_tui.assembly import doors, migrate
 
 FAULTS = ("svc.control", "svc.server")
 """The loggers that hear of faults of the service itself."""
-TIMELINE, USAGE = "timeline.db", "usage.db"
 OWN = "service"
 """The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
 
@@ -108,8 +109,8 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
 
     def made(project: str, feed: Timeline) -> None:
         folder = folder_of(settings.data, project)
-        recorders.append(TimelineRecorder(folder / TIMELINE, feed, warn))
-        recorders.append(Recorder(folder / USAGE, feed, warn))
+        recorders.append(TimelineRecorder(folder / database.FILE, feed, warn))
+        recorders.append(Recorder(folder / store.FILE, feed, warn))
 
     runner = Runner(settings.data / "cache")
     tenants = Tenants(doors(), lambda project: folder_of(settings.data, project), made)
@@ -218,9 +219,7 @@ def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
 
 def _presence(sockets: list[socket.socket]) -> Presence:
     """Return where this service is, for whoever may read its data folder."""
-    host, port = sockets[0].getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    return Presence(f"http://{shown}:{port}", secrets.token_urlsafe(32), os.getpid())
+    return Presence(f"http://{authority(sockets[0])}", secrets.token_urlsafe(32), os.getpid())
 
 
 def control(service: Service, settings: Settings, local: Authority) -> Quart:

@@ -182,7 +182,8 @@ def _page(path: Path, wanted: Filter, position: int) -> Page:
 
 async def _followed(follower: Follower) -> AsyncIterator[bytes]:
     """Yield what comes; ends when nobody takes it any more."""
-    quiet, polling = 0.0, asyncio.ensure_future(asyncio.sleep(0, Page([], 0)))
+    quiet = 0.0
+    polling: asyncio.Future[Page] | None = None
     try:
         while True:
             before = follower.position
@@ -201,7 +202,8 @@ async def _followed(follower: Follower) -> AsyncIterator[bytes]:
                 quiet = 0.0
     finally:
         # Its thread may be at the file still when nobody waits for it any more.
-        await asyncio.wait({polling})
+        if polling is not None:
+            await asyncio.wait({polling})
         follower.close()
 
 

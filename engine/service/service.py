@@ -53,12 +53,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """What would go live: the record it would have, the Project, its artifacts here and their sizes."""
+    """What would go live: the record it would have, the Project, and its artifacts on this machine."""
 
     deployment: Deployment
     project: Project
     artifacts: Mapping[str, Artifact]
-    sizes: Mapping[str, int]
 
 
 class Service:
@@ -129,11 +128,11 @@ class Service:
             await self._expect(name, order.revision)
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
             candidate = await self._candidate(order)
-            found = changes(await self._side(name), await _side(candidate))
+            found = changes(await self._side(name), await self._side_of(candidate))
             self._judge(found, allow=order.allow)
-            await self._check_secrets(candidate)
-            steps.put_nowait(Step("policy", "compiling and linking components"))
             publication = await self._publication(candidate)
+            _check_secrets(publication)
+            steps.put_nowait(Step("policy", "compiling and linking components"))
             ready = await self._site.ready(publication)
             if order.tables and self._migrate is not None:
                 steps.put_nowait(Step("policy", "applying migrations"))
@@ -180,8 +179,8 @@ class Service:
             await self._expect(project, revision)
             deployment = await self.history.get(project, id_)
             candidate = await self._unpack(deployment)
-            await self._check_secrets(candidate)
             publication = await self._publication(candidate)
+            _check_secrets(publication)
             ready = await self._site.ready(publication)
             job = asyncio.create_task(
                 self._go_live(deployment, publication, ready, revision, by, message), name=f"flip {project}"
@@ -192,7 +191,7 @@ class Service:
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
         """Return what `rollback` would change."""
         candidate = await self._unpack(await self.history.get(project, id_))
-        return changes(await self._side(project), await _side(candidate))
+        return changes(await self._side(project), await self._side_of(candidate))
 
     async def refresh(self, project: str) -> None:
         """Serve what is live anew: its secrets have changed."""
@@ -233,13 +232,7 @@ class Service:
             name: await store.unpack(self.bucket.blobs, part.package, self._unpacked)
             for name, part in deployment.resources.items()
         }
-        sizes = {
-            name: sum(
-                file.size for file in (await store.load(self.bucket.blobs, part.package)).files.values()
-            )
-            for name, part in deployment.resources.items()
-        }
-        return _Candidate(deployment, deployment.served(self._unpacked), artifacts, sizes)
+        return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
     async def _side(self, project: str) -> Side:
         """Return what is live, as far as it can be told."""
@@ -247,25 +240,23 @@ class Service:
         if live is None:
             return Side({}, {}, {})
         try:
-            return await _side(await self._unpack(await self.history.get(project, live.deployment)))
+            return await self._side_of(await self._unpack(await self.history.get(project, live.deployment)))
         except SvcError:
             return Side({}, {}, {})
+
+    async def _side_of(self, candidate: _Candidate) -> Side:
+        resources = candidate.deployment.resources
+        packages = {
+            name: await store.load(self.bucket.blobs, part.package) for name, part in resources.items()
+        }
+        sizes = {name: sum(f.size for f in package.files.values()) for name, package in packages.items()}
+        return Side(resources, sizes, await asyncio.to_thread(imports, candidate.artifacts))
 
     def _judge(self, found: list[Change], *, allow: bool) -> None:
         grave = [change for change in found if change.grave]
         if grave and not allow:
             told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
             raise Refused(told, "If that is meant, deploy with --allow-new-capability.")
-
-    async def _check_secrets(self, candidate: _Candidate) -> None:
-        there = await self.vault.names(candidate.project.name)
-        for name, resource in candidate.project.resources.items():
-            for secret in resource.secrets:
-                if secret not in there:
-                    raise Refused(
-                        f"resource {name} needs the secret {secret}, which has no value",
-                        f"Give it one: svc secret set {secret}",
-                    )
 
     async def _publication(self, candidate: _Candidate) -> Publication:
         values = await self.vault.values(candidate.project.name)
@@ -315,6 +306,12 @@ def new_id(now_ns: int) -> str:
     return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"
 
 
-async def _side(candidate: _Candidate) -> Side:
-    imported = await asyncio.to_thread(imports, candidate.artifacts)
-    return Side(candidate.deployment.resources, candidate.sizes, imported)
+def _check_secrets(publication: Publication) -> None:
+    """Raise `Refused` for a secret that a Resource names and that has no value."""
+    for name, resource in publication.project.resources.items():
+        for secret in resource.secrets:
+            if secret not in publication.secrets:
+                raise Refused(
+                    f"resource {name} needs the secret {secret}, which has no value",
+                    f"Give it one: svc secret set {secret}",
+                )

@@ -4,13 +4,13 @@ import json
 import re
 from collections.abc import Callable
 
-from engine.bucket.protocols import Cells, Conflict
+from engine.bucket.protocols import Cell, Cells, Conflict
 from engine.errors import SvcError
+from engine.manifest.check import RESERVED
 
 PREFIX = "secrets/"
 MOST_BYTES = 64 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_OURS = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 class SecretError(SvcError):
@@ -27,8 +27,7 @@ class Vault:
 
     async def values(self, project: str) -> dict[str, str]:
         """Return the values by name."""
-        cell = await self._cells.get(PREFIX + project)
-        return dict(json.loads(cell.value)) if cell is not None and cell.value is not None else {}
+        return _values(await self._cells.get(PREFIX + project))
 
     async def names(self, project: str) -> list[str]:
         """Return the names."""
@@ -36,7 +35,7 @@ class Vault:
 
     async def set(self, project: str, name: str, value: str) -> None:
         """Give a secret a value. Raises `SecretError`."""
-        if not _NAME.fullmatch(name) or _OURS.fullmatch(name):
+        if not _NAME.fullmatch(name) or RESERVED.fullmatch(name):
             raise SecretError(
                 f'"{name}" can not be the name of a secret',
                 "It is a variable's name: letters, digits and _, not beginning with SVC_.",
@@ -58,9 +57,12 @@ class Vault:
     async def _change(self, project: str, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
         while True:
             cell = await self._cells.get(PREFIX + project)
-            known = dict(json.loads(cell.value)) if cell is not None and cell.value is not None else {}
-            new = json.dumps(change(known), ensure_ascii=False).encode("utf-8", "surrogatepass")
+            new = json.dumps(change(_values(cell)), ensure_ascii=False).encode("utf-8", "surrogatepass")
             if not isinstance(
                 await self._cells.cas(PREFIX + project, new, cell.revision if cell else None), Conflict
             ):
                 return
+
+
+def _values(cell: Cell | None) -> dict[str, str]:
+    return dict(json.loads(cell.value)) if cell is not None and cell.value is not None else {}

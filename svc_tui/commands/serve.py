@@ -14,7 +14,7 @@ import typer
 
 from engine.certificate import Certificate
 from engine.errors import SvcError
-from engine.listen import PortInUse, allow_connections, bind, bind_each
+from engine.listen import PortInUse, allow_connections, authority, bind, bind_each
 from svc_tui.home import Home
 from svc_tui.service import Settings, running
 from svc_tui.terminal import diagnostics, output
@@ -99,9 +99,7 @@ async def _run(settings: Settings, scheme: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running(settings, stop) as serving:
-        host, port = settings.control[0].getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        output.line(f"control API   {scheme}://{shown}:{port}")
+        output.line(f"control API   {scheme}://{authority(settings.control[0])}")
         output.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
         await serving
 
