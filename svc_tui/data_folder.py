@@ -5,17 +5,15 @@ long as a command takes.
 """
 
 import asyncio
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
 from engine.bucket.errors import BucketInUse
 from engine.bucket.folder import FolderBucket
-from engine.control.presence import find
 from engine.errors import SvcError
 from svc_tui.client import Client
+from svc_tui.nearby import announced, on_thread
 
 CLOSE_SECONDS = 1.0
 
@@ -48,16 +46,7 @@ def client_of(folder: Path) -> Iterator[Client]:
 
 
 def _running(folder: Path) -> Client | None:
-    presence = find(folder)
-    if presence is None:
-        return None
-    client = Client(presence.url, presence.token)
-    try:
-        client.call("GET", "/v1/whoami")
-    except SvcError:
-        client.__exit__(None, None, None)
-        return None
-    return client
+    return announced(folder, "/v1/whoami")
 
 
 @contextmanager
@@ -66,40 +55,20 @@ def _here(folder: Path) -> Iterator[None]:
     from engine.listen import bind
     from svc_tui.service import Settings, running
 
-    ready: Future[None] = Future()
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-
     public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
-
-    async def run() -> None:
-        settings = Settings(
-            data=folder,
-            public=[public],
-            control=control,
-            domain="localhost",
-            origin="http://{}",
-            certificate=None,
-            grace=CLOSE_SECONDS,
-            tell=lambda level, text: None,
-        )
-        try:
-            async with running(settings, stop) as serving:
-                ready.set_result(None)
-                await serving
-        except Exception as error:
-            if ready.done():
-                raise
-            ready.set_exception(error)
-        finally:
-            for opened in (*public, *control):
-                opened.close()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="service", daemon=True)
-    thread.start()
+    settings = Settings(
+        data=folder,
+        public=[public],
+        control=control,
+        domain="localhost",
+        origin="http://{}",
+        certificate=None,
+        grace=CLOSE_SECONDS,
+        tell=lambda level, text: None,
+    )
     try:
-        ready.result()
-        yield
+        with on_thread(lambda stop: running(settings, stop), "service"):
+            yield
     finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+        for opened in (*public, *control):
+            opened.close()
