@@ -24,7 +24,7 @@ from engine.errors import SvcError
 from engine.timeline import database
 from engine.timeline.document import document
 from engine.timeline.follow import Follower
-from engine.timeline.level import SEVERITIES
+from engine.timeline.level import SEVERITIES, severity
 from engine.timeline.query import PAGE, Filter, Page, TimelineReader
 from engine.timeline.row import Entry
 from engine.usage import store
@@ -122,9 +122,9 @@ def _usage(path: Path, first: int) -> Any:
 def _filter(wish: LogsWish) -> Filter:
     least = None
     if wish.level is not None:
-        least = next((severity for severity in SEVERITIES if severity == wish.level.upper()), None)
+        least = severity(wish.level)
         if least is None:
-            names = ", ".join(severity.lower() for severity in SEVERITIES)
+            names = ", ".join(each.lower() for each in SEVERITIES)
             raise SvcError(f'there is no level "{wish.level}"', f"There are {names}.", code="invalid")
     return Filter(wish.resource, wish.request, least)
 

@@ -10,6 +10,11 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 _NO_FAILURES = frozenset({"", "body-too-large", "client-gone", "not-found", "stopping"})
 
 
+def severity(text: str) -> Severity | None:
+    """Return the level of a name in capitals or not, `None` where there is no such."""
+    return next((severity for severity in SEVERITIES if severity == text.upper()), None)
+
+
 def level(record: Record) -> Severity:
     """Return a record's level: a failed request is an error, what a guest prints to stderr a warning."""
     if isinstance(record, RequestRecord):

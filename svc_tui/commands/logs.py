@@ -15,12 +15,12 @@ from engine.manifest.load import find, load
 from engine.timeline.database import place
 from engine.timeline.document import document
 from engine.timeline.follow import Follower
-from engine.timeline.level import SEVERITIES
+from engine.timeline.level import SEVERITIES, severity
 from engine.timeline.query import PAGE, Filter, TimelineReader
 from engine.timeline.row import Entry
 from svc_tui.logview import LogView
 from svc_tui.remote_logs import RemoteLogs, Wish
-from svc_tui.source import service_of
+from svc_tui.source import OfService, service_of
 from svc_tui.terminal import diagnostics, output
 
 TAIL = 100
@@ -58,13 +58,7 @@ def logs(
         int | None,
         typer.Option("--after", metavar="CURSOR", min=0, max=LAST, help="Only what comes after a record."),
     ] = None,
-    service: Annotated[
-        bool | None,
-        typer.Option(
-            "--service/--dev",
-            help="What is deployed, or what svc dev served; unless said, what runs in front of you.",
-        ),
-    ] = None,
+    service: OfService = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a record.")] = False,
 ) -> None:
     """Show requests, log records and what guests printed, in the order in which they were recorded."""
@@ -87,7 +81,6 @@ def logs(
 
     login = service_of(root, service)
     if login is not None:
-        diagnostics.note(f"of what is deployed at {login.key}; --dev shows what svc dev served")
         wish = Wish(resource, level, request, wanted.pattern, seconds, tail, after, follow)
         RemoteLogs(login, load(root).name, wish, show, _tell_missed).run()
     elif not path.exists():
@@ -164,10 +157,9 @@ def _tell_missed(count: int) -> None:
 def _severity(text: str | None) -> Severity | None:
     if text is None:
         return None
-    for severity in SEVERITIES:
-        if severity == text.upper():
-            return severity
-    names = [severity.lower() for severity in SEVERITIES]
+    if (found := severity(text)) is not None:
+        return found
+    names = [each.lower() for each in SEVERITIES]
     close = get_close_matches(text.lower(), names, n=1)
     hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(names[:-1])} or {names[-1]}."
     raise SvcError(f'there is no level "{text}"', hint, code="usage")

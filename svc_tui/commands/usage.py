@@ -17,7 +17,7 @@ from engine.usage.count import MINUTE_NS, Count, Key
 from engine.usage.store import UsageStore, place
 from svc_tui.devlog import duration
 from svc_tui.session import Login, connected
-from svc_tui.source import service_of
+from svc_tui.source import OfService, service_of
 from svc_tui.terminal import diagnostics, output
 
 _UNITS = {"m": 1, "h": 60, "d": 24 * 60}
@@ -43,13 +43,7 @@ def usage(
     ] = "24h",
     resource: Annotated[str | None, typer.Option("--resource", help="One Resource only.")] = None,
     by: Annotated[By, typer.Option("--by", help="What to add up.")] = By.TOTAL,
-    service: Annotated[
-        bool | None,
-        typer.Option(
-            "--service/--dev",
-            help="What is deployed, or what svc dev served; unless said, what runs in front of you.",
-        ),
-    ] = None,
+    service: OfService = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show requests, failures, compute time, memory and bytes of each Resource."""
@@ -96,7 +90,6 @@ def _read(path: Path, first: int) -> dict[Key, Count]:
 
 def _ask(login: Login, project: str, minutes: int) -> dict[Key, Count]:
     """Ask a service."""
-    diagnostics.note(f"of what is deployed at {login.key}; --dev shows what svc dev served")
     with connected(login) as client:
         rows = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})["rows"]
     return {(row.pop("minute"), row.pop("resource")): Count(**row) for row in rows}
