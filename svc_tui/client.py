@@ -13,7 +13,7 @@ from typing import Any
 import certifi
 import httpx
 
-from engine.errors import SvcError
+from engine.errors import SvcError as SvcError
 
 CONNECT_SECONDS = 5.0
 

@@ -1,0 +1,155 @@
+"""What the screens of the Console have in common: the line at the top, the banner, the keys at the foot.
+
+Owns how a screen tells that something failed, and what the Console may ask of a screen. A screen owns its
+body and nothing of the engine: it asks over its `Link`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from screens.link import Link, State
+from svc_tui.client import SvcError
+
+Tab = Literal["board", "tables", "logs"]
+TABS: dict[Tab, str] = {"board": "Board", "tables": "Tables", "logs": "Logs"}
+_STATES: dict[State, tuple[str, str]] = {
+    "starting": ("◌ starting", "$text-warning"),
+    "live": ("● live", "$text-success"),
+    "lost": ("○ lost, trying again", "$text-error"),
+}
+WIDE = 80
+"""Cells from which the top line has room for the address and the palette's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line, and an entry of the palette where it takes no words.
+
+    `usage` is the word and what follows it (`logs [FILTER…]`); `run` gets the words after the first, and
+    raises `SvcError` for those that mean nothing.
+    """
+
+    usage: str
+    summary: str
+    run: Callable[[Sequence[str]], None]
+
+    @property
+    def word(self) -> str:
+        """The word that calls it."""
+        return self.usage.split()[0]
+
+
+class TopBar(Horizontal):
+    """Where one is: the Project, how it runs and whether it answers; and the tabs."""
+
+    DEFAULT_CSS = """
+    TopBar { height: 1; background: $panel; }
+    TopBar #where { width: 1fr; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    TopBar #tabs { width: auto; height: 1; link-style: none; link-color: $foreground; }
+    """
+
+    def __init__(self, link: Link, tab: Tab) -> None:
+        super().__init__()
+        self._link = link
+        self._tab = tab
+
+    def compose(self) -> ComposeResult:
+        """Place the two halves."""
+        yield Static(id="where")
+        yield Static(id="tabs")
+
+    def on_mount(self) -> None:
+        """Show it all for the first time."""
+        self.tell()
+
+    def on_resize(self) -> None:
+        """Leave out what has no room."""
+        self.tell()
+
+    def tell(self) -> None:
+        """Show the state as it is now."""
+        wide = self.size.width >= WIDE
+        place = self._link.place
+        text, tone = _STATES[self._link.state]
+        address = f" {place.address}" if wide and place.address else ""
+        where = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {place.kind}$address[/] [{tone}]{text}[/]"
+        tabs = "  ".join(
+            f"[@click=app.tab('{tab}')]{'[b $primary]' if tab == self._tab else '[dim]'}{number} {name}[/][/]"
+            for number, (tab, name) in enumerate(TABS.items(), 1)
+        )
+        key = "    [dim @click=app.command_palette]ctrl+p[/]" if wide else ""
+        self.query_one("#where", Static).update(self._content(where, project=place.project, address=address))
+        self.query_one("#tabs", Static).update(self._content(f"{tabs}{key} "))
+
+    @staticmethod
+    def _content(markup: str, **values: str) -> Content:
+        return Content.from_markup(markup, **values)
+
+
+class ConsoleScreen(Screen[None]):
+    """One tab of the Console. A screen says what is in its `body`, and overrides what it has to say."""
+
+    DEFAULT_CSS = """
+    ConsoleScreen { background: $background; }
+    ConsoleScreen #banner {
+        display: none; height: auto; max-height: 4; padding: 0 1; background: $error-muted; color: $text-error;
+    }
+    """
+    TAB: ClassVar[Tab]
+    HELP: ClassVar[str] = ""
+    """What the screen is for, in a few lines, above the keys that `?` shows."""
+
+    banner = reactive("", init=False)
+    """What is wrong and stays so, above the body; empty when nothing is."""
+    pending = reactive(0)
+    """How many edits would be lost by leaving."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self.link = link
+
+    def compose(self) -> ComposeResult:
+        """Place the top line, the banner, the body and the keys."""
+        yield TopBar(self.link, self.TAB)
+        yield Static(id="banner")
+        yield from self.body()
+        yield Footer(compact=True, show_command_palette=False)
+
+    def body(self) -> ComposeResult:
+        """Yield what the screen is about."""
+        raise NotImplementedError
+
+    def commands(self) -> Sequence[Command]:
+        """Return the commands that work here, besides those that work everywhere."""
+        return ()
+
+    def go(self, words: Sequence[str]) -> None:
+        """Go where the words of the command line say: `:tables users`. Raises `SvcError`."""
+
+    def restored(self) -> None:
+        """Take up again what was interrupted: the engine answers, perhaps another one than before."""
+
+    def linked(self) -> None:
+        """Show how the engine is; the app says so when that changes."""
+        self.query_one(TopBar).tell()
+        if self.link.state == "live":
+            self.restored()
+
+    def tell(self, error: SvcError) -> None:
+        """Say that something failed, and what to do next."""
+        text = f"{error.message}\n{error.hint}" if error.hint else error.message
+        self.notify(text, severity="error", timeout=10, markup=False)
+
+    def watch_banner(self, banner: str) -> None:
+        """Show the banner, or take it away."""
+        line = self.query_one("#banner", Static)
+        line.update(Content(banner))
+        line.display = bool(banner)

@@ -1,0 +1,127 @@
+"""The way from the screens to the engine: one Project of one control API, reached again when it was lost.
+
+Owns which client is used now and whether somebody answers. Knows no subject and imports no Textual.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from svc_tui.client import Client, Unreachable
+
+State = Literal["starting", "live", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whom the Console is attached to: a Project, run for development or by a service.
+
+    `address` is what the header shows: the public address, or the service's.
+    """
+
+    project: str
+    kind: Literal["dev", "service"]
+    address: str
+
+
+class Link:
+    """One Project as the screens reach it. Every request raises `SvcError`; paths are below the Project's.
+
+    The methods that wait are for threads, but for `call`. `watch` hears of each change of `state`, from any
+    thread.
+    """
+
+    def __init__(
+        self, place: Place, connect: Callable[[], Client], watch: Callable[[State], None] | None = None
+    ) -> None:
+        """`connect` finds the control API as it is now, and may take its time; raises `SvcError`."""
+        self.place = place
+        self.state: State = "starting"
+        self.watch = watch
+        self._connect = connect
+        self._client: Client | None = None
+        self._lock = threading.Lock()
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, params: dict[str, Any] | None = None
+    ) -> Any:
+        """Return the document that answers a request, without holding the screen up."""
+        return await asyncio.to_thread(self.ask, method, path, body, params=params)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: dict[str, Any] | None = None,
+        content: Iterable[bytes] | None = None,
+    ) -> Any:
+        """Return the document that answers a request: `ask("GET", "/tables")`."""
+        return self._with(
+            lambda client: client.call(method, self._at(path), body, params=params, content=content)
+        )
+
+    def lines(
+        self, method: str, path: str, *, params: dict[str, Any] | None = None, body: Any = None
+    ) -> Iterator[Any]:
+        """Yield the documents of an NDJSON answer as they come."""
+        try:
+            yield from self.client().lines(method, self._at(path), params=params, body=body)
+        except Unreachable:
+            self._lost()
+            raise
+
+    def download(
+        self, path: str, *, params: dict[str, Any] | None = None
+    ) -> AbstractContextManager[Iterator[bytes]]:
+        """Give the bytes of an answer as they come."""
+        return self.client().download(self._at(path), params=params)
+
+    def client(self) -> Client:
+        """Return the client in use, connected first where there is none."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def reconnect(self) -> bool:
+        """Look for the engine once; say whether it answers."""
+        try:
+            self.client().call("GET", "/v1/health")
+        except Unreachable:
+            self._lost()
+            return False
+        self._turn("live")
+        return True
+
+    def close(self) -> None:
+        """Let go of the connection; what waits for an answer is told that it ended."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.__exit__(None, None, None)
+
+    def _at(self, path: str) -> str:
+        return f"/v1/projects/{self.place.project}{path}"
+
+    def _with(self, work: Callable[[Client], Any]) -> Any:
+        try:
+            return work(self.client())
+        except Unreachable:
+            self._lost()
+            raise
+
+    def _lost(self) -> None:
+        self.close()
+        self._turn("lost")
+
+    def _turn(self, state: State) -> None:
+        if state == self.state:
+            return
+        self.state = state
+        if self.watch is not None:
+            self.watch(state)
