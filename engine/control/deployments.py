@@ -197,8 +197,7 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
     async def set_secret(project: str, secret: str, data: types.SecretValue) -> types.Secrets:
         """Give a secret a value; guests have it from their next request on."""
         require(project, "deployer")
-        await service.vault.set(project, secret, data.value)
-        await service.refresh(project)
+        await service.set_secret(project, secret, data.value)
         return types.Secrets(secrets=await service.vault.names(project))
 
     @routes.delete("/v1/projects/<project>/secrets/<secret>")
@@ -206,9 +205,8 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
     async def remove_secret(project: str, secret: str) -> types.Secrets:
         """Remove a secret."""
         require(project, "deployer")
-        if not await service.vault.remove(project, secret):
+        if not await service.remove_secret(project, secret):
             raise NotFound(f"{project} has no secret {secret}", "`svc secret list` shows those it has.")
-        await service.refresh(project)
         return types.Secrets(secrets=await service.vault.names(project))
 
     return routes

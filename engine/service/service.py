@@ -9,10 +9,10 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.artifact import Artifact
 from engine.bucket.protocols import Bucket, Conflict
@@ -29,6 +29,8 @@ from engine.service.changes import Change, Side, changes, imports
 from engine.service.check import check
 from engine.service.order import BadOrder, Order
 from engine.service.vault import Vault
+
+T = TypeVar("T")
 
 
 class Outrun(SvcError):
@@ -113,7 +115,7 @@ class Service:
         policy, a component, a migration or a check has against it: then what was live goes on.
         """
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
-        job = asyncio.create_task(self._deploy(order, steps))
+        job = asyncio.create_task(self._deploy(order, steps), name=f"deploy {order.project.name}")
         job.add_done_callback(lambda _: steps.put_nowait(None))
         try:
             while (step := await steps.get()) is not None:
@@ -149,7 +151,7 @@ class Service:
         return candidate.deployment
 
     def _abandon(self, job: "asyncio.Task[Deployment]") -> None:
-        """End a deploy that nobody waits for, unless it is going live, which it does wholly."""
+        """End a job that nobody waits for, unless it is going live, which it does wholly."""
         if job not in self._flipping:
             job.cancel()
 
@@ -175,6 +177,18 @@ class Service:
         self, project: str, id_: str, *, by: str, message: str, revision: int | None
     ) -> Deployment:
         """Have an older deployment go live again, without a build. Raises as `deploy` does."""
+        job = asyncio.create_task(
+            self._rollback(project, id_, by=by, message=message, revision=revision),
+            name=f"rollback {project}",
+        )
+        try:
+            return await asyncio.shield(job)
+        finally:
+            self._abandon(job)
+
+    async def _rollback(
+        self, project: str, id_: str, *, by: str, message: str, revision: int | None
+    ) -> Deployment:
         async with self._busy[project]:
             await self._expect(project, revision)
             deployment = await self.history.get(project, id_)
@@ -182,10 +196,7 @@ class Service:
             publication = await self._publication(candidate)
             _check_secrets(publication)
             ready = await self._site.ready(publication)
-            job = asyncio.create_task(
-                self._go_live(deployment, publication, ready, revision, by, message), name=f"flip {project}"
-            )
-            await asyncio.shield(job)
+            await self._go_live(deployment, publication, ready, revision, by, message)
         return deployment
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
@@ -193,7 +204,31 @@ class Service:
         candidate = await self._unpack(await self.history.get(project, id_))
         return changes(await self._side(project), await self._side_of(candidate))
 
-    async def refresh(self, project: str) -> None:
+    async def set_secret(self, project: str, name: str, value: str) -> None:
+        """Give a secret a value; guests have it from their next request on. Raises `SecretError`."""
+
+        async def change() -> None:
+            await self.vault.set(project, name, value)
+            await self._refresh(project)
+
+        await self._wholly(change())
+
+    async def remove_secret(self, project: str, name: str) -> bool:
+        """Remove a secret; whether it was there."""
+
+        async def change() -> bool:
+            there = await self.vault.remove(project, name)
+            if there:
+                await self._refresh(project)
+            return there
+
+        return await self._wholly(change())
+
+    async def sweep(self, *, count_only: bool = False) -> Swept:
+        """Remove what no deployment that is on record needs, or only count it. Raises `GarbageError`."""
+        return await sweep(self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only)
+
+    async def _refresh(self, project: str) -> None:
         """Serve what is live anew: its secrets have changed."""
         async with self._busy[project]:
             live = await self.history.live(project)
@@ -201,9 +236,12 @@ class Service:
                 deployment = await self.history.get(project, live.deployment)
                 await self._serve(await self._unpack(deployment), lenient=True)
 
-    async def sweep(self, *, count_only: bool = False) -> Swept:
-        """Remove what no deployment that is on record needs, or only count it. Raises `GarbageError`."""
-        return await sweep(self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only)
+    async def _wholly(self, steps: Coroutine[Any, Any, T]) -> T:
+        """Take steps to their end, even when nobody waits for them any more."""
+        job = asyncio.create_task(steps)
+        self._flipping.add(job)
+        job.add_done_callback(self._flipping.discard)
+        return await asyncio.shield(job)
 
     async def aclose(self) -> None:
         """Wait for what is going live."""

@@ -17,7 +17,7 @@ from engine.deploy.records import DeployedResource, Deployment
 from engine.deploy.site import Site
 from engine.deploy.store import store
 from engine.deploy.tenants import Tenants
-from engine.deploy.versions import Versions
+from engine.deploy.versions import Publication, Versions
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.listen import bind
@@ -73,7 +73,11 @@ class Served:
         return await self.client.get(path, headers={"host": f"{resource}--{project}.{DOMAIN}"})
 
 
-def served(folder: Path, test: Callable[[Served], Awaitable[Any]]) -> Any:
+def served(
+    folder: Path,
+    test: Callable[[Served], Awaitable[Any]],
+    publish: Callable[[Publication], Awaitable[None]] | None = None,
+) -> Any:
     """Run the service on a folder, run the test against it, and stop it."""
 
     async def main() -> Any:
@@ -81,7 +85,7 @@ def served(folder: Path, test: Callable[[Served], Awaitable[Any]]) -> Any:
         runner = Runner(folder / "cache")
         tenants = Tenants((), lambda project: folder / "projects" / project, lambda project, timeline: None)
         site = Site(Versions(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False)
-        service = Service(bucket, folder / "unpacked", site, tenants, DOMAIN)
+        service = Service(bucket, folder / "unpacked", site, tenants, DOMAIN, publish=publish)
         stop, sockets = asyncio.Event(), bind("localhost", 0)
         port = sockets[0].getsockname()[1]
         gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings())

@@ -1,6 +1,7 @@
 """What is live changes wholly or not at all, and is live again after a restart."""
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from engine.bucket.errors import BlobMissing
 from engine.bucket.protocols import Digest
 from engine.deploy.history import DeploymentError
 from engine.deploy.package import pack
+from engine.deploy.versions import Publication
 from engine.manifest.problems import ManifestError
 from engine.service.changes import Change
 from engine.service.check import CheckFailed
@@ -67,6 +69,81 @@ def test_rollback_serves_the_older_one(tmp_path: Path) -> None:
         assert (await running.get()).text == "one"
 
     served(tmp_path, scenario)
+
+
+class Gate:
+    """Stands where worker processes take over what is published: lets one through when it is opened."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.inside = 0
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.opened.set()
+
+    async def publish(self, publication: Publication) -> None:
+        self.inside += 1
+        assert self.inside == 1, "two changes of one Project at once"
+        self.reached.set()
+        await self.opened.wait()
+        self.seen.append(publication.deployment)
+        self.inside -= 1
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_flip_keeps_its_project_to_itself_whether_its_client_waits_or_not(
+    tmp_path: Path, leave: bool
+) -> None:
+    one, two = pages(tmp_path, "one"), pages(tmp_path, "two")
+    gate = Gate()
+
+    async def scenario(running: Served) -> None:
+        service = running.service
+        older = await running.deploy(await running.order(STATIC, {"web": one}))
+        newer = await running.deploy(await running.order(STATIC, {"web": two}))
+        live = await service.history.live("shop")
+        assert live is not None
+        gate.opened.clear()
+        gate.reached.clear()
+        back = asyncio.create_task(
+            service.rollback("shop", older.id, by="bob", message="", revision=live.revision)
+        )
+        await gate.reached.wait()
+        if leave:
+            back.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await back
+        secret = asyncio.create_task(service.set_secret("shop", "KEY", "new"))
+        order = await running.order(STATIC, {"web": two})
+        forward = asyncio.create_task(running.deploy(order))
+        async with aclosing(running.bucket.cells.watch("secrets/")) as set_:
+            await anext(set_)
+        assert gate.seen == [older.id, newer.id]
+        gate.opened.set()
+        await asyncio.gather(secret, forward, *(() if leave else (back,)))
+        assert gate.seen[2] == older.id and gate.seen[-1] == forward.result().id
+        assert (await running.get()).text == "two"
+
+    served(tmp_path, scenario, gate.publish)
+
+
+def test_a_secret_that_was_set_counts_even_if_its_client_left(tmp_path: Path) -> None:
+    gate, one = Gate(), pages(tmp_path, "one")
+
+    async def scenario(running: Served) -> None:
+        deployed = await running.deploy(await running.order(STATIC, {"web": one}))
+        gate.opened.clear()
+        gate.reached.clear()
+        setting = asyncio.create_task(running.service.set_secret("shop", "KEY", "new"))
+        await gate.reached.wait()
+        setting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await setting
+        gate.opened.set()
+        await running.service.aclose()
+        assert gate.seen == [deployed.id, deployed.id]
+
+    served(tmp_path, scenario, gate.publish)
 
 
 def test_of_two_deploys_at_once_one_wins(tmp_path: Path) -> None:
