@@ -4,7 +4,8 @@ Apart from `assembly.py` because the framework under it takes half a second to l
 serve the API.
 """
 
-import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from quart import Blueprint
@@ -12,6 +13,7 @@ from quart import Blueprint
 from doors.tables.console.blueprint import blueprint as tables
 from engine.control import projects, timeline
 from engine.control.listener import listening
+from engine.control.presence import Presence
 from engine.control.projects import OneProject
 
 
@@ -21,7 +23,8 @@ def of_project(name: str, folder: Path) -> tuple[Blueprint, ...]:
     return (projects.blueprint(there), tables(there), timeline.blueprint(there))
 
 
-async def serve_project(name: str, folder: Path, stop: asyncio.Event) -> None:
-    """Serve the control API of a Project in development until `stop` is set. Raises `SvcError`."""
-    async with listening(folder, of_project(name, folder), told=True):
-        await stop.wait()
+@asynccontextmanager
+async def serving_project(name: str, folder: Path) -> AsyncIterator[Presence]:
+    """Serve the control API of a Project in development, and announce it. Raises `SvcError`."""
+    async with listening(folder, of_project(name, folder), told=True) as presence:
+        yield presence

@@ -7,31 +7,44 @@ are applied.
 import asyncio
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Protocol
 
 from watchfiles import awatch
 
 from engine.errors import SvcError
 from svc_tui.assembly import migrate
-from svc_tui.terminal import diagnostics
 
 FOLDER = "tables"
 _LOOK_MS = 500
 """How soon the end is noticed."""
 
 
-async def apply(root: Path, data: Path) -> None:
+class Teller(Protocol):
+    """Who hears of what was applied and what was not."""
+
+    def error(self, error: SvcError) -> None:
+        """A migration is broken, and the tables stay as they were."""
+
+    def warn(self, error: SvcError) -> None:
+        """A migration was edited after it was applied."""
+
+    def note(self, text: str) -> None:
+        """A migration was applied."""
+
+
+async def apply(root: Path, data: Path, tell: Teller) -> None:
     """Apply what is new, and say so; `data` is the folder of the Project's data."""
     try:
-        applied = await asyncio.to_thread(migrate, root, data, _warn)
+        applied = await asyncio.to_thread(migrate, root, data, tell.warn)
     except SvcError as error:
-        diagnostics.render(error)
-        diagnostics.note("the tables stay as they were")
+        tell.error(error)
+        tell.note("the tables stay as they were")
         return
     for name in applied:
-        diagnostics.note(f"{name} applied")
+        tell.note(f"{name} applied")
 
 
-async def keep(root: Path, data: Path, stop: asyncio.Event) -> None:
+async def keep(root: Path, data: Path, stop: asyncio.Event, tell: Teller) -> None:
     """Apply migrations as they are saved, until `stop` is set; their folder may come and go."""
     folder = root / FOLDER
     there, again = folder.is_dir(), False
@@ -44,7 +57,7 @@ async def keep(root: Path, data: Path, stop: asyncio.Event) -> None:
             ignore_permission_denied=True,
         )
         # It begins when the watch has begun, so that nothing that was saved in between is missed.
-        looking = asyncio.create_task(apply(root, data)) if there and again else None
+        looking = asyncio.create_task(apply(root, data, tell)) if there and again else None
         with suppress(FileNotFoundError):
             async with aclosing(watch) as batches:
                 async for changes in batches:
@@ -52,11 +65,7 @@ async def keep(root: Path, data: Path, stop: asyncio.Event) -> None:
                     if folder in paths or folder.is_dir() != there:
                         break
                     if any(path.parent == folder for path in paths):
-                        await apply(root, data)
+                        await apply(root, data, tell)
         if looking is not None:
             await looking
         there, again = folder.is_dir(), True
-
-
-def _warn(error: SvcError) -> None:
-    diagnostics.warn(error.message, error.hint)
