@@ -18,12 +18,13 @@ from quart import Quart
 from doors.tables.console.blueprint import blueprint as tables
 from engine.bucket.folder import FolderBucket
 from engine.certificate import Certificate
-from engine.control import deployments, garbage, login, projects, timeline, tokens, users
+from engine.control import deployments, garbage, login, manifest, projects, timeline, tokens, users
 from engine.control.access import Authority, EitherOf, OneToken
 from engine.control.accounts import Accounts, claim_code
 from engine.control.app import create
 from engine.control.attempts import Attempts
 from engine.control.login import Gate
+from engine.control.manifest import Deployed
 from engine.control.presence import Presence, announce, withdraw
 from engine.control.projects import unknown
 from engine.control.sessions import Sessions
@@ -232,6 +233,7 @@ def control(service: Service, settings: Settings, local: Authority) -> Quart:
         projects.blueprint(places := Places(settings.data, service)),
         tables(places),
         timeline.blueprint(places),
+        manifest.blueprint(Deployed(service.history)),
         garbage.blueprint(service.sweep),
         deployments.blueprint(service, lambda p, r: settings.origin.format(f"{r}--{p}.{settings.domain}")),
     )

@@ -1,0 +1,192 @@
+"""The manifest over the control API, in development and of what is live on a service."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.control.listener import listening
+from engine.control.manifest import InDevelopment, blueprint
+from engine.errors import SvcError
+from engine.manifest.load import load
+from svc_tui.client import Client, Refused
+from svc_tui.nearby import on_thread
+from tests.svc_tui.hosted import Hosted, deploy
+
+TEXT = """# the shop
+[project]
+name = "shop"
+
+[resource.web]
+lane = "static"
+public = true
+output = "site"
+mounts = { "/api/*" = "api" } # for now
+
+[resource.api]
+lane = "static"
+output = "api"
+run_limit_secs = 7
+memory_limit_mb = 64
+egress = ["https://api.example.com"]
+env = { GREETING = "hello" }
+secrets = ["KEY"]
+"""
+WEB: dict[str, Any] = {
+    "name": "web",
+    "lane": "static",
+    "public": True,
+    "mounts": [{"pattern": "/api/*", "target": "api"}],
+    "run_limit_secs": 30,
+    "memory_limit_mb": 128,
+    "egress": [],
+    "env": [],
+    "secrets": [],
+}
+API = WEB | {
+    "name": "api",
+    "public": False,
+    "mounts": [],
+    "run_limit_secs": 7,
+    "memory_limit_mb": 64,
+    "egress": ["https://api.example.com"],
+    "env": ["GREETING"],
+    "secrets": ["KEY"],
+}
+PLACE = "/v1/projects/shop/manifest"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "svc.toml").write_text(TEXT)
+    return tmp_path
+
+
+@pytest.fixture
+def client(root: Path) -> Iterator[Client]:
+    routes = blueprint(InDevelopment(load(root)))
+    with (
+        on_thread(lambda _: listening(root, [routes], told=False), "control") as presence,
+        Client(presence.url, presence.token) as client,
+    ):
+        yield client
+
+
+def digest(root: Path) -> str:
+    return hashlib.sha256((root / "svc.toml").read_bytes()).hexdigest()
+
+
+def add(pattern: str, target: str = "api") -> dict[str, str]:
+    return {"op": "add", "resource": "web", "pattern": pattern, "target": target}
+
+
+def test_it_says_what_the_file_says(client: Client, root: Path) -> None:
+    shown = client.call("GET", PLACE)
+    assert shown == {
+        "project": "shop",
+        "editable": True,
+        "digest": digest(root),
+        "front": "web",
+        "resources": [WEB, API],
+        "error": None,
+    }
+
+
+def test_a_broken_file_is_told_of_beside_what_was_good_last(client: Client, root: Path) -> None:
+    (root / "svc.toml").write_text(TEXT.replace("run_limit_secs", "run_limit", 1))
+    shown = client.call("GET", PLACE)
+    assert shown["resources"] == [WEB, API] and shown["digest"] == digest(root)
+    error = shown["error"]
+    assert (error["line"], error["key"], error["others"]) == (14, "resource.api.run_limit", 0)
+    assert "run_limit_secs" in error["hint"]
+
+
+def test_a_file_that_is_gone_is_told_of(client: Client, root: Path) -> None:
+    (root / "svc.toml").unlink()
+    shown = client.call("GET", PLACE)
+    assert shown["resources"] == [WEB, API]
+    assert shown["error"]["line"] == 0 and "does not exist" in shown["error"]["message"]
+
+
+def test_a_plan_shows_the_difference_and_writes_nothing(client: Client, root: Path) -> None:
+    planned = client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
+    assert '+mounts = { "/api/*" = "api", "/events" = "api" } # for now\n' in planned["diff"]
+    assert planned["inverse"] == [{"op": "remove", "resource": "web", "pattern": "/events"}]
+    assert planned["digest"] == digest(root) and (root / "svc.toml").read_text() == TEXT
+
+
+def test_what_is_written_is_what_was_planned_and_can_be_undone(client: Client, root: Path) -> None:
+    changes = [
+        add("/events"),
+        {"op": "change", "resource": "web", "pattern": "/api/*", "to": "/v2/*", "target": "api"},
+        {"op": "remove", "resource": "web", "pattern": "/events"},
+    ]
+    planned = client.call("POST", f"{PLACE}/plan", {"changes": changes})
+    written = client.call("POST", f"{PLACE}/write", {"changes": changes, "digest": planned["digest"]})
+    assert written["diff"] == planned["diff"] and written["digest"] == digest(root)
+    assert load(root).resources["web"].mounts[0].pattern == "/v2/*"
+    undo = {"changes": written["inverse"], "digest": written["digest"]}
+    undone = client.call("POST", f"{PLACE}/write", undo)
+    assert (root / "svc.toml").read_text() == TEXT and undone["digest"] == digest(root)
+
+
+def test_a_change_that_is_none_has_no_difference_and_nothing_to_undo(client: Client, root: Path) -> None:
+    planned = client.call("POST", f"{PLACE}/plan", {"changes": [add("/api/*")]})
+    assert (planned["diff"], planned["inverse"]) == ("", [])
+
+
+@pytest.mark.parametrize("text", [TEXT + "\n# more\n", "rubbish ="])
+def test_a_file_that_was_changed_since_is_left_alone(client: Client, root: Path, text: str) -> None:
+    planned = client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
+    (root / "svc.toml").write_text(text)
+    with pytest.raises(Refused) as refused:
+        client.call("POST", f"{PLACE}/write", {"changes": [add("/events")], "digest": planned["digest"]})
+    assert refused.value.code == "conflict" and refused.value.members["status"] == 409
+    assert (root / "svc.toml").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (add("/api/*", "web"), "api mounted at /api/* already"),
+        (add("/x", "nobody"), 'no Resource "nobody"'),
+        (add("/x", "web"), "into itself"),
+        (add("x"), "does not start with /"),
+        ({"op": "remove", "resource": "web", "pattern": "/x"}, "no mount /x"),
+    ],
+)
+def test_what_the_rules_forbid_is_refused_with_the_reason(
+    client: Client, change: dict[str, str], said: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        client.call("POST", f"{PLACE}/plan", {"changes": [change]})
+    assert said in refused.value.message
+
+
+def test_another_project_is_none(client: Client) -> None:
+    with pytest.raises(Refused) as refused:
+        client.call("GET", "/v1/projects/other/manifest")
+    assert refused.value.code == "not-found"
+
+
+def test_of_a_service_it_is_that_of_the_live_deployment_and_can_not_be_edited(tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    (root / "site").mkdir(parents=True)
+    (root / "api").mkdir()
+    (root / "site" / "index.html").write_text("one")
+    (root / "svc.toml").write_text(TEXT.replace('secrets = ["KEY"]\n', ""))
+    hosted = Hosted(tmp_path / "data")
+    try:
+        with hosted.claim() as client:
+            with pytest.raises(Refused, match="no Project shop"):
+                client.call("GET", PLACE)
+            deploy(client, root)
+            shown = client.call("GET", PLACE)
+            assert shown["resources"] == [WEB, API | {"secrets": []}]
+            assert (shown["editable"], shown["digest"], shown["error"]) == (False, None, None)
+            with pytest.raises(SvcError, match="can not be edited here"):
+                client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
+    finally:
+        hosted.stop()
