@@ -129,7 +129,7 @@ async def developing(
     watching = loop.create_task(watcher.run(stop))
     keeping = loop.create_task(migrating.keep(project.root, data, stop, tell))
     presence: asyncio.Future[Presence] = loop.create_future()
-    controlling = loop.create_task(_control(project.name, data, stop, presence))
+    controlling = loop.create_task(_control(live, data, stop, presence))
     ended = loop.create_task(_either(watching, serving))
     try:
         _warn_of_manifest(project, tell)
@@ -157,12 +157,12 @@ async def _either(*tasks: "asyncio.Task[None]") -> None:
 
 
 async def _control(
-    project: str, data: Path, stop: asyncio.Event, presence: "asyncio.Future[Presence]"
+    live: LiveProject, data: Path, stop: asyncio.Event, presence: "asyncio.Future[Presence]"
 ) -> None:
     """Serve the control API beside the Project, once the framework under it is loaded."""
     control = await asyncio.to_thread(importlib.import_module, "svc_tui.control")
     try:
-        async with control.serving_project(project, data) as there:
+        async with control.serving_project(live, data) as there:
             presence.set_result(there)
             await stop.wait()
     except SvcError as error:
