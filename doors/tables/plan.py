@@ -64,6 +64,10 @@ class Plan:
 def make_plan(connection: Connection, sandbox: Sandbox, sql: str, type_of: TypeOf) -> Plan:
     """Compile a statement without running it. Raises `Problem` and SQLite's errors."""
     sandbox.begin()
+    if "\0" in sql:
+        raise Problem(
+            "sql-error", "there is a NUL in the SQL", "char(0) makes one.", position=sql.index("\0") + 1
+        )
     found: dict[str, Any] = {}
 
     def look(cursor: Cursor, first: str, _bindings: object) -> bool:

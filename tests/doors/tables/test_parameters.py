@@ -59,6 +59,14 @@ def test_a_number_that_sqlite_does_not_take_is_an_error_of_the_sql(tables: Table
     assert tables.query("select ?99999 as a", 1).code == "sql-error"
 
 
+@pytest.mark.parametrize("sql", ["\0", "select 1 as a\0", "select 1 as a -- \0", ";\0", "select 1 as a, \0"])
+def test_a_nul_in_the_sql_is_told_with_its_place(tables: Tables, sql: str) -> None:
+    for answer in (tables.query(sql), tables.exec(sql), tables.batch((sql,))):
+        assert (answer.status, answer.code) == (400, "sql-error")
+        assert answer.document["detail"] == "there is a NUL in the SQL"
+        assert answer.document["position"] == len(sql)
+
+
 def test_half_of_a_surrogate_pair_in_the_sql_is_told_with_its_place(tables: Tables) -> None:
     answer = tables.query("select '\udc00' as a")
     assert (answer.code, answer.document["position"]) == ("sql-error", 9)
