@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Footer, Static
@@ -100,12 +101,26 @@ class ConsoleScreen(Screen[None]):
     DEFAULT_CSS = """
     ConsoleScreen { background: $background; }
     ConsoleScreen #banner {
-        display: none; height: auto; max-height: 4; padding: 0 1; background: $error-muted; color: $text-error;
+        display: none; height: auto; max-height: 4; padding: 0 1;
+        background: $error-muted; color: $text-error;
     }
     """
     TAB: ClassVar[Tab]
+    GROUP: ClassVar[str] = ""
+    """What the screen's keys are listed under: its name."""
     HELP: ClassVar[str] = ""
     """What the screen is for, in a few lines, above the keys that `?` shows."""
+
+    class Visit(Message):
+        """Another tab is wanted, at what words of the command line name: `tables`, `users`."""
+
+        def __init__(self, tab: Tab, *words: str) -> None:
+            super().__init__()
+            self.tab: Tab = tab
+            self.words = words
+
+    class NotLoggedIn(Message):
+        """The service knows nobody any more who asks with this session."""
 
     banner = reactive("", init=False)
     """What is wrong and stays so, above the body; empty when nothing is."""
@@ -145,6 +160,8 @@ class ConsoleScreen(Screen[None]):
 
     def tell(self, error: SvcError) -> None:
         """Say that something failed, and what to do next."""
+        if error.code == "unauthenticated":
+            self.post_message(self.NotLoggedIn())
         text = f"{error.message}\n{error.hint}" if error.hint else error.message
         self.notify(text, severity="error", timeout=10, markup=False)
 

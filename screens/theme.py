@@ -1,4 +1,4 @@
-"""The Console's own look, dark and light: one accent, dim structure, bright only for what changed or failed."""
+"""The Console's own look, dark and light: one accent, dim structure, bright for what changed or failed."""
 
 from textual.theme import Theme
 

@@ -1,0 +1,84 @@
+"""The command line: one line at the foot of a screen, with the words that are known and those of before."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
+from textual.widgets import Input, Static
+
+from screens.console_screen import Command
+
+
+class CommandLine(ModalScreen[str]):
+    """Takes one line and gives it back; empty when it was left."""
+
+    GROUP: ClassVar[str] = "Command line"
+    DEFAULT_CSS = """
+    CommandLine { align: left bottom; background: transparent; }
+    CommandLine > Vertical { height: auto; background: $surface; }
+    CommandLine Input { border: none; height: 1; padding: 0 1; background: $surface; }
+    CommandLine Input:focus { border: none; }
+    CommandLine #known { padding: 0 1; color: $foreground-muted; height: auto; max-height: 8; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", id="command.back"),
+        Binding("up", "older(1)", "The one before", id="command.older"),
+        Binding("down", "older(-1)", "The one after", id="command.newer"),
+    ]
+
+    def __init__(self, commands: Sequence[Command], history: Sequence[str]) -> None:
+        """`history` has the lines of before, the latest last."""
+        super().__init__()
+        self._commands = commands
+        self._history = history
+        self._back = 0
+
+    def compose(self) -> ComposeResult:
+        """Place the line, and above it what there is."""
+        words = [command.word for command in self._commands]
+        with Vertical():
+            yield Static(id="known")
+            yield Input(placeholder=":", suggester=SuggestFromList(words), select_on_focus=False)
+
+    def on_mount(self) -> None:
+        """Begin with all that is known."""
+        self._show("")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Show what the line can still become."""
+        self._show(event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Give the line back."""
+        self.dismiss(event.value.strip())
+
+    def action_leave(self) -> None:
+        """Give nothing back."""
+        self.dismiss("")
+
+    def action_older(self, step: int) -> None:
+        """Show a line of before."""
+        self._back = max(0, min(self._back + step, len(self._history)))
+        line = self.query_one(Input)
+        line.value = self._history[-self._back] if self._back else ""
+        line.cursor_position = len(line.value)
+
+    def _show(self, text: str) -> None:
+        word = text.split(" ", 1)[0]
+        fits = [command for command in self._commands if command.word.startswith(word)]
+        width = max((len(command.usage) for command in fits), default=0)
+        lines = [
+            Content.from_markup(
+                "[$primary]$usage[/]  $summary",
+                usage=command.usage.ljust(width),
+                summary=command.summary,
+            )
+            for command in fits
+        ]
+        known = Content("\n").join(lines) if fits else Content(f"there is no command {word}")
+        self.query_one("#known", Static).update(known)
