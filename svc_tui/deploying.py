@@ -19,7 +19,8 @@ from engine.deploy.package import Packed, pack
 from engine.errors import SvcError
 from engine.manifest.load import MANIFEST
 from engine.manifest.model import Project, Resource
-from engine.wasm.check import capabilities, check_component, told_of
+from engine.service.changes import imports
+from engine.wasm.check import check_component, told_of
 from svc_tui.assembly import lanes
 from svc_tui.client import Client, Refused
 
@@ -53,7 +54,7 @@ class Bundle:
     manifest: str
     packed: Mapping[str, Packed]
     packages: Mapping[str, tuple[Digest, bytes]]
-    imports: Mapping[str, list[str]]
+    imports: Mapping[str, frozenset[str] | None]
     tables: Mapping[str, str]
 
     def contents(self) -> dict[Digest, bytes | Path]:
@@ -70,10 +71,11 @@ async def build(project: Project, cache: Path, teller: Teller) -> Bundle:
     builder = Builder(parts, cache, "deploy", os.environ)
     free = asyncio.Semaphore(os.cpu_count() or 1)
 
-    async def one(resource: Resource) -> tuple[str, Packed, list[str]]:
+    async def one(resource: Resource) -> tuple[str, Packed, frozenset[str] | None]:
         async with free:
             artifact = await _build(builder, resource, project.root, teller)
-            return resource.name, await asyncio.to_thread(pack, artifact), _imports(artifact)
+            packed = await asyncio.to_thread(pack, artifact)
+            return resource.name, packed, await asyncio.to_thread(imports, artifact)
 
     jobs = [asyncio.ensure_future(one(resource)) for resource in project.resources.values()]
     try:
@@ -90,7 +92,7 @@ async def build(project: Project, cache: Path, teller: Teller) -> Bundle:
         (project.root / MANIFEST).read_text(encoding="utf-8-sig"),
         packed,
         {name: (_digest(document), document) for name, document in documents.items()},
-        {name: imports for name, _, imports in made},
+        {name: imported for name, _, imported in made},
         _migrations(project.root),
     )
 
@@ -115,15 +117,15 @@ async def _build(builder: Builder, resource: Resource, root: Path, teller: Telle
 
 def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
     """Return what the service says that a deploy would change, and what it lacks."""
-    parts = {
-        name: {
+    parts = {}
+    for name, (digest, _) in bundle.packages.items():
+        package, imported = bundle.packed[name].package, bundle.imports[name]
+        parts[name] = {
             "package": digest,
-            "artifact": bundle.packed[name].package.artifact,
-            "size": sum(part.size for part in bundle.packed[name].package.files.values()),
-            "imports": bundle.imports[name],
+            "artifact": package.artifact,
+            "size": sum(part.size for part in package.files.values()),
+            "imports": sorted(imported) if imported is not None else None,
         }
-        for name, (digest, _) in bundle.packages.items()
-    }
     body = {"manifest": bundle.manifest, "parts": parts, "blobs": sorted(bundle.contents())}
     answer: dict[str, Any] = client.call("POST", f"/v1/projects/{bundle.project}/plan", body)
     return answer
@@ -204,12 +206,6 @@ def deploy(
         "See with `svc deployments` what is live, and deploy again.",
         code="unreachable",
     )
-
-
-def _imports(artifact: Artifact) -> list[str]:
-    if not isinstance(artifact, ComponentArtifact):
-        return []
-    return sorted(capabilities(artifact.component.read_bytes()))
 
 
 def _migrations(root: Path) -> dict[str, str]:

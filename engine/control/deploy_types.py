@@ -32,12 +32,17 @@ class _Shape(BaseModel):
 
 
 class Part(_Shape):
-    """What a Resource was built to: its package, its artifact and its bytes, what its component imports."""
+    """What a Resource was built to: its package, its artifact and its bytes, what its component imports.
+
+    Without a component, `imports` is `null`.
+    """
 
     package: Digest
     artifact: Digest
     size: Annotated[int, Field(ge=0)] = 0
-    imports: Annotated[list[Annotated[str, StringConstraints(max_length=200)]], Field(max_length=200)] = []
+    imports: (
+        Annotated[list[Annotated[str, StringConstraints(max_length=200)]], Field(max_length=200)] | None
+    ) = None
 
 
 class PlanWish(_Shape):

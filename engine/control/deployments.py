@@ -20,7 +20,7 @@ from engine.control.app import failed, require
 from engine.deploy.history import Live
 from engine.deploy.records import DeployedResource, Deployment
 from engine.errors import SvcError
-from engine.service.changes import Change, Side
+from engine.service.changes import Change
 from engine.service.order import Order, read_packages, read_project
 from engine.service.service import Service
 
@@ -43,14 +43,16 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
         read_packages(wanted, {name: part.package for name, part in data.parts.items()})
         resources = {
             name: DeployedResource.of(
-                resource, as_digest(data.parts[name].package), as_digest(data.parts[name].artifact)
+                resource,
+                as_digest(data.parts[name].package),
+                as_digest(data.parts[name].artifact),
+                data.parts[name].imports,
             )
             for name, resource in wanted.resources.items()
         }
-        imports = {name: frozenset(part.imports) for name, part in data.parts.items()}
-        sizes = {name: part.size for name, part in data.parts.items()}
+        sizes = {as_digest(part.package): part.size for part in data.parts.values()}
         live = await history.live(project)
-        found = await service.changes(project, Side(resources, sizes, imports))
+        found = await service.changes(project, resources, sizes)
         missing = [digest for digest in data.blobs if not await blobs.keep(as_digest(digest))]
         revision, name = (live.revision, live.deployment) if live is not None else (None, None)
         return types.Plan(revision=revision, live=name, changes=_changes(found), missing=missing)

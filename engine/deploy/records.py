@@ -5,7 +5,7 @@ packages alone: no path of the machine that deployed it, and no value of a secre
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -29,7 +29,9 @@ class RecordError(SvcError):
 class DeployedResource:
     """One Resource: what it was built to, and its part of the manifest (`engine.manifest.model.Resource`).
 
-    `package` is the package's name in the bucket, `artifact` the sha256 that `svc build` prints.
+    `package` is the package's name in the bucket, `artifact` the sha256 that `svc build` prints. `imports` is
+    what its component imports (`engine.wasm.check.capabilities`), sorted; `None` where it has no component,
+    and in records of an older svc.
     """
 
     name: str
@@ -44,12 +46,16 @@ class DeployedResource:
     egress: tuple[str, ...]
     env: Mapping[str, str]
     secrets: tuple[str, ...]
+    imports: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, resource: Resource, package: Digest, artifact: Digest) -> "DeployedResource":
+    def of(
+        cls, resource: Resource, package: Digest, artifact: Digest, imports: Iterable[str] | None = None
+    ) -> "DeployedResource":
         """Return the record of a Resource that was built and stored."""
         kept = {name: getattr(resource, name) for name in _FROM_MANIFEST}
-        return cls(package=package, artifact=artifact, **kept)
+        known = tuple(sorted(imports)) if imports is not None else None
+        return cls(package=package, artifact=artifact, imports=known, **kept)
 
     def resource(self, folder: Path) -> Resource:
         """Return the Resource as the engine serves it, with its artifact unpacked in `folder`."""
@@ -57,7 +63,7 @@ class DeployedResource:
 
 
 _FROM_MANIFEST = [
-    field.name for field in fields(DeployedResource) if field.name not in {"package", "artifact"}
+    field.name for field in fields(DeployedResource) if field.name not in {"package", "artifact", "imports"}
 ]
 
 

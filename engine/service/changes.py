@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from engine.artifact import Artifact, ComponentArtifact
+from engine.bucket.protocols import Digest
 from engine.deploy.records import DeployedResource
 from engine.wasm.check import capabilities
 
@@ -22,43 +23,37 @@ class Change:
     grave: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The Resources of one deployment, the bytes of their artifacts, and what their components import."""
+def imports(artifact: Artifact) -> frozenset[str] | None:
+    """Return what an artifact's component imports (`engine.wasm.check.capabilities`); `None` without one.
 
-    resources: Mapping[str, DeployedResource]
-    sizes: Mapping[str, int]
-    imports: Mapping[str, Set[str]]
-
-
-def imports(artifacts: Mapping[str, Artifact]) -> dict[str, frozenset[str]]:
-    """Return what each component imports (`engine.wasm.check.capabilities`); blocks while it reads them."""
-    components = {name: made for name, made in artifacts.items() if isinstance(made, ComponentArtifact)}
-    return {name: capabilities(made.component.read_bytes()) for name, made in components.items()}
+    Blocks while it reads.
+    """
+    return capabilities(artifact.component.read_bytes()) if isinstance(artifact, ComponentArtifact) else None
 
 
-def changes(before: Side, after: Side) -> list[Change]:
-    """Return every difference, in the order of the new manifest; what goes comes last."""
+def changes(
+    before: Mapping[str, DeployedResource], after: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
+) -> list[Change]:
+    """Return every difference, in the order of the new manifest; what goes comes last.
+
+    `sizes` has the bytes of packages, as far as they are known.
+    """
     found: list[Change] = []
-    for name, new in after.resources.items():
-        old = before.resources.get(name)
+    for name, new in after.items():
+        old = before.get(name)
         if old is None:
             found.append(Change(name, "resource", "", f"{new.lane}, {_access(new)}"))
             continue
         found += _settings(old, new)
         if old.artifact != new.artifact or old.package != new.package:
-            found.append(Change(name, "artifact", _artifact(before, old), _artifact(after, new)))
-        if name in before.imports and name in after.imports:
-            found += _imports(name, before.imports[name], after.imports[name])
-    for name, old in before.resources.items():
-        if name not in after.resources:
+            shown, wanted = (f"sha256:{each.artifact} {sizes.get(each.package, 0)}" for each in (old, new))
+            found.append(Change(name, "artifact", shown, wanted))
+        if old.imports is not None and new.imports is not None:
+            found += _imports(name, set(old.imports), set(new.imports))
+    for name, old in before.items():
+        if name not in after:
             found.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
     return found
-
-
-def _artifact(side: Side, resource: DeployedResource) -> str:
-    """Return `sha256:<digest> <bytes>`."""
-    return f"sha256:{resource.artifact} {side.sizes.get(resource.name, 0)}"
 
 
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:

@@ -10,12 +10,13 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.artifact import Artifact
-from engine.bucket.protocols import Bucket, Conflict
+from engine.bucket.protocols import Bucket, Conflict, Digest
 from engine.deploy import store
 from engine.deploy.garbage import Swept, sweep
 from engine.deploy.history import History, Live
@@ -25,7 +26,7 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication
 from engine.errors import SvcError
 from engine.manifest.model import Project
-from engine.service.changes import Change, Side, changes, imports
+from engine.service.changes import Change, changes, imports
 from engine.service.check import check
 from engine.service.order import BadOrder, Order
 from engine.service.vault import Vault
@@ -104,9 +105,12 @@ class Service:
             except SvcError as error:
                 warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
 
-    async def changes(self, project: str, planned: Side) -> list[Change]:
-        """Return what having this live would change."""
-        return changes(await self._side(project), planned)
+    async def changes(
+        self, project: str, planned: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
+    ) -> list[Change]:
+        """Return what having these Resources live would change; `sizes` are those of their packages."""
+        live = await self._live(project)
+        return changes(live, planned, {**await self._sizes(live), **sizes})
 
     async def deploy(self, order: Order) -> AsyncIterator[Step | Deployment]:
         """Have an order go live; yields steps, and last the deployment.
@@ -130,8 +134,8 @@ class Service:
             await self._expect(name, order.revision)
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
             candidate = await self._candidate(order)
-            found = changes(await self._side(name), await self._side_of(candidate))
-            self._judge(found, allow=order.allow)
+            found = changes(await self._live(name), candidate.deployment.resources, {})
+            _judge(found, allow=order.allow)
             publication = await self._publication(candidate)
             _check_secrets(publication)
             steps.put_nowait(Step("policy", "compiling and linking components"))
@@ -201,8 +205,8 @@ class Service:
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
         """Return what `rollback` would change."""
-        candidate = await self._unpack(await self.history.get(project, id_))
-        return changes(await self._side(project), await self._side_of(candidate))
+        wanted = await self._with_imports(await self.history.get(project, id_))
+        return await self.changes(project, wanted, await self._sizes(wanted))
 
     async def set_secret(self, project: str, name: str, value: str) -> None:
         """Give a secret a value; guests have it from their next request on. Raises `SecretError`."""
@@ -251,19 +255,21 @@ class Service:
     # -- steps -------------------------------------------------------------------------------------------
 
     async def _candidate(self, order: Order) -> _Candidate:
-        parts = {}
+        parts, artifacts = {}, {}
         for name, resource in order.project.resources.items():
             package = await store.keep(self.bucket.blobs, order.packages[name])
             if (package.kind == "image") != (resource.lane == "static"):
                 raise BadOrder(
                     f"the package of the {resource.lane} Resource {name} is of kind {package.kind}"
                 )
-            parts[name] = DeployedResource.of(resource, order.packages[name], package.artifact)
+            artifacts[name] = await store.unpack(self.bucket.blobs, order.packages[name], self._unpacked)
+            imported = await asyncio.to_thread(imports, artifacts[name])
+            parts[name] = DeployedResource.of(resource, order.packages[name], package.artifact, imported)
         now = self._now_ns()
         deployment = Deployment(
             new_id(now), order.project.name, now, order.by, order.commit, order.message, parts
         )
-        return await self._unpack(deployment)
+        return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
     async def _unpack(self, deployment: Deployment) -> _Candidate:
         artifacts = {
@@ -272,29 +278,34 @@ class Service:
         }
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
-    async def _side(self, project: str) -> Side:
+    async def _live(self, project: str) -> Mapping[str, DeployedResource]:
         """Return what is live, as far as it can be told."""
         live = await self.history.live(project)
         if live is None:
-            return Side({}, {}, {})
+            return {}
         try:
-            return await self._side_of(await self._unpack(await self.history.get(project, live.deployment)))
+            return await self._with_imports(await self.history.get(project, live.deployment))
         except SvcError:
-            return Side({}, {}, {})
+            return {}
 
-    async def _side_of(self, candidate: _Candidate) -> Side:
-        resources = candidate.deployment.resources
-        packages = {
-            name: await store.load(self.bucket.blobs, part.package) for name, part in resources.items()
-        }
-        sizes = {name: sum(f.size for f in package.files.values()) for name, package in packages.items()}
-        return Side(resources, sizes, await asyncio.to_thread(imports, candidate.artifacts))
+    async def _with_imports(self, deployment: Deployment) -> dict[str, DeployedResource]:
+        """Return the Resources of a deployment, with the imports that an older svc did not record."""
+        known = dict(deployment.resources)
+        for name, part in known.items():
+            if part.imports is None and part.lane != "static":
+                artifact = await store.unpack(self.bucket.blobs, part.package, self._unpacked)
+                found = await asyncio.to_thread(imports, artifact)
+                known[name] = replace(part, imports=tuple(sorted(found or ())))
+        return known
 
-    def _judge(self, found: list[Change], *, allow: bool) -> None:
-        grave = [change for change in found if change.grave]
-        if grave and not allow:
-            told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
-            raise Refused(told, "If that is meant, deploy with --allow-new-capability.")
+    async def _sizes(self, resources: Mapping[str, DeployedResource]) -> dict[Digest, int]:
+        """Return the bytes of packages; those that can not be read have none."""
+        sizes = {}
+        for part in resources.values():
+            with suppress(SvcError):
+                package = await store.load(self.bucket.blobs, part.package)
+                sizes[part.package] = sum(file.size for file in package.files.values())
+        return sizes
 
     async def _publication(self, candidate: _Candidate) -> Publication:
         values = await self.vault.values(candidate.project.name)
@@ -342,6 +353,14 @@ def new_id(now_ns: int) -> str:
     """Return the id of a deployment: its time in UTC, so that ids sort as times do, and six letters."""
     moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
     return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"
+
+
+def _judge(found: list[Change], *, allow: bool) -> None:
+    """Raise `Refused` for what a component imports that the one that is live does not."""
+    grave = [change for change in found if change.grave]
+    if grave and not allow:
+        told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
+        raise Refused(told, "If that is meant, deploy with --allow-new-capability.")
 
 
 def _check_secrets(publication: Publication) -> None:

@@ -22,7 +22,7 @@ from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.listen import bind
 from engine.server import serve
-from engine.service.changes import Change, Side, imports
+from engine.service.changes import Change, imports
 from engine.service.order import Order, read_packages, read_project
 from engine.service.service import Service
 from engine.wasm.runner import Runner
@@ -62,11 +62,14 @@ class Served:
         project = read_project(manifest, "shop")
         resources = {
             name: DeployedResource.of(
-                resource, as_digest(sha256(packed[name].encode()).hexdigest()), packed[name].artifact
+                resource,
+                as_digest(sha256(packed[name].encode()).hexdigest()),
+                packed[name].artifact,
+                imports(artifacts[name]),
             )
             for name, resource in project.resources.items()
         }
-        return await self.service.changes("shop", Side(resources, {}, imports(artifacts)))
+        return await self.service.changes("shop", resources, {})
 
     async def get(self, path: str = "/", resource: str = "web", project: str = "shop") -> httpx.Response:
         """Ask a Resource."""

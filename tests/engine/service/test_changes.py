@@ -1,11 +1,14 @@
 """What differs between two deployments, and what of it needs the deployer's word."""
 
+import json
+import shutil
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from engine.artifact import ComponentArtifact
+from engine.deploy.package import pack
 from engine.service.changes import Change
 from engine.service.service import Refused
 from engine.wasm.check import capabilities
@@ -43,5 +46,31 @@ def test_a_new_capability_needs_the_deployers_word(tmp_path: Path) -> None:
         assert "--allow-new-capability" in refused.value.hint
         await running.deploy(await running.order(MANIFEST, {"api": after}, allow=True))
         assert Change("api", "imports", "wasi:sockets", "") in await running.plan(MANIFEST, {"api": before})
+
+    served(tmp_path, scenario)
+
+
+def test_capabilities_are_compared_without_what_is_live_and_with_records_of_an_older_svc(
+    tmp_path: Path,
+) -> None:
+    before, after = made(tmp_path, RANDOM), made(tmp_path, RANDOM, SOCKETS)
+    new = Change("api", "imports", "", "wasi:sockets", grave=True)
+
+    async def scenario(running: Served) -> None:
+        deployed = await running.deploy(await running.order(MANIFEST, {"api": before}))
+        key = f"deployments/shop/{deployed.id}"
+        assert deployed.resources["api"].imports == ("wasi:random",)
+        cell = await running.bucket.cells.get(key)
+        assert cell is not None and cell.value is not None
+        record = json.loads(cell.value)
+        del record["resources"]["api"]["imports"]
+        older = await running.bucket.cells.cas(key, json.dumps(record).encode(), cell.revision)
+        assert new in await running.plan(MANIFEST, {"api": after})
+        assert isinstance(older, int)
+        await running.bucket.cells.cas(key, cell.value, older)
+        for digest in pack(before).package.digests:
+            await running.bucket.blobs.delete(digest, 1 << 62)
+        shutil.rmtree(tmp_path / "unpacked")
+        assert new in await running.plan(MANIFEST, {"api": after})
 
     served(tmp_path, scenario)
