@@ -45,49 +45,58 @@ class RemoteLogs:
         self._wish = wish
         self._show = show
         self._missed = missed
-        self._position = wish.after
+        self._position: int | None = None
+        self._away = False
 
     def run(self) -> None:
         """Show what is there and, when following, what comes, until the reader has enough."""
-        wish = self._wish
-        if wish.tail is not None and wish.pattern is not None:
-            found: deque[Entry] = deque(maxlen=wish.tail)
-            self._read(found.append, follow=False)
+        tail = self._wish.tail
+        if tail is not None and self._wish.pattern is not None:
+            found: deque[Entry] = deque(maxlen=tail)
+            self._read(found.append)
             self._show(list(found))
-        elif wish.tail is not None or not wish.follow:
-            self._read(lambda one: self._show([one]), follow=False, tail=wish.tail)
-        if wish.follow:
-            self._follow()
+            tail = None
+        elif not self._wish.follow:
+            self._read(self._show_one, tail)
+        if self._wish.follow:
+            self._follow(tail)
 
-    def _follow(self) -> None:
-        told = False
+    def _show_one(self, one: Entry) -> None:
+        self._show([one])
+
+    def _follow(self, tail: int | None) -> None:
         while True:
             try:
-                self._read(lambda one: self._show([one]), follow=True)
+                self._read(self._show_one, tail, follow=True)
             except Unreachable as error:
-                if not told:
+                if self._position is None:
+                    raise
+                if not self._away:
                     diagnostics.warn(error.message, "Following goes on when it is there again.")
-            told = True
+                self._away = True
             output.pause(RETRY_SECONDS)
 
-    def _read(self, take: Callable[[Entry], object], *, follow: bool, tail: int | None = None) -> None:
+    def _read(self, take: Callable[[Entry], None], tail: int | None = None, *, follow: bool = False) -> None:
         wish = self._wish
-        params = {
-            "resource": wish.resource,
-            "level": wish.level,
-            "request": wish.request,
-            "since": wish.since if self._position is None else None,
-            "after": self._position,
-            "tail": tail,
-            "follow": "true" if follow else None,
-        }
+        params: dict[str, Any] = {"resource": wish.resource, "level": wish.level, "request": wish.request}
+        if self._position is None:
+            params |= {"since": wish.since, "after": wish.after, "tail": tail}
+        else:
+            params["after"] = self._position
+        if follow:
+            params["follow"] = "true"
         with connected(self._login) as client:
             for line in client.lines("GET", self._path, params=params):
                 self._take(line, take)
 
-    def _take(self, line: dict[str, Any], take: Callable[[Entry], object]) -> None:
+    def _take(self, line: dict[str, Any], take: Callable[[Entry], None]) -> None:
         if "missed" in line:
             self._missed(line["missed"])
+            return
+        if "upto" in line:
+            self._position = line["upto"]
+            self._away = False
+            output.pause(0)  # ends the program where nobody reads any more
             return
         if "error" in line:
             members = line["error"]

@@ -6,11 +6,11 @@ The files are read, not the engine asked: a slow reader costs no request anythin
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from quart import Blueprint, Response
@@ -24,17 +24,21 @@ from engine.errors import SvcError
 from engine.timeline import database
 from engine.timeline.document import document
 from engine.timeline.follow import Follower
+from engine.timeline.kept import Stretch, kept
 from engine.timeline.level import SEVERITIES, severity
-from engine.timeline.query import PAGE, Filter, Page, TimelineReader
-from engine.timeline.row import Entry
+from engine.timeline.query import Filter, Page
 from engine.usage import store
 from engine.usage.count import MINUTE_NS
 
 PAUSE_SECONDS = 0.1
-ALIVE_SECONDS = 15.0
-"""How long a stream says nothing at most: an empty line keeps what is in between from closing it."""
+ALIVE_SECONDS = 1.0
+"""How long a stream says nothing at most: what is in between does not close it, and its reader gets to look
+whether anybody reads it in turn.
+"""
 MOST_TAIL = 100_000
 LAST = (1 << 63) - 1
+
+_Read = TypeVar("_Read")
 
 
 class LogsWish(BaseModel):
@@ -85,7 +89,11 @@ def blueprint(projects: Projects) -> Blueprint:
     @sends("application/x-ndjson")
     @validate_querystring(LogsWish)
     async def logs(project: str, query_args: LogsWish) -> Response:
-        """Send records as NDJSON, the oldest first; `{"missed": n}` tells of some that are gone."""
+        """Send records as NDJSON, the oldest first; `{"missed": n}` tells of some that are gone.
+
+        A stream that follows says `{"upto": cursor}` after what was there, and each second in which nothing
+        comes: up to there, all that is wanted was sent.
+        """
         require(project, "viewer")
         path = projects.data(project) / database.FILE
         sent = _records(path, _filter(query_args), query_args)
@@ -130,85 +138,50 @@ def _filter(wish: LogsWish) -> Filter:
 
 
 async def _records(path: Path, wanted: Filter, wish: LogsWish) -> AsyncIterator[bytes]:
-    position = wish.after or 0
+    since_ns = None if wish.since is None else time.time_ns() - int(wish.since * 1e9)
+    position = 0
     try:
-        if path.exists():
-            gone, old, last = await asyncio.to_thread(_bounds, path, position, wish.since)
-            if 0 < position < gone:
-                yield _line({"missed": gone - position})
-            position = max(position, gone, old)
-            if wish.tail is not None:
-                yield _lines(await asyncio.to_thread(_tail, path, wanted, wish.tail, position, last))
-                position = max(position, last)
-            while position < last:
-                page = await asyncio.to_thread(_page, path, wanted, position)
+        with closing(kept(path, wanted, Stretch(since_ns, wish.after, wish.tail))) as pages:
+            while (page := await _threaded(lambda: next(pages, None))) is not None:
+                yield _lines(page)
                 position = page.upto
-                yield _lines(page.entries)
         if wish.follow:
+            yield _line({"upto": position})
             async for piece in _followed(Follower(path, wanted, position)):
                 yield piece
     except SvcError as error:
         yield _line({"error": members(error)})
 
 
-@contextmanager
-def _reader(path: Path) -> Iterator[TimelineReader]:
-    reader = TimelineReader(path)
-    try:
-        yield reader
-    finally:
-        reader.close()
-
-
-def _bounds(path: Path, position: int, since: float | None) -> tuple[int, int, int]:
-    """Return the last cursor of what is gone, of what is too old, and of what there is."""
-    with _reader(path) as reader:
-        if not reader.ready():
-            return 0, 0, position
-        first, last = reader.bounds()
-        old = reader.before(time.time_ns() - int(since * 1e9)) if since is not None else 0
-        return first - 1, old, last
-
-
-def _tail(path: Path, wanted: Filter, count: int, after: int, upto: int) -> list[Entry]:
-    with _reader(path) as reader:
-        return reader.tail(count, wanted, after=after, upto=upto) if reader.ready() else []
-
-
-def _page(path: Path, wanted: Filter, position: int) -> Page:
-    with _reader(path) as reader:
-        return reader.after(position, wanted, PAGE)
-
-
 async def _followed(follower: Follower) -> AsyncIterator[bytes]:
     """Yield what comes; ends when nobody takes it any more."""
     quiet = 0.0
-    polling: asyncio.Future[Page] | None = None
-    try:
+    with closing(follower):
         while True:
-            before = follower.position
-            polling = asyncio.ensure_future(asyncio.to_thread(follower.poll))
-            page = await asyncio.shield(polling)
-            if page.missed and before:
-                yield _line({"missed": page.missed})
-            if page.entries:
-                yield _lines(page.entries)
+            page = await _threaded(follower.poll)
+            if lines := _lines(page):
+                yield lines
                 quiet = 0.0
             if not page.more:
                 await asyncio.sleep(PAUSE_SECONDS)
                 quiet += PAUSE_SECONDS
             if quiet >= ALIVE_SECONDS:
-                yield b"\n"
+                yield _line({"upto": page.upto})
                 quiet = 0.0
+
+
+async def _threaded(read: Callable[[], _Read]) -> _Read:
+    """Call a function in a thread, and be at the end when it is, also when nobody waits for it any more."""
+    reading = asyncio.ensure_future(asyncio.to_thread(read))
+    try:
+        return await asyncio.shield(reading)
     finally:
-        # Its thread may be at the file still when nobody waits for it any more.
-        if polling is not None:
-            await asyncio.wait({polling})
-        follower.close()
+        await asyncio.wait({reading})
 
 
-def _lines(entries: list[Entry]) -> bytes:
-    return b"".join(_line(document(entry)) for entry in entries)
+def _lines(page: Page) -> bytes:
+    missed = _line({"missed": page.missed}) if page.missed else b""
+    return missed + b"".join(_line(document(entry)) for entry in page.entries)
 
 
 def _line(told: dict[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ file and not the engine, so a slow follower costs the engine nothing.
 
 from pathlib import Path
 
-from engine.timeline.query import Filter, Page, TimelineReader
+from engine.timeline.query import Filter, Page, TimelineReader, opened
 
 
 class Follower:
@@ -35,15 +35,11 @@ class Follower:
     def _opened(self) -> TimelineReader | None:
         if self._reader is not None and self._reader.replaced():
             self.close()
-        if self._reader is None and self._path.exists():
-            reader = TimelineReader(self._path)
-            if not reader.ready():
-                reader.close()
-                return None
-            if self.position > reader.bounds()[1]:
+        if self._reader is None:
+            self._reader = opened(self._path)
+            if self._reader is not None and self.position > self._reader.bounds()[1]:
                 # The place is one in another file, written when the clock was ahead.
-                self.position = reader.origin() - 1
-            self._reader = reader
+                self.position = self._reader.origin() - 1
         return self._reader
 
     def close(self) -> None:

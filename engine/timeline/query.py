@@ -53,8 +53,8 @@ class Filter:
 class Page:
     """Records in their order; `upto` is the last cursor that was looked at, wanted or not.
 
-    `missed` is how many records, wanted or not, were removed before this reader came to them; `more` says
-    that others may follow at once.
+    `missed` is how many records, wanted or not, were removed between the cursor that was asked for and the
+    first that is kept; 0 asks for what there is, and misses none. `more` says that others may follow at once.
     """
 
     entries: list[Entry]
@@ -99,9 +99,15 @@ class TimelineReader:
         )
         more = len(rows) == most
         upto = rows[-1][0] if more else max(cursor, last)
-        missed = max(0, first - max(cursor + 1, self.origin()))
         found = [decode(row[0], row[1:]) for row in rows if wanted.passes(row[1:])]
-        return Page(found, upto, missed, more)
+        return Page(found, upto, self._missed(cursor, first), more)
+
+    def missed(self, cursor: int) -> int:
+        """Return how many records after a cursor were removed; none after 0."""
+        return self._database.view(lambda: self._missed(cursor, self._bounds()[0]))
+
+    def _missed(self, cursor: int, first: int) -> int:
+        return max(0, first - max(cursor + 1, self.origin())) if cursor else 0
 
     def tail(self, count: int, wanted: Filter, *, after: int = 0, upto: int | None = None) -> list[Entry]:
         """Return the last `count` records that are wanted, the oldest first; none beyond `upto`."""
@@ -150,3 +156,14 @@ class TimelineReader:
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
+
+
+def opened(path: Path) -> TimelineReader | None:
+    """Open a file for reading; None where there is none, or none of its tables. Raises `TimelineError`."""
+    if not path.exists():
+        return None
+    reader = TimelineReader(path)
+    if reader.ready():
+        return reader
+    reader.close()
+    return None

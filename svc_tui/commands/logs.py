@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +16,9 @@ from engine.manifest.load import find, load
 from engine.timeline.database import place
 from engine.timeline.document import document
 from engine.timeline.follow import Follower
+from engine.timeline.kept import Stretch, kept
 from engine.timeline.level import SEVERITIES, severity
-from engine.timeline.query import PAGE, Filter, TimelineReader
+from engine.timeline.query import Filter, opened
 from engine.timeline.row import Entry
 from svc_tui.logview import LogView
 from svc_tui.remote_logs import RemoteLogs, Wish
@@ -73,6 +75,8 @@ def logs(
 
     def show(entries: Sequence[Entry]) -> None:
         nonlocal shown
+        if not entries:
+            return
         shown += len(entries)
         if as_json:
             output.data_lines([document(entry) for entry in entries])
@@ -83,64 +87,31 @@ def logs(
     if login is not None:
         wish = Wish(resource, level, request, wanted.pattern, seconds, tail, after, follow)
         RemoteLogs(login, load(root).name, wish, show, _tell_missed).run()
-    elif not path.exists():
-        _check_resource(root, resource, set())
-        if not follow:
-            diagnostics.note("nothing is recorded here yet: `svc dev` records what it serves")
-            return
-        diagnostics.note("nothing is recorded here yet: waiting for `svc dev`")
-        position = after or 0
     else:
-        position = _show_kept(path, root, wanted, seconds, tail, after, show)
-    if follow and login is None:
-        _follow(Follower(path, wanted, position), show)
-        return
+        _check_resource(root, resource, path)
+        if not path.exists():
+            and_now = ": waiting for `svc dev`" if follow else ": `svc dev` records what it serves"
+            diagnostics.note(f"nothing is recorded here yet{and_now}")
+            if not follow:
+                return
+        since_ns = None if seconds is None else time.time_ns() - int(seconds * 1e9)
+        position = 0
+        for page in kept(path, wanted, Stretch(since_ns, after, tail)):
+            _tell_missed(page.missed)
+            show(page.entries)
+            position = page.upto
+        if follow:
+            _follow(Follower(path, wanted, position), show)
     output.styled_lines(list(view.rest()))
     if not shown and tail != 0:
         diagnostics.note("nothing that is recorded is what you asked for")
 
 
-def _show_kept(
-    path: Path,
-    root: Path,
-    wanted: Filter,
-    seconds: float | None,
-    tail: int | None,
-    after: int | None,
-    show: Callable[[Sequence[Entry]], None],
-) -> int:
-    """Show what is there and return the cursor up to which it was looked through."""
-    reader = TimelineReader(path)
-    try:
-        if not reader.ready():
-            return after or 0
-        if wanted.resource is not None:
-            _check_resource(root, wanted.resource, reader.resources())
-        first, last = reader.bounds()
-        begin = after or 0
-        if seconds is not None:
-            begin = max(begin, reader.before(time.time_ns() - int(seconds * 1e9)))
-        if 0 < begin < first - 1 and after is not None:
-            _tell_missed(reader.after(begin, wanted, most=1).missed)
-        if tail is not None:
-            show(reader.tail(tail, wanted, after=begin, upto=last))
-            return max(begin, last)
-        while begin < last:
-            page = reader.after(begin, wanted, PAGE)
-            show(page.entries)
-            begin = page.upto
-        return begin
-    finally:
-        reader.close()
-
-
 def _follow(follower: Follower, show: Callable[[Sequence[Entry]], None]) -> None:
     while True:
-        before = follower.position
         page = follower.poll()
-        _tell_missed(page.missed if before else 0)
-        if page.entries:
-            show(page.entries)
+        _tell_missed(page.missed)
+        show(page.entries)
         if not page.more:
             output.pause(PAUSE_SECONDS)
 
@@ -189,9 +160,15 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         ) from error
 
 
-def _check_resource(root: Path, name: str | None, recorded: set[str]) -> None:
+def _check_resource(root: Path, name: str | None, path: Path) -> None:
     """Refuse a Resource that neither the manifest nor the timeline knows."""
-    if name is None or name in recorded:
+    if name is None:
+        return
+    recorded: set[str] = set()
+    if (reader := opened(path)) is not None:
+        with closing(reader):
+            recorded = reader.resources()
+    if name in recorded:
         return
     try:
         names = recorded | set(load(root).resources)

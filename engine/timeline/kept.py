@@ -1,0 +1,54 @@
+"""What there is of the timeline when one asks. Owns which records `since`, `after` and `tail` leave.
+
+Does not wait for more: `follow.py` goes on where this ends.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.timeline.query import Filter, Page, TimelineReader, opened
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Which part of the timeline is wanted: that for which all that is given holds.
+
+    `since_ns`: recorded at that time (Unix epoch) or later; `after`: beyond that cursor; `tail`: the last so
+    many of those that pass the filter.
+    """
+
+    since_ns: int | None = None
+    after: int | None = None
+    tail: int | None = None
+
+
+def kept(path: Path, wanted: Filter, stretch: Stretch) -> Generator[Page]:
+    """Yield pages, one at least, of what is wanted, the oldest first. Raises `TimelineError`.
+
+    `upto` of the last page is where a follower begins.
+    """
+    reader = opened(path)
+    if reader is None:
+        yield Page([], stretch.after or 0)
+        return
+    try:
+        yield from _pages(reader, wanted, stretch)
+    finally:
+        reader.close()
+
+
+def _pages(reader: TimelineReader, wanted: Filter, stretch: Stretch) -> Iterator[Page]:
+    begin, last = stretch.after or 0, reader.bounds()[1]
+    if stretch.since_ns is not None:
+        begin = max(begin, reader.before(stretch.since_ns))
+    if stretch.tail is not None:
+        missed = reader.missed(begin)
+        found = reader.tail(stretch.tail, wanted, after=begin, upto=last)
+        yield Page(found, max(begin, last), missed)
+        return
+    page = reader.after(begin, wanted)
+    yield page
+    while page.upto < last:
+        page = reader.after(page.upto, wanted)
+        yield page

@@ -1,0 +1,92 @@
+from pathlib import Path
+
+import pytest
+
+from engine.timeline.database import place
+from engine.timeline.kept import Stretch, kept
+from engine.timeline.query import PAGE, Filter, Page, TimelineReader
+from engine.timeline.store import Keep, TimelineStore
+from tests.engine.timeline.records import BEGAN, SECOND, line
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """2500 records, ten a second, every tenth of another Resource."""
+    path = place(tmp_path)
+    store = TimelineStore(path)
+    for second in range(250):
+        tens = [line(second * 10 + i, "api" if i == 0 else "web") for i in range(10)]
+        store.append(tens, BEGAN + second * SECOND)
+    store.close()
+    return path
+
+
+def ends(path: Path) -> tuple[int, int]:
+    reader = TimelineReader(path)
+    try:
+        return reader.bounds()
+    finally:
+        reader.close()
+
+
+def pages(path: Path, stretch: Stretch, wanted: Filter | None = None) -> list[Page]:
+    return list(kept(path, wanted or Filter(), stretch))
+
+
+def numbers(path: Path, stretch: Stretch, wanted: Filter | None = None) -> list[int]:
+    found = [entry.record for page in pages(path, stretch, wanted) for entry in page.entries]
+    return [record.time_ns - BEGAN for record in found]
+
+
+def test_all_that_is_there_comes_in_pages_of_bounded_size(path: Path) -> None:
+    found = pages(path, Stretch())
+    assert max(len(page.entries) for page in found) == PAGE and found[-1].upto == ends(path)[1]
+    assert numbers(path, Stretch()) == list(range(2500))
+
+
+def test_what_is_given_holds_together(path: Path) -> None:
+    first = ends(path)[0]
+    since = BEGAN + 200 * SECOND
+    assert numbers(path, Stretch(since_ns=since)) == list(range(2000, 2500))
+    assert numbers(path, Stretch(after=first + 2399)) == list(range(2400, 2500))
+    assert numbers(path, Stretch(since, first + 2399)) == list(range(2400, 2500))
+    assert numbers(path, Stretch(since, first + 9)) == list(range(2000, 2500))
+    assert numbers(path, Stretch(since, first + 9, 2)) == [2498, 2499]
+    assert numbers(path, Stretch(since, first + 9, 600)) == list(range(2000, 2500))
+    assert numbers(path, Stretch(since, None, 2), Filter(resource="api")) == [2480, 2490]
+    assert numbers(path, Stretch(since_ns=BEGAN + 900 * SECOND)) == []
+
+
+@pytest.mark.parametrize(
+    "stretch", [Stretch(), Stretch(tail=3), Stretch(tail=0), Stretch(BEGAN + 900 * SECOND)]
+)
+def test_it_ends_where_a_follower_goes_on(path: Path, stretch: Stretch) -> None:
+    assert pages(path, stretch, Filter(resource="none"))[-1].upto == ends(path)[1]
+
+
+def test_a_place_beyond_the_end_is_left_to_the_follower(path: Path) -> None:
+    beyond = ends(path)[1] + 5
+    for stretch in (Stretch(after=beyond), Stretch(after=beyond, tail=3)):
+        (page,) = pages(path, stretch)
+        assert (page.entries, page.upto) == ([], beyond)
+
+
+def test_what_was_removed_after_the_place_given_is_told_once(path: Path) -> None:
+    first = ends(path)[0]
+    store = TimelineStore(path, Keep(seconds=100))
+    store.trim(BEGAN + 250 * SECOND)
+    store.close()
+    for stretch in (Stretch(after=first + 9), Stretch(after=first + 9, tail=1)):
+        assert sum(page.missed for page in pages(path, stretch)) == 1490
+    for stretch in (Stretch(), Stretch(tail=1), Stretch(BEGAN + 200 * SECOND, first + 9)):
+        assert sum(page.missed for page in pages(path, stretch)) == 0
+
+
+def test_a_place_in_an_older_file_misses_only_what_this_one_lost(path: Path) -> None:
+    first = ends(path)[0]
+    assert sum(page.missed for page in pages(path, Stretch(after=first - 1_000_000))) == 0
+
+
+def test_without_a_file_the_place_stays(tmp_path: Path) -> None:
+    assert pages(place(tmp_path), Stretch(after=7)) == [Page([], 7)]
+    assert pages(place(tmp_path), Stretch(tail=7)) == [Page([], 0)]

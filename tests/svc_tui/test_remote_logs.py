@@ -1,0 +1,114 @@
+"""`svc logs` of what is deployed: the real client at the real service."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.timeline.record import LineRecord
+from engine.timeline.row import Entry
+from engine.timeline.store import TimelineStore
+from svc_tui.client import Unreachable
+from svc_tui.remote_logs import RemoteLogs, Wish
+from svc_tui.session import Login
+from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
+
+ALL = Wish(None, None, None, None, None, None, None, False)
+MINUTE_NS = 60_000_000_000
+
+
+class Enough(Exception):
+    """Ends a follower."""
+
+
+@pytest.fixture
+def hosted(tmp_path: Path) -> Iterator[Hosted]:
+    root = tmp_path / "shop"
+    (root / "site").mkdir(parents=True)
+    (root / "svc.toml").write_text(MANIFEST)
+    hosted = Hosted(tmp_path / "data ü")
+    with hosted.claim() as client:
+        deploy(client, root)
+    yield hosted
+    hosted.stop()
+
+
+def write(hosted: Hosted, *texts: str, ago_ns: int = 0) -> None:
+    now = time.time_ns() - ago_ns
+    store = TimelineStore(hosted.data / "projects" / "shop" / "timeline.db")
+    store.append([LineRecord(now, "", "web", "stdout", text) for text in texts], now)
+    store.close()
+
+
+class Reader:
+    """What one sees who asks for logs; ends a follower at the text `enough`."""
+
+    def __init__(self, hosted: Hosted, wish: Wish, enough: str = "") -> None:
+        self.shown: list[Entry] = []
+        self.missed: list[int] = []
+        self._enough = enough
+        login = Login("key", hosted.control, hosted.token)
+        self._logs = RemoteLogs(login, "shop", wish, self._show, self.missed.append)
+
+    def _show(self, entries: Sequence[Entry]) -> None:
+        self.shown += entries
+        if self._enough in self.texts[-1:]:
+            raise Enough
+
+    @property
+    def texts(self) -> list[str]:
+        records = [entry.record for entry in self.shown]
+        return [record.text for record in records if isinstance(record, LineRecord)]
+
+    def run(self) -> list[str]:
+        self._logs.run()
+        return self.texts
+
+
+def test_what_is_given_holds_together(hosted: Hosted) -> None:
+    write(hosted, "1", "2", ago_ns=20 * MINUTE_NS)
+    write(hosted, "3", "4")
+    reader = Reader(hosted, ALL)
+    assert reader.run() == ["1", "2", "3", "4"]
+    first, third = reader.shown[0].cursor, reader.shown[2].cursor
+    assert Reader(hosted, replace(ALL, since=600, after=first)).run() == ["3", "4"]
+    assert Reader(hosted, replace(ALL, since=600, after=third)).run() == ["4"]
+    assert Reader(hosted, replace(ALL, tail=3, after=first)).run() == ["2", "3", "4"]
+
+
+def test_a_follower_that_asks_for_nothing_old_gets_nothing_old(hosted: Hosted) -> None:
+    write(hosted, "old", "old")
+    reader, over = Reader(hosted, replace(ALL, tail=0, follow=True), "new"), threading.Event()
+
+    def come() -> None:
+        while not over.wait(0.05):
+            write(hosted, "new")
+
+    coming = threading.Thread(target=come)
+    coming.start()
+    try:
+        with pytest.raises(Enough):
+            reader.run()
+    finally:
+        over.set()
+        coming.join()
+    assert reader.texts == ["new"]
+
+
+def test_a_place_in_an_older_file_misses_nothing(hosted: Hosted) -> None:
+    write(hosted, "1")
+    reader = Reader(hosted, ALL)
+    reader.run()
+    before = replace(ALL, after=reader.shown[0].cursor - 1_000_000)
+    reader = Reader(hosted, before)
+    assert reader.run() == ["1"] and reader.missed == []
+
+
+def test_a_service_that_is_not_there_is_told_to_a_follower_too(hosted: Hosted) -> None:
+    hosted.stop()
+    for wish in (ALL, replace(ALL, follow=True), replace(ALL, follow=True, tail=3)):
+        with pytest.raises(Unreachable):
+            Reader(hosted, wish).run()
