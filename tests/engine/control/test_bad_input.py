@@ -19,9 +19,11 @@ JS = MANIFEST.replace('"static"', '"js"').replace('output = "site"\n', 'entry = 
 class Shop:
     """A service with a Project that is live, and its owner's client."""
 
-    def __init__(self, hosted: Hosted, client: Client) -> None:
+    def __init__(self, hosted: Hosted, client: Client, folder: Path) -> None:
         self.hosted = hosted
         self.client = client
+        self.folder = folder
+        self.image = hosted.package("image")
         self.revision = client.call("GET", "/v1/projects/shop/deployments")["revision"]
 
     def upload(self, content: bytes) -> str:
@@ -50,17 +52,19 @@ class Shop:
         return refused.value
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    root = tmp_path / "shop ü"
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """One for all tests: whatever came before, it refuses what comes, and serves on."""
+    folder = tmp_path_factory.mktemp("service")
+    root = folder / "shop ü"
     (root / "site").mkdir(parents=True)
     (root / "svc.toml").write_text(MANIFEST)
     (root / "site" / "index.html").write_text("one")
-    hosted = Hosted(tmp_path / "data ü")
+    hosted = Hosted(folder / "data ü")
     try:
         with hosted.claim() as client:
             deploy(client, root)
-            yield Shop(hosted, client)
+            yield Shop(hosted, client, folder)
     finally:
         hosted.stop()
 
@@ -79,16 +83,16 @@ def test_a_package_that_is_none(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc/passwd", "blobs/..", "index.json/../x", "a\0b"])
-def test_a_package_whose_files_have_tricks_in_their_names(shop: Shop, name: str, tmp_path: Path) -> None:
+def test_a_package_whose_files_have_tricks_in_their_names(shop: Shop, name: str) -> None:
     files = {name: [shop.upload(b"evil"), 4], "component.wasm": [shop.upload(b"x"), 1]}
     package = shop.upload(json.dumps({"version": 1, "kind": "component", "files": files}).encode())
     assert shop.refused(JS, {"web": package}).code == "package"
-    assert not list(tmp_path.rglob("evil"))
+    assert not list(shop.folder.rglob("evil"))
 
 
 def test_a_package_of_another_lanes_kind(shop: Shop) -> None:
     shop.refused(MANIFEST, {"web": shop.package("component", component_wasm=b"rubbish")})
-    shop.refused(JS, {"web": shop.hosted.package("image")})
+    shop.refused(JS, {"web": shop.image})
 
 
 @pytest.mark.parametrize(
@@ -128,10 +132,9 @@ def test_manifests_that_are_none(shop: Shop, manifest: str, said: str) -> None:
 @pytest.mark.parametrize(
     "name", ["../x.sql", "a/b.sql", "x.txt", "ü" * 200 + ".sql", "a\0.sql", ".sql", "..sql"]
 )
-def test_migrations_with_tricks_in_their_names(shop: Shop, name: str, tmp_path: Path) -> None:
-    package = shop.hosted.package("image")
-    shop.refused(MANIFEST, {"web": package}, tables={name: "create table evil (;"})
-    assert not list(tmp_path.rglob("x.sql"))
+def test_migrations_with_tricks_in_their_names(shop: Shop, name: str) -> None:
+    shop.refused(MANIFEST, {"web": shop.image}, tables={name: "create table evil (;"})
+    assert not list(shop.folder.rglob("x.sql"))
 
 
 @pytest.mark.parametrize(
