@@ -25,6 +25,7 @@ from engine.manifest.model import Project
 from engine.server import serve
 from engine.timeline.database import place as timeline_place
 from engine.timeline.feed import Timeline
+from engine.timeline.rates import Rates
 from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import Recorder
@@ -121,6 +122,8 @@ async def developing(
             fleet.publish if fleet else None,
         ),
     )
+    rates = Rates(lambda: live.project)
+    timeline.subscribe(rates)
     watcher = Watcher(live, load, tell.error, tell.note)
     gateway = Gateway(lambda: live.routes, lambda _: timeline, GatewaySettings(dev=True))
     serving = loop.create_task(
@@ -129,7 +132,7 @@ async def developing(
     watching = loop.create_task(watcher.run(stop))
     keeping = loop.create_task(migrating.keep(project.root, data, stop, tell))
     presence: asyncio.Future[Presence] = loop.create_future()
-    controlling = loop.create_task(_control(live, data, stop, presence))
+    controlling = loop.create_task(_control(live, data, rates, settings.port, stop, presence))
     ended = loop.create_task(_either(watching, serving))
     try:
         _warn_of_manifest(project, tell)
@@ -157,12 +160,17 @@ async def _either(*tasks: "asyncio.Task[None]") -> None:
 
 
 async def _control(
-    live: LiveProject, data: Path, stop: asyncio.Event, presence: "asyncio.Future[Presence]"
+    live: LiveProject,
+    data: Path,
+    rates: Rates,
+    port: int,
+    stop: asyncio.Event,
+    presence: "asyncio.Future[Presence]",
 ) -> None:
     """Serve the control API beside the Project, once the framework under it is loaded."""
-    control = await asyncio.to_thread(importlib.import_module, "svc_tui.control")
+    api = await asyncio.to_thread(importlib.import_module, "svc_tui.development_api")
     try:
-        async with control.serving_project(live, data) as there:
+        async with api.serving(live, data, rates, port) as there:
             presence.set_result(there)
             await stop.wait()
     except SvcError as error:

@@ -18,7 +18,7 @@ from quart import Quart
 from doors.tables.console.blueprint import blueprint as tables
 from engine.bucket.folder import FolderBucket
 from engine.certificate import Certificate
-from engine.control import deployments, garbage, login, manifest, projects, timeline, tokens, users
+from engine.control import deployments, garbage, login, manifest, projects, state, timeline, tokens, users
 from engine.control.access import Authority, EitherOf, OneToken
 from engine.control.accounts import Accounts, claim_code
 from engine.control.app import create
@@ -28,6 +28,7 @@ from engine.control.manifest import Deployed
 from engine.control.presence import Presence, announce, withdraw
 from engine.control.projects import unknown
 from engine.control.sessions import Sessions
+from engine.control.state import Serving
 from engine.deploy.site import Site
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
@@ -40,6 +41,7 @@ from engine.service.service import Service
 from engine.service.sweeping import sweep_daily
 from engine.timeline import database
 from engine.timeline.feed import Timeline
+from engine.timeline.rates import Rates
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
 from engine.usage.recorder import Recorder
@@ -47,6 +49,7 @@ from engine.wasm.runner import Runner
 from engine.workers.fleet import Fleet
 from engine.workers.wire import Start
 from svc_tui.assembly import doors, migrate
+from svc_tui.control import DOORS
 
 FAULTS = ("svc.control", "svc.server")
 """The loggers that hear of faults of the service itself."""
@@ -70,6 +73,10 @@ class Settings:
     grace: float
     tell: Callable[[str, str], None]
     """Takes a level and a line for the service's own log."""
+
+    def url_of(self, project: str, resource: str) -> str:
+        """Return the public address of a Resource."""
+        return self.origin.format(f"{resource}--{project}.{self.domain}")
 
 
 class Places:
@@ -104,6 +111,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
     bucket = FolderBucket(settings.data, "svc serve")
     faults = _Faults(settings.tell)
     recorders: list[TimelineRecorder | Recorder] = []
+    rates: dict[str, Rates] = {}
 
     def warn(error: SvcError) -> None:
         settings.tell("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
@@ -112,6 +120,8 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         folder = folder_of(settings.data, project)
         recorders.append(TimelineRecorder(folder / database.FILE, feed, warn))
         recorders.append(Recorder(folder / store.FILE, feed, warn))
+        rates[project] = Rates(lambda: site.project(project))
+        feed.subscribe(rates[project])
 
     runner = Runner(settings.data / "cache")
     tenants = Tenants(doors(), lambda project: folder_of(settings.data, project), made)
@@ -145,7 +155,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         # Who is on this machine does not know the certificate's name, and needs no certificate.
         local = settings.control if certificate is None else bind("127.0.0.1", 0)
         presence = _presence(local)
-        api = control(service, settings, OneToken(presence.token))
+        api = control(service, settings, OneToken(presence.token), Serving(site, rates, settings.url_of))
         announce(settings.data, presence)
         served = [serve(api, settings.control, stop=stop, grace=grace, certificate=certificate)]
         if certificate is not None:
@@ -223,7 +233,7 @@ def _presence(sockets: list[socket.socket]) -> Presence:
     return Presence(f"http://{authority(sockets[0])}", secrets.token_urlsafe(32), os.getpid())
 
 
-def control(service: Service, settings: Settings, local: Authority) -> Quart:
+def control(service: Service, settings: Settings, local: Authority, serving: Serving) -> Quart:
     """Return the control API of the service; `local` lets in who may read the data folder."""
     accounts = Accounts(service.bucket.cells)
     sessions = Sessions(service.bucket.cells, accounts)
@@ -234,7 +244,8 @@ def control(service: Service, settings: Settings, local: Authority) -> Quart:
         tables(places),
         timeline.blueprint(places),
         manifest.blueprint(Deployed(service.history)),
+        state.blueprint(serving, places, DOORS),
         garbage.blueprint(service.sweep),
-        deployments.blueprint(service, lambda p, r: settings.origin.format(f"{r}--{p}.{settings.domain}")),
+        deployments.blueprint(service, settings.url_of),
     )
     return create(EitherOf(local, sessions), subjects)

@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.build import Builder
 from engine.deploy.doors import Doors
+from engine.deploy.standing import Standing, State
 from engine.deploy.versions import Publication, Versions
 from engine.errors import SvcError
 from engine.lane import BuildMode, Lane
@@ -73,6 +74,8 @@ class LiveProject:
         self.windows: dict[str, Window] = {}
         self._dirty: set[str] = set()
         self._begun: set[str] = set()
+        self._building: set[str] = set()
+        self._last: dict[str, Built] = {}
         self._answered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         # A deploy build takes a processor and up to a gigabyte; a dev build takes next to nothing.
         self._free = asyncio.Semaphore(os.cpu_count() or 1 if setting.mode == "deploy" else UNBOUNDED)
@@ -99,6 +102,18 @@ class LiveProject:
         artifact = self._artifacts.get(name)
         return artifact.inputs if isinstance(artifact, ComponentArtifact) else frozenset()
 
+    def standing(self, name: str) -> Standing:
+        """Return how a Resource of the Project stands."""
+        last, serves = self._last.get(name), name in self._artifacts
+        error = last.error if last is not None else None
+        if name in self._building:
+            state: State = "building"
+        elif name in self._jobs or last is None:
+            state = "waiting"
+        else:
+            state = "ready" if error is None else "failed"
+        return Standing(state, error, serves, last.seconds if last is not None else None)
+
     def rebuild(self, names: set[str]) -> None:
         """Start building these Resources; one that is being built is built once more after that."""
         for name in names & self.project.resources.keys():
@@ -116,8 +131,8 @@ class LiveProject:
         before, self.project = self.project, project
         stale = set()
         for name in before.resources.keys() - project.resources.keys():
-            self._artifacts.pop(name, None)
-            self._versions.pop(name, None)
+            for kept in (self._artifacts, self._versions, self._last):
+                kept.pop(name, None)
         for name, resource in project.resources.items():
             old = before.resources.get(name)
             if old is None or _build_inputs(old) != _build_inputs(resource):
@@ -156,9 +171,13 @@ class LiveProject:
             )
         report = self._setting.report
         async with self._free:
-            await self._replace(
-                resource, lambda: self._builder.build(resource, self.project.root, report, remember=first)
-            )
+            self._building.add(name)
+            try:
+                await self._replace(
+                    resource, lambda: self._builder.build(resource, self.project.root, report, remember=first)
+                )
+            finally:
+                self._building.discard(name)
 
     async def _replace(
         self, resource: Resource, make: Callable[[], Awaitable[Artifact | None]], *, quiet: bool = False
@@ -169,7 +188,10 @@ class LiveProject:
         error: SvcError | None = None
         try:
             artifact = await make()
-            if artifact is None or artifact == self._artifacts.get(name):
+            if artifact is None:
+                return
+            if artifact == self._artifacts.get(name):
+                self._last[name] = Built(name, time.perf_counter() - began, None, again)
                 return
             version = await self._make.make(self._publication(), resource, artifact)
         except SvcError as failure:
@@ -186,7 +208,8 @@ class LiveProject:
             self._versions[name] = version
         await self._publish()
         self._answered[name].set()
-        self._setting.built(Built(name, time.perf_counter() - began, error, again))
+        self._last[name] = built = Built(name, time.perf_counter() - began, error, again)
+        self._setting.built(built)
 
     async def aclose(self) -> None:
         """Stop building."""

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.artifact import Artifact
+from engine.deploy.standing import Standing
 from engine.deploy.versions import Publication, Versions
 from engine.errors import SvcError
-from engine.manifest.model import Resource
+from engine.manifest.model import Project, Resource
 from engine.routes import NotReady, RouteTable, Version
 
 
@@ -27,11 +28,15 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A publication that can go live: its Project, the Project's own routes, and what they lead to."""
+    """A publication that can go live: its Project, the Project's own routes, and what they lead to.
 
-    project: str
+    `unmade` has the Resources that answer that they are not ready, and why.
+    """
+
+    project: Project
     own: RouteTable
     made: Mapping[str, _Made]
+    unmade: Mapping[str, SvcError | None]
 
 
 class Site:
@@ -65,7 +70,8 @@ class Site:
                     raise
                 versions[name] = NotReady(name, error)
         table = RouteTable.build(publication.project, versions, domain=self._domain, front=self._front)
-        return Ready(publication.project.name, table, made)
+        unmade = {name: each.error for name, each in versions.items() if isinstance(each, NotReady)}
+        return Ready(publication.project, table, made, unmade)
 
     async def _make(self, publication: Publication, resource: Resource, artifact: Artifact) -> _Made:
         live = self._live.get(publication.project.name)
@@ -81,8 +87,23 @@ class Site:
 
     def flip(self, ready: Ready, *, alone: bool = False) -> None:
         """Serve this from the next request on; `alone` ends every other Project."""
-        self._live = ({} if alone else self._live) | {ready.project: ready}
+        self._live = ({} if alone else self._live) | {ready.project.name: ready}
         self.routes = RouteTable.join(each.own for each in self._live.values())
+
+    def project(self, name: str) -> Project | None:
+        """Return a Project as it is served."""
+        live = self._live.get(name)
+        return live.project if live is not None else None
+
+    def standing(self, project: str, name: str) -> Standing:
+        """Return how a Resource of a Project stands; one that is not served waits."""
+        live = self._live.get(project)
+        if live is None or (name not in live.made and name not in live.unmade):
+            return Standing("waiting", None, serves=False)
+        if name in live.made:
+            return Standing("ready", None, serves=True)
+        error = live.unmade[name]
+        return Standing("failed" if error is not None else "waiting", error, serves=False)
 
     def remove(self, project: str) -> None:
         """Serve a Project no longer."""

@@ -57,6 +57,11 @@ class Resource:
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
 
+    def mount_of(self, path: str) -> Mount | None:
+        """Return the mount that a URL path belongs to: exact beats pattern, longer beats shorter."""
+        matching = (mount for mount in self.mounts if mount.matches(path))
+        return max(matching, key=lambda mount: (mount.exact, len(mount.prefix)), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Project:

@@ -1,0 +1,190 @@
+"""How a Project is doing, over the control API: of `svc dev`'s Project, and of what is live on a service."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.deploy.live import Built
+from engine.errors import SvcError
+from engine.listen import bind
+from engine.manifest.load import load
+from engine.timeline.feed import Timeline
+from svc_tui.client import Client, Refused
+from svc_tui.development import Settings, developing
+from tests.svc_tui.hosted import Hosted, deploy
+
+TEXT = """
+[project]
+name = "shop"
+
+[resource.web]
+lane = "static"
+public = true
+output = "site"
+mounts = { "/api/*" = "api" }
+
+[resource.api]
+lane = "static"
+output = "data"
+"""
+PLACE = "/v1/projects/shop/state"
+
+
+class Quiet:
+    """A teller that nobody hears."""
+
+    def progress(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def warn(self, error: SvcError) -> None: ...
+
+    def error(self, error: SvcError) -> None: ...
+
+    def built(self, event: Built) -> None: ...
+
+
+class Shop:
+    """A Project in development: its own address, and its control API."""
+
+    def __init__(self, port: int, public: httpx.AsyncClient, control: httpx.AsyncClient) -> None:
+        self.port = port
+        self.public = public
+        self.control = control
+
+    async def state(self, **wish: Any) -> dict[str, Any]:
+        answer = await self.control.get(PLACE, params=wish)
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    async def until(self, name: str, state: str) -> dict[str, Any]:
+        """Return the state of a Resource once it is this."""
+        while True:
+            for each in (await self.state())["resources"]:
+                if (each["name"], each["state"]) == (name, state):
+                    return dict(each)
+            await asyncio.sleep(0.02)
+
+
+def develop(root: Path, test: Callable[[Shop], Awaitable[None]]) -> None:
+    """Run a Project in development, and a test against it."""
+
+    async def main() -> None:
+        sockets, stop = bind("localhost", 0), asyncio.Event()
+        settings = Settings([sockets], root.parent / "cache", "dev")
+        async with developing(load(root), settings, Timeline(), Quiet(), stop) as running:
+            presence = await running.presence
+            await running.live.ready()
+            session = {"authorization": f"Bearer {presence.token}"}
+            async with (
+                httpx.AsyncClient(base_url=f"http://127.0.0.1:{settings.port}") as public,
+                httpx.AsyncClient(base_url=presence.url, headers=session) as control,
+            ):
+                await asyncio.wait_for(test(Shop(settings.port, public, control)), 60)
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "shop ü"
+    for folder in ("site", "data/api"):
+        (root / folder).mkdir(parents=True)
+    (root / "svc.toml").write_text(TEXT)
+    (root / "site" / "index.html").write_text("one")
+    (root / "data" / "api" / "x").write_text("x")
+    return root
+
+
+def test_it_tells_addresses_rates_mounts_and_doors(root: Path) -> None:
+    async def test(shop: Shop) -> None:
+        for path in ("/", "/api/x", "/api/none", "/api/x"):
+            await shop.public.get(path)
+        state = await shop.state()
+        web, api = state["resources"]
+        assert (state["project"], state["kind"]) == ("shop", "dev")
+        assert state["address"] == f"http://localhost:{shop.port}/"
+        assert web["address"] == f"http://web--shop.localhost:{shop.port}/" and api["address"] is None
+        assert [each["state"] for each in (web, api)] == ["ready", "ready"] and web["serves"]
+        assert web["built_seconds"] > 0 and web["error"] is None
+        assert web["requests"] / api["requests"] == pytest.approx(4 / 3, rel=0.01)
+        assert web["p95_ms"] > 0 and (web["failures"], web["peak_memory"]) == (0, None)
+        assert state["mounts"] == [
+            {"resource": "web", "pattern": "/api/*", "target": "api", "requests": api["requests"]}
+        ]
+        assert state["doors"] == [
+            {"name": "tables", "tables": 0, "bytes": 0, "records": None},
+            {"name": "telemetry", "tables": None, "bytes": None, "records": 0.0},
+        ]
+        assert (await shop.state(seconds=1))["seconds"] <= 2
+
+    develop(root, test)
+
+
+def test_tables_are_counted(root: Path) -> None:
+    (root / "tables").mkdir()
+    (root / "tables" / "1.sql").write_text("create table note (id integer primary key, text text);")
+
+    async def test(shop: Shop) -> None:
+        tables = (await shop.state())["doors"][0]
+        assert tables["tables"] == 1 and tables["bytes"] > 0
+
+    develop(root, test)
+
+
+def test_a_build_that_fails_is_told_of_while_the_last_one_serves(root: Path) -> None:
+    text = TEXT.replace(
+        'lane = "static"\noutput = "data"', 'lane = "static"\nbuild = "true"\noutput = "data"'
+    )
+    (root / "svc.toml").write_text(text)
+
+    async def test(shop: Shop) -> None:
+        (root / "svc.toml").write_text(text.replace('build = "true"', 'build = "echo no >&2; exit 3"'))
+        api = await shop.until("api", "failed")
+        assert api["serves"] and "no" in api["error"]["message"] + api["error"]["hint"]
+        (root / "svc.toml").write_text(text)
+        api = await shop.until("api", "ready")
+        assert api["error"] is None
+
+    develop(root, test)
+
+
+def test_a_new_resource_waits_for_its_first_build(root: Path) -> None:
+    async def test(shop: Shop) -> None:
+        gate = root.parent / "gate"
+        more = '\n[resource.late]\nlane = "static"\nbuild = "until [ -e ../gate ]; do sleep 0.02; done"\n'
+        (root / "svc.toml").write_text(TEXT + more + 'output = "site"\n')
+        late = await shop.until("late", "building")
+        assert (late["serves"], late["built_seconds"], late["error"]) == (False, None, None)
+        gate.touch()
+        assert (await shop.until("late", "ready"))["serves"]
+
+    develop(root, test)
+
+
+def test_of_a_service_it_tells_of_what_is_live(root: Path, tmp_path: Path) -> None:
+    hosted = Hosted(tmp_path / "data ü")
+    try:
+        with hosted.claim() as client:
+            with pytest.raises(Refused, match="no Project shop"):
+                client.call("GET", PLACE)
+            deploy(client, root)
+            assert hosted.get("/api/x").text == "x"
+            _is_live(client)
+    finally:
+        hosted.stop()
+
+
+def _is_live(client: Client) -> None:
+    state = client.call("GET", PLACE)
+    web, api = state["resources"]
+    assert (state["kind"], state["address"]) == ("service", "http://web--shop.apps.example:8080/")
+    assert web["address"] == "http://web--shop.apps.example:8080/"
+    assert [each["state"] for each in (web, api)] == ["ready", "ready"]
+    assert web["requests"] > 0 and web["built_seconds"] is None
+    assert state["mounts"][0]["requests"] == web["requests"]

@@ -1,0 +1,135 @@
+"""The window of rates, by a clock that the test moves."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.manifest.model import Mount, Project, Resource
+from engine.timeline.rates import Rates, Window
+from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord, StructuredRecord
+
+MS = 1_000_000
+WEB = Resource("web", "static", Path("/"), mounts=(Mount("/api/*", "api"), Mount("/api/old", "api")))
+SHOP = Project("shop", Path("/"), {"web": WEB, "api": Resource("api", "js", Path("/"))})
+
+
+class Clock:
+    """Seconds, as a test says."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def rates(clock: Clock) -> Rates:
+    return Rates(lambda: SHOP, clock)
+
+
+def request(
+    resource: str = "web",
+    *,
+    target: str = "/",
+    status: int = 200,
+    wall_ns: int = 2 * MS,
+    peak: int | None = None,
+    span: str = "a",
+    parent: str = "",
+    root: bool = True,
+) -> RequestRecord:
+    head = (1, "r", "t", span, parent, resource, "GET", target, status, "", "")
+    return RequestRecord(*head, wall_ns, 0, peak, 0, 0, root)
+
+
+def test_before_anything_happens_there_is_nothing(rates: Rates) -> None:
+    assert rates.window() == Window(1.0, {}, {})
+
+
+def test_requests_are_told_per_second_of_the_window(rates: Rates, clock: Clock) -> None:
+    clock.now += 100
+    for _ in range(60):
+        rates(request())
+    clock.now += 9.5
+    window = rates.window(10)
+    assert window.seconds == pytest.approx(10.5)
+    assert window.resources["web"].requests == pytest.approx(60 / 10.5)
+
+
+def test_what_is_older_than_the_window_counts_no_longer(rates: Rates, clock: Clock) -> None:
+    rates(request())
+    clock.now += 30
+    assert rates.window().resources["web"].requests > 0
+    assert rates.window(10).resources == {}
+    clock.now += 31
+    assert rates.window().resources == {}
+
+
+def test_shortly_after_the_start_rates_are_of_the_time_since(rates: Rates, clock: Clock) -> None:
+    for _ in range(8):
+        rates(request())
+    clock.now += 4
+    assert rates.window() == rates.window(60)
+    assert (rates.window().seconds, rates.window().resources["web"].requests) == (4.0, 2.0)
+
+
+def test_failures_are_those_of_500_and_up(rates: Rates) -> None:
+    for status in (200, 304, 404, 499, 500, 503, 504, 200):
+        rates(request(status=status))
+    assert rates.window().resources["web"].failures == pytest.approx(3 / 8)
+
+
+def test_the_highest_memory_is_kept(rates: Rates, clock: Clock) -> None:
+    for peak in (None, 7, 9, 8):
+        rates(request("api", peak=peak))
+        clock.now += 1
+    rates(request("web"))
+    window = rates.window()
+    assert (window.resources["api"].peak_memory, window.resources["web"].peak_memory) == (9, None)
+
+
+def test_95_of_100_are_below_the_time_that_is_told(rates: Rates) -> None:
+    for number in range(100):
+        rates(request(wall_ns=(1 + number) * MS))
+    p95 = rates.window().resources["web"].p95_ns
+    assert p95 == pytest.approx(95 * MS, rel=0.07)
+
+
+@given(st.integers(0, 1 << 62))
+def test_times_are_told_within_seven_percent(wall_ns: int) -> None:
+    rates = Rates(lambda: SHOP)
+    rates(request(wall_ns=wall_ns))
+    assert rates.window().resources["web"].p95_ns == pytest.approx(wall_ns, rel=0.07)
+
+
+def test_a_mount_counts_the_requests_that_took_it(rates: Rates, clock: Clock) -> None:
+    for target in ("/api/x?y=1", "/api/old", "/api/z"):
+        rates(request("api", target=target, span="inner", parent="outer", root=False))
+        rates(request("web", target=target, span="outer"))
+    rates(request("web", target="/api/none", span="own"))
+    clock.now += 1
+    assert rates.window().mounts == {("web", "/api/*"): 2.0, ("web", "/api/old"): 1.0}
+
+
+def test_records_of_guests_are_counted_and_lines_are_not(rates: Rates) -> None:
+    rates(StructuredRecord(1, "r", "t", "s", "api", "INFO", "hello", {}))
+    rates(LineRecord(1, "r", "api", "stdout", "hello"))
+    rates(PlatformRecord(1, "web", "INFO", "built"))
+    window = rates.window()
+    assert {name: rate.records for name, rate in window.resources.items()} == {"api": 1.0}
+    assert window.resources["api"].requests == 0 and window.resources["api"].p95_ns is None
+
+
+def test_fronts_that_never_come_are_forgotten(rates: Rates) -> None:
+    for number in range(30_000):
+        rates(request("api", target="/api/x", span="i", parent=str(number), root=False))
+    rates(request("web", target="/api/x", span="29999"))
+    assert set(rates.window().mounts) == {("web", "/api/*")}
