@@ -95,14 +95,19 @@ def encode_rows(
         rows = [_converted(row, converters) for row in rows]
     objects = [dict(zip(names, row, strict=False)) for row in rows]
     try:
-        try:
-            return _encoder.encode(objects)[1:-1].encode()
-        except ValueError:
-            text = _encoder.encode(_finite(objects))[1:-1]
+        return encoded(objects)[1:-1]
     except RecursionError as error:
         raise Problem(
             "sql-error", "a JSON value is nested too deeply", "Read it as text: CAST(… AS text)."
         ) from error
+
+
+def encoded(document: Any) -> bytes:
+    """Return a document as JSON in UTF-8. Raises `RecursionError` where it is nested too deeply."""
+    try:
+        return _encoder.encode(document).encode()
+    except ValueError:
+        text = _encoder.encode(_finite(document))
     return text.replace(f'"-{_INFINITY}"', "-9e999").replace(f'"{_INFINITY}"', "9e999").encode()
 
 

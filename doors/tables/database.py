@@ -111,6 +111,23 @@ def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE) -> Connect
     return connection
 
 
+def open_viewer(path: Path, most_temporary: int) -> Connection:
+    """Open a file that is there, to read it and to keep so many bytes of one's own in temporary tables.
+
+    Those are in a file without a name, which goes with the connection. Raises SQLite's errors.
+    """
+    connection = Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENTS)
+    try:
+        _prepare(connection)
+        connection.execute("pragma temp_store = file")
+        pages = most_temporary // connection.pragma("page_size", schema="temp")
+        connection.execute(f"pragma temp.max_page_count = {pages}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _prepare(connection: Connection) -> None:
     connection.set_busy_timeout(BUSY_MS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)

@@ -20,6 +20,7 @@ STATUS: Mapping[str, int] = {
     "not-found": 404,
     "deployment": 404,
     "conflict": 409,
+    "changed": 409,
     "blob-missing": 409,
     "upload-busy": 409,
     "gone": 410,

@@ -22,7 +22,7 @@ from quart_schema import (
 
 from doors.tables import migrations
 from doors.tables.catalog import find, read
-from doors.tables.console import transfer
+from doors.tables.console import grid, transfer
 from doors.tables.console.changes import AnyChange, Changes
 from doors.tables.console.opening import reading, writing
 from doors.tables.console.sql import MOST_ROWS, Result, changes_schema
@@ -151,6 +151,7 @@ def blueprint(projects: Projects) -> Blueprint:
         return MigrationsDone(applied=list(done))
 
     transfer.add_routes(routes, projects)
+    grid.add_routes(routes, projects)
     return routes
 
 

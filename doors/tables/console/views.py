@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from doors.tables.catalog import ColumnType, Kind, Table, find, read
+from doors.tables.catalog import Column, ColumnType, Kind, Table, find, read
 from doors.tables.migrations import RECORD, applied
 from doors.tables.sqlite import Connection, Error, quoted, rows, scalar
 
@@ -110,20 +110,22 @@ def _counter(connection: Connection) -> Callable[[Table], int | None]:
 
 
 def _view(table: Table, count: Callable[[Table], int | None]) -> TableView:
-    columns = [
-        ColumnView(
-            column.name,
-            column.type,
-            column.nullable,
-            column.default,
-            column.primary_key,
-            column.unique,
-            column.note,
-            column.generated,
-        )
-        for column in table.columns
-    ]
+    columns = [column_view(column) for column in table.columns]
     indexes = [
         IndexView(index.name, list(index.columns), index.unique, index.partial) for index in table.indexes
     ]
     return TableView(table.name, table.kind, table.note, list(table.key), count(table), columns, indexes)
+
+
+def column_view(column: Column) -> ColumnView:
+    """Return one column."""
+    return ColumnView(
+        column.name,
+        column.type,
+        column.nullable,
+        column.default,
+        column.primary_key,
+        column.unique,
+        column.note,
+        column.generated,
+    )

@@ -1,0 +1,1 @@
+"""A table in an order of its own, shown window by window."""

@@ -1,0 +1,299 @@
+"""One grid: a table, or what a view shows of it, read window by window over a connection of its own.
+
+Used by one thread at a time, but for `stop`. Between two calls it holds no transaction, so that it never
+keeps the write-ahead log from being written back.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from doors.tables.catalog import Table, find, read
+from doors.tables.database import Connection, open_viewer
+from doors.tables.grid.order import Order, added, places, put_down
+from doors.tables.grid.view import View, clauses
+from doors.tables.rows.cells import CUT, cell, selected, stored
+from doors.tables.rows.identity import Identity, identity
+from doors.tables.sqlite import Error, InterruptError, TablesError, explained, fold, rows, scalar
+from doors.tables.values import integer
+
+SECONDS = 30.0
+"""How long anything may take."""
+MOST_TEMPORARY = 4 << 30
+"""Bytes of the file in which the order is."""
+MOST_CELL = 64 << 20
+"""Bytes of one whole cell."""
+_STEPS = 20_000
+_WHAT = "the table can not be shown"
+Cells = list[Any]
+State = Literal["same", "changed", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Rows of a grid, by the order of its columns. A row that is gone since it was opened is None.
+
+    A key has the values of the grid's key; where it has none, one number that stands for the row as long as
+    the grid is open. A version changes when what is shown of a row does.
+    """
+
+    rows: list[Cells | None]
+    keys: list[Cells | None]
+    versions: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of a row: `at` is its place from 0 on, None where it is not among those shown."""
+
+    state: State
+    at: int | None
+
+
+class Grid:
+    """An open grid. Every method raises `TablesError`: `gone`, `changed`, `timeout`, and SQLite's own."""
+
+    def __init__(self, path: Path, view: View) -> None:
+        """Open the file, which is there, and put the order down."""
+        self._end, self._stopped = 0.0, False
+        self._view = view
+        self._path = path
+        try:
+            self._file = path.stat().st_ino
+            self._connection: Connection = open_viewer(path, MOST_TEMPORARY)
+        except OSError:
+            raise TablesError(
+                f"there is no table {view.table}", "There are no tables yet.", code="not-found"
+            ) from None
+        except Error as error:
+            raise explained(error, _WHAT) from error
+        self._connection.set_progress_handler(self._over, _STEPS)
+        try:
+            with self._moment(check=False):
+                self.table: Table = _found(self._connection, view.table)
+                self.identity: Identity = identity(self.table)
+                self._schema = scalar(self._connection, "PRAGMA main.schema_version")
+                self._put_down()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    @property
+    def count(self) -> int:
+        """How many rows it has."""
+        return self._order.count
+
+    def stale(self) -> bool:
+        """Say whether anybody committed anything since the order was put down."""
+        with self._moment():
+            return bool(self._version() != self._seen)
+
+    def window(self, start: int, n: int) -> Window:
+        """Return the rows at `start` to `start + n`, from 0 on; fewer where there are fewer."""
+        order = self._order
+        last = min(start + n, order.count)
+        where = f"{order.place} BETWEEN {start + 1} AND {last}"
+        head = (order.place, order.handle[0])
+        with self._moment():
+            found = self._select(head, order.source, where, keys=True)
+        there = {row[0]: row[2:] for row in found if row[1] is not None}
+        shown = Window([], [], [])
+        for place in range(start + 1, last + 1):
+            row = there.get(place)
+            cells = self._cells(row[3 * self._keys :]) if row else None
+            shown.rows.append(cells)
+            shown.keys.append(self._key_cells(row) if row else None)
+            shown.versions.append(_version(cells))
+        return shown
+
+    def whole(self, key: Cells, column: str) -> Any:
+        """Return one cell of a row, however large. Raises `TablesError`, also with the code `row-gone`."""
+        at = self.table.columns.index(self.table.column(column))
+        expression = self._order.columns[at]
+        with self._moment():
+            size = self._by_key(f"octet_length({expression})", key)
+            if size and (size[0] or 0) > MOST_CELL:
+                raise TablesError(
+                    f"the cell has more than {MOST_CELL >> 20} MiB", "Export the table to have it whole."
+                )
+            found = size and self._by_key(selected(expression, cut=MOST_CELL, as_bytes=True), key)
+        if not found:
+            raise TablesError("the row is gone", "Refresh to see what there is now.", code="row-gone")
+        return cell(found, self.table.columns[at].type, cut=MOST_CELL)
+
+    def refresh(self, shown: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[Row]]:
+        """Put the order down anew; return how many rows were added, and what became of rows.
+
+        `shown` has the key and version of rows. How many were added is told by the greatest number of a row,
+        and None where rows have no numbers.
+        """
+        new: int | None = 0
+        with self._moment():
+            if self._version() != self._seen:
+                top = self._order.top
+                self._put_down()
+                new = None if top is None else added(self._connection, self.table, self._order, top)
+            return new, self._became(shown)
+
+    def stop(self) -> None:
+        """Have what is under way end at once; from any thread."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def _put_down(self) -> None:
+        wanted = clauses(self.table, self._view)
+        self._order: Order = put_down(self._connection, self.table, self.identity, wanted)
+        self._seen = self._version()
+
+    def _version(self) -> Any:
+        return scalar(self._connection, "PRAGMA main.data_version")
+
+    def _became(self, shown: Sequence[tuple[Cells, str]]) -> list[Row]:
+        order, many = self._order, len(self._order.handle)
+        now: list[tuple[tuple[Any, ...], State] | None] = []
+        for key, version in shown:
+            found = self._select(order.handle, order.single, self._where(key), self._values(key))
+            if found:
+                cells = self._cells(found[0][many:])
+                now.append((found[0][:many], "same" if _version(cells) == version else "changed"))
+            else:
+                now.append(None)
+        at = places(self._connection, order, [each[0] for each in now if each])
+        return [Row(each[1], at.get(each[0])) if each else Row("gone", None) for each in now]
+
+    def _select(
+        self, head: Sequence[str], source: str, where: str, values: Sequence[Any] = (), *, keys: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """Return, of rows, `head`, `selected` of the key's columns where asked for, and of all columns."""
+        for as_bytes in (False, True):
+            parts = [*head]
+            if keys:
+                parts += [selected(each, cut=MOST_CELL, as_bytes=as_bytes) for each in self._key()]
+            parts += [selected(each, cut=CUT, as_bytes=as_bytes) for each in self._order.columns]
+            try:
+                return rows(
+                    self._connection, f"SELECT {', '.join(parts)} FROM {source} WHERE {where}", *values
+                )
+            except UnicodeDecodeError:
+                continue
+        raise AssertionError("bytes need no decoding")
+
+    def _by_key(self, what: str, key: Cells) -> tuple[Any, ...] | None:
+        sql = f"SELECT {what} FROM {self._order.single} WHERE {self._where(key)}"
+        found = rows(self._connection, sql, *self._values(key))
+        return found[0] if found else None
+
+    @property
+    def _keys(self) -> int:
+        return len(self._key())
+
+    def _key(self) -> Sequence[str]:
+        """Return the expressions of a row's key."""
+        if not self.identity.key:
+            return self._order.handle
+        columns = dict(zip((each.name for each in self.table.columns), self._order.columns, strict=True))
+        return [columns[name] for name in self.identity.key]
+
+    def _where(self, key: Cells) -> str:
+        if len(key) != self._keys:
+            raise TablesError(f"a key of {self.table.name} has {self._keys} values, not {len(key)}")
+        return " AND ".join(f"{each} = ?" for each in self._key())
+
+    def _values(self, key: Cells) -> list[Any]:
+        try:
+            if not self.identity.key:
+                return [integer(str(value)) for value in key]
+            columns = (self.table.column(name) for name in self.identity.key)
+            return [stored(value, self.table, column, "") for value, column in zip(key, columns, strict=True)]
+        except ValueError as error:
+            raise TablesError(f"a value of the key {error}") from None
+
+    def _cells(self, row: Sequence[Any]) -> Cells:
+        return [
+            cell(row[3 * at : 3 * at + 3], column.type, cut=CUT)
+            for at, column in enumerate(self.table.columns)
+        ]
+
+    def _key_cells(self, row: Sequence[Any]) -> Cells:
+        types = [self.table.column(name).type for name in self.identity.key] or ["integer"]
+        return [cell(row[3 * at : 3 * at + 3], type, cut=MOST_CELL) for at, type in enumerate(types)]
+
+    @contextmanager
+    def _moment(self, *, check: bool = True) -> Iterator[None]:
+        """Hold one state of the file, whose schema is the one that was there when the grid was opened."""
+        self._end = time.monotonic() + SECONDS
+        try:
+            self._connection.execute("BEGIN")
+            try:
+                if check:
+                    self._check()
+                yield
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+        except InterruptError:
+            raise TablesError(
+                f"{self._view.table} takes longer than {SECONDS:.0f} s to be shown in this order",
+                "An index on what it is sorted by, or a filter, makes it faster.",
+                code="timeout",
+            ) from None
+        except Error as error:
+            raise explained(error, _WHAT) from error
+
+    def _over(self) -> bool:
+        return self._stopped or time.monotonic() > self._end
+
+    def _check(self) -> None:
+        """Raise when the table is not the one that was opened."""
+        try:
+            same = self._path.stat().st_ino == self._file
+        except OSError:
+            same = False
+        if not same:
+            raise _gone(self._view.table)
+        schema = scalar(self._connection, "PRAGMA main.schema_version")
+        if schema == self._schema:
+            return
+        found = [
+            table for table in read(self._connection).values() if fold(table.name) == fold(self._view.table)
+        ]
+        if not found:
+            raise _gone(self._view.table)
+        if _shape(found[0]) != _shape(self.table):
+            raise TablesError(
+                f"the table {self.table.name} was altered",
+                "Open it again to see it as it is now.",
+                code="changed",
+            )
+        self._schema = schema
+
+
+def _found(connection: Connection, name: str) -> Table:
+    try:
+        return find(read(connection), name)
+    except TablesError as error:
+        raise TablesError(error.message, error.hint, code="not-found") from None
+
+
+def _gone(table: str) -> TablesError:
+    return TablesError(f"the table {table} is gone", "It was dropped or renamed.", code="gone")
+
+
+def _shape(table: Table) -> Any:
+    """Return what of a table a grid depends on: everything but notes and indexes."""
+    columns = tuple(replace(column, note="") for column in table.columns)
+    return replace(table, columns=columns, indexes=(), note="")
+
+
+def _version(cells: Cells | None) -> str:
+    text = json.dumps(cells, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=8).hexdigest()

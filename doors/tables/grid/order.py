@@ -1,0 +1,109 @@
+"""Where each row of a grid is: the order of a view, put down once, so that any window of it is found at once.
+
+`OFFSET` walks over all rows before a window, and without an index sorts them first, each time. Here the
+numbers of rows, or their keys, go into a temporary table in the order in which they are shown. A table whose
+rows are all shown in their own order, and whose numbers have no gaps, needs none: a number says the place.
+Temporary tables are in a file of their own that has no name; nothing is written to the Project's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from doors.tables.catalog import Table
+from doors.tables.grid.view import Clauses
+from doors.tables.rows.identity import Identity
+from doors.tables.sqlite import Connection, Value, quoted, rows, scalar
+
+SHOWN = "_svc_shown"
+"""The temporary table. No table of a Project has a name of svc's, so it hides none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order of one grid at one moment.
+
+    `source` is what a window is read from, `single` what one row is, both with the row as `t`; `place` is
+    the expression for a row's place, from 1. `columns` are those of a row, `handle` tells it from others and
+    is null in `source` where the row is gone. `top` is the greatest number of a row, None where rows have
+    none; `first` the number of the first row, where numbers say the places.
+    """
+
+    count: int
+    source: str
+    single: str
+    place: str
+    columns: tuple[str, ...]
+    handle: tuple[str, ...]
+    top: int | None = None
+    first: int | None = None
+
+
+def put_down(connection: Connection, table: Table, identity: Identity, clauses: Clauses) -> Order:
+    """Put down the order of a view, within a transaction; the one before it is forgotten."""
+    connection.execute(f"DROP TABLE IF EXISTS temp.{SHOWN}")
+    columns = tuple(f"t.{quoted(column.name)}" for column in table.columns)
+    main = f"main.{quoted(table.name)} t"
+    if not identity.handle:
+        return _copied(connection, main, columns, clauses)
+    handle = tuple(f"t.{quoted(name)}" for name in identity.handle)
+    numbered = len(handle) == 1 and not table.without_rowid
+    top = scalar(connection, f"SELECT max({handle[0]}) FROM {main}") or 0 if numbered else None
+    if numbered and clauses.plain:
+        first = scalar(connection, f"SELECT min({handle[0]}) FROM {main}")
+        count = scalar(connection, f"SELECT count(*) FROM {main}")
+        if count == 0 or top - first + 1 == count:
+            place = f"{handle[0]} - {(first or 1) - 1}"
+            return Order(count, main, main, place, columns, handle, top, first or 1)
+    order = (clauses.order or " ORDER BY ") + ", " * bool(clauses.order) + ", ".join(handle)
+    parts = ", ".join(f"{part} AS h{number}" for number, part in enumerate(handle))
+    connection.execute(
+        f"CREATE TEMP TABLE {SHOWN} AS SELECT {parts} FROM {main}{clauses.where}{order}", clauses.values
+    )
+    joined = " AND ".join(f"{part} = o.h{number}" for number, part in enumerate(handle))
+    source = f"temp.{SHOWN} o LEFT JOIN {main} ON {joined}"
+    return Order(_count(connection), source, main, "o.rowid", columns, handle, top)
+
+
+def _copied(connection: Connection, main: str, columns: tuple[str, ...], clauses: Clauses) -> Order:
+    """Rows that nothing finds again are kept as they are now."""
+    parts = ", ".join(f"{column} AS c{number}" for number, column in enumerate(columns))
+    connection.execute(
+        f"CREATE TEMP TABLE {SHOWN} AS SELECT {parts} FROM {main}{clauses.where}{clauses.order}",
+        clauses.values,
+    )
+    kept = tuple(f"t.c{number}" for number in range(len(columns)))
+    copy = f"temp.{SHOWN} t"
+    return Order(_count(connection), copy, copy, "t.rowid", kept, ("t.rowid",))
+
+
+def places(
+    connection: Connection, order: Order, found: Sequence[tuple[Value, ...]]
+) -> Mapping[tuple[Value, ...], int]:
+    """Return the places, from 0 on, of those rows that an order has, by their handles: in one pass."""
+    if order.first is not None:
+        return {each: each[0] - order.first for each in found if isinstance(each[0], int)}
+    if order.single == order.source:
+        return {each: each[0] - 1 for each in found if isinstance(each[0], int)}
+    if not found:
+        return {}
+    names = ", ".join(f"h{number}" for number in range(len(order.handle)))
+    one = "(" + ", ".join("?" * len(order.handle)) + ")"
+    wanted = ", ".join([one] * len(found))
+    there = connection.execute(
+        f"SELECT rowid, {names} FROM temp.{SHOWN} WHERE ({names}) IN (VALUES {wanted})",
+        [value for each in found for value in each],
+    )
+    return {row[1:]: row[0] - 1 for row in there}
+
+
+def added(connection: Connection, table: Table, order: Order, top: int) -> int:
+    """Return how many rows of an order have a greater number than `top`."""
+    if order.first is not None:
+        counted = f"SELECT count(*) FROM main.{quoted(table.name)} t WHERE {order.handle[0]} > ?"
+    else:
+        counted = f"SELECT count(*) FROM temp.{SHOWN} WHERE h0 > ?"
+    return int(scalar(connection, counted, top))
+
+
+def _count(connection: Connection) -> int:
+    return int(rows(connection, f"SELECT ifnull(max(rowid), 0) FROM temp.{SHOWN}")[0][0])
