@@ -3,19 +3,18 @@
 import getpass
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from engine.errors import SvcError
 from svc_tui import data_folder
 from svc_tui.address import check_private, service_url
-from svc_tui.client import Client, Unreachable
+from svc_tui.client import Client
 from svc_tui.home import Home
+from svc_tui.login import ANSWER_SECONDS, entry
 from svc_tui.session import Login, Logins, NotLoggedIn, connected, project_here
 from svc_tui.terminal import ask, diagnostics, output
-
-ANSWER_SECONDS = 30.0
 
 
 def login(
@@ -59,16 +58,15 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
     """Begin a session with a service."""
     if check_private(url, insecure=insecure):
         diagnostics.warn(f"the password travels to {url} in the clear", "Whoever is in between can read it.")
-    with Client(url, "", ANSWER_SECONDS) as client:
-        claimed = _probe(client)
+    with entry(url, insecure=insecure) as way:
+        claimed = way.claimed()
         if claim and claimed:
             raise SvcError(
                 f"{url} has an owner already", f"Leave --claim out: `svc login {url}`.", code="conflict"
             )
-        body: dict[str, Any] = {}
         if not claimed:
             diagnostics.note(f"{url} has no owner yet; `svc serve` printed a claim code when it started")
-            body["code"] = claim or ask.line("claim code")
+        code = None if claimed else claim or ask.line("claim code")
         name = user or (_own_name() if password_stdin else ask.line("user name", _own_name()))
         if password_stdin:
             password = ask.from_stdin()
@@ -76,32 +74,7 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
             password = (
                 ask.secret("password") if claimed else ask.new_secret("password, at least 10 characters")
             )
-        body |= {"user": name, "password": password}
-        opened = client.call("POST", "/v1/login" if claimed else "/v1/claim", body)
-    try:
-        return Login(url, url, str(opened["token"]), str(opened["user"]), insecure=insecure)
-    except (KeyError, TypeError) as error:
-        raise _stranger(url) from error
-
-
-def _probe(client: Client) -> bool:
-    """Return whether a service has an owner. Raises `Unreachable` for what is no service of svc."""
-    health = client.call("GET", "/v1/health")
-    if not isinstance(health, dict) or health.get("status") != "ok":
-        raise _stranger(client.url)
-    if health.get("api") != "1":
-        raise SvcError(f"{client.url} is another version of svc", "Update svc here, or there.")
-    found = client.call("GET", "/v1/claim")
-    if not isinstance(found, dict) or not isinstance(found.get("claimed"), bool):
-        raise _stranger(client.url)
-    return bool(found["claimed"])
-
-
-def _stranger(url: str) -> Unreachable:
-    return Unreachable(
-        f"what answers at {url} is no service of svc",
-        "Give the address of the control API, which `svc serve` prints.",
-    )
+        return way.begin(name, password, code)
 
 
 def _folder(data: Path | None) -> Login:
