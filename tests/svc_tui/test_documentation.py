@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from svc_tui.commands.new import templates
+from svc_tui.new_project import templates
 from svc_tui.main import COMMANDS, app
 from svc_tui.terminal.diagnostics import ExitCode
 
