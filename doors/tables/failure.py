@@ -1,7 +1,12 @@
 """What SQLite and Python say when a statement fails, as a `Problem` for the guest that sent it."""
 
+import re
+from collections.abc import Callable, Sequence
+
+from doors.tables.cells import Value
 from doors.tables.database import MAX_SQL, MAX_VALUE, apsw
 from doors.tables.problem import Problem
+from doors.tables.sqlite import INTEGERS
 
 _CONSTRAINTS = {
     apsw.SQLITE_CONSTRAINT_UNIQUE: "unique",
@@ -16,12 +21,15 @@ _CONSTRAINTS = {
 _REMEDIES = {
     "type": 'Columns hold values of their own type; a blob is the parameter {"base64": "…"}.',
 }
+_HALF = re.compile("[\ud800-\udfff]")
 
 GUESTS_OWN = (apsw.Error, OverflowError, UnicodeError)
 """What compiling and running a statement may raise that is the guest's to know."""
 
 
-def explained(error: Exception, sql: str, refusal: Problem | None = None) -> Problem:
+def explained(
+    error: Exception, sql: str, refusal: Problem | None = None, params: Sequence[Value] = ()
+) -> Problem:
     """Return an error as a problem; `refusal` is what the sandbox said of the statement."""
     match error:
         case Problem():
@@ -33,11 +41,12 @@ def explained(error: Exception, sql: str, refusal: Problem | None = None) -> Pro
                 "sql-error", "the result has text that is not UTF-8", "Read it as a blob: CAST(… AS blob)."
             )
         case UnicodeEncodeError():
-            return _not_unicode(sql)
+            return _not_unicode(sql, params)
         case OverflowError():
-            return Problem("bad-parameters", "a parameter is an integer of more than 64 bits")
+            which = _first(params, lambda value: isinstance(value, int) and value not in INTEGERS)
+            return Problem("bad-parameters", f"{which} is an integer of more than 64 bits")
         case apsw.ConstraintError():
-            kind = _CONSTRAINTS.get(getattr(error, "extendedresult", 0), "other")
+            kind = constraint_kind(error)
             more = {"constraint": kind}
             return Problem("constraint", str(error), _REMEDIES.get(kind, ""), more=more)
         case apsw.InterruptError():
@@ -49,6 +58,11 @@ def explained(error: Exception, sql: str, refusal: Problem | None = None) -> Pro
         case apsw.TooBigError():
             return _too_big(sql)
     return _storage(error) or _statement(error, sql)
+
+
+def constraint_kind(error: Exception) -> str:
+    """Return which rule an error of SQLite says a row breaks: `unique`, `not-null`, …, or `other`."""
+    return _CONSTRAINTS.get(getattr(error, "extendedresult", 0), "other")
 
 
 def _storage(error: Exception) -> Problem | None:
@@ -78,12 +92,16 @@ def position_at(sql: str, offset: int) -> int:
     return len(sql.encode()[:offset].decode(errors="ignore")) + 1
 
 
-def _not_unicode(sql: str) -> Problem:
-    try:
-        sql.encode()
-    except UnicodeEncodeError as error:
-        return Problem("sql-error", "the SQL has half of a surrogate pair", position=error.start + 1)
-    return Problem("bad-parameters", "a parameter has half of a surrogate pair, which is no text")
+def _not_unicode(sql: str, params: Sequence[Value]) -> Problem:
+    if half := _HALF.search(sql):
+        return Problem("sql-error", "the SQL has half of a surrogate pair", position=half.start() + 1)
+    which = _first(params, lambda value: isinstance(value, str) and _HALF.search(value) is not None)
+    return Problem("bad-parameters", f"{which} has half of a surrogate pair, which is no text")
+
+
+def _first(params: Sequence[Value], wrong: Callable[[Value], bool]) -> str:
+    """Return which parameter is the first that is wrong."""
+    return next((f"${number}" for number, value in enumerate(params, 1) if wrong(value)), "a parameter")
 
 
 def _too_big(sql: str) -> Problem:

@@ -100,7 +100,7 @@ def make_plan(connection: Connection, sandbox: Sandbox, sql: str, type_of: TypeO
         )
     if not sandbox.seen:
         raise unknown_action()
-    count, order = _parameters(found["names"])
+    count, order = _parameters(found["names"], sql)
     return Plan(
         sql=sql,
         count=count,
@@ -114,13 +114,13 @@ def make_plan(connection: Connection, sandbox: Sandbox, sql: str, type_of: TypeO
     )
 
 
-def _parameters(names: Sequence[str | None]) -> tuple[int, tuple[int, ...]]:
+def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, ...]]:
     """Return how many values a statement takes, and which of them each of SQLite's parameters is."""
     for name in names:
         if name is None or not _NUMBER.fullmatch(name):
             raise Problem(
                 "bad-parameters",
-                f"${name} is no parameter" if name else "? is no parameter",
+                f"{_written(name, sql)} is no parameter",
                 "Parameters are $1, $2 and so on; what is $1::text elsewhere is CAST($1 AS text).",
             )
     numbers = [int(name) for name in names if name]
@@ -134,6 +134,13 @@ def _parameters(names: Sequence[str | None]) -> tuple[int, tuple[int, ...]]:
         )
     order = tuple(number - 1 for number in numbers)
     return count, () if order == tuple(range(count)) else order
+
+
+def _written(name: str | None, sql: str) -> str:
+    """Return a parameter as the SQL has it; SQLite tells its name without the sign in front of it."""
+    if name is None:
+        return "?"
+    return next((sign + name for sign in "$:@" if sign + name in sql), name)
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

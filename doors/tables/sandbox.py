@@ -138,4 +138,8 @@ def writes_in_query() -> Problem:
 
 def unknown_action() -> Problem:
     """Return the problem of a statement that SQLite asks nothing about: VACUUM."""
-    return Problem("not-allowed", "this kind of statement is not for guests", _SCHEMA_HINT)
+    return Problem(
+        "not-allowed",
+        "VACUUM is not for guests",
+        "Space that deleted rows leave is used for new ones; svc tables export --all makes a copy.",
+    )

@@ -107,7 +107,7 @@ class Session:
         try:
             cursor = self._connection.execute(plan.sql, plan.bind(params))
         except (Problem, *GUESTS_OWN) as error:
-            raise explained(error, plan.sql, self._sandbox.refusal) from error
+            raise explained(error, plan.sql, self._sandbox.refusal, params) from error
         if not plan.names:
             return b"[]"
         try:
