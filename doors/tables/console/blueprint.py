@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from quart import Blueprint, Response, request
+from pydantic import BaseModel, ConfigDict, Field
+from quart import Blueprint, Response
 from quart_schema import (
-    RequestSchemaValidationError,
     document_request,
     document_response,
     validate_querystring,
@@ -22,8 +21,9 @@ from quart_schema import (
 
 from doors.tables import migrations
 from doors.tables.catalog import find, read
-from doors.tables.console import grid, transfer
+from doors.tables.console import grid, rows, transfer
 from doors.tables.console.changes import AnyChange, Changes
+from doors.tables.console.large_body import read_large
 from doors.tables.console.opening import reading, writing
 from doors.tables.console.sql import MOST_ROWS, Result, changes_schema
 from doors.tables.console.sql import run as run_sql
@@ -44,6 +44,7 @@ from engine.control.projects import Projects
 
 MOST_SQL = 128 << 20
 """Bytes of the migrations that are applied at once."""
+_ROWS_HINT = "Rows are for `svc tables import`."
 _T = TypeVar("_T")
 
 
@@ -141,7 +142,7 @@ def blueprint(projects: Projects) -> Blueprint:
     async def migrate(project: str) -> MigrationsDone:
         """Apply the migrations that are new, all of them or none; needs the role deployer, to plan viewer."""
         allowed(projects, project, "viewer")
-        wanted = await _migrations()
+        wanted = await read_large(Migrations, MOST_SQL, "the migrations", _ROWS_HINT)
         folder = allowed(projects, project, "viewer" if wanted.plan else "deployer")
         files = [Migration(each.name, each.sql) for each in wanted.files]
         if wanted.plan:
@@ -152,6 +153,7 @@ def blueprint(projects: Projects) -> Blueprint:
 
     transfer.add_routes(routes, projects)
     grid.add_routes(routes, projects)
+    rows.add_routes(routes, projects)
     return routes
 
 
@@ -181,18 +183,3 @@ def _shown(connection: Connection, name: str) -> TableView:
 def _changed(connection: Connection, changes: list[AnyChange]) -> TableList:
     apply(connection, [each.value() for each in changes])
     return list_tables(connection)
-
-
-async def _migrations() -> Migrations:
-    """Read the body, which may be larger than those of other routes."""
-    text = bytearray()
-    async for piece in request.body:
-        text += piece
-        if len(text) > MOST_SQL:
-            raise TablesError(
-                f"the migrations have more than {MOST_SQL >> 20} MiB", "Rows are for `svc tables import`."
-            )
-    try:
-        return Migrations.model_validate_json(bytes(text))
-    except ValidationError as error:
-        raise RequestSchemaValidationError(error) from error

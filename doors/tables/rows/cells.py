@@ -43,10 +43,16 @@ def cell(found: Sequence[Any], type: ColumnType, *, cut: int) -> Any:
     if size is not None and size > cut:
         shown = {"text": value.decode(errors="ignore")} if text else {"base64": base64_text(value)}
         return {"cut": size, **shown}
-    if text and isinstance(value, bytes):
+    return whole(value_of(found), type)
+
+
+def value_of(found: Sequence[Any]) -> Value:
+    """Return the value itself of those three, which was not cut: text that is not UTF-8 as its bytes."""
+    value: Value = found[0]
+    if found[2] and isinstance(value, bytes):
         with suppress(UnicodeDecodeError):
-            value = value.decode()
-    return whole(value, type)
+            return value.decode()
+    return value
 
 
 def whole(value: Value, type: ColumnType) -> Any:

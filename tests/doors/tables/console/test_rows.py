@@ -1,0 +1,165 @@
+"""Rows changed over the control API: many at once, each only as somebody saw it."""
+
+from typing import Any
+
+import pytest
+
+from doors.tables.database import open_owner
+from svc_tui.client import Client, Refused
+from tests.doors.tables.console.conftest import Shop
+
+
+def changed(shop: Shop, *changes: dict[str, Any], table: str = "users", **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = shop.post("rows", {"table": table, "changes": changes, **more})
+    return found
+
+
+def names(shop: Shop) -> list[str]:
+    return [row["name"] for row in shop.query("select name from users order by id")["rows"]]
+
+
+def test_rows_are_inserted_updated_and_deleted_in_one_go(users: Shop) -> None:
+    done = changed(
+        users,
+        {"insert": {"name": "Edsger"}},
+        {"update": {"key": {"id": 1}, "was": {"name": "Ada"}, "set": {"name": "Ada L."}}},
+        {"delete": {"key": [2], "was": {"name": "Grace"}}},
+        {"insert": {"id": 9, "NAME": "Alan", "joined": None}},
+    )
+    assert (done["applied"], done["conflicts"], done["errors"]) == (4, [], [])
+    assert done["inserted"] == [[3], [9]]
+    assert [(each["index"], each["key"]) for each in done["rows"]] == [(0, [3]), (1, [1]), (2, [2]), (3, [9])]
+    first, second, third, fourth = (each["row"] for each in done["rows"])
+    assert first["name"] == "Edsger" and first["joined"].endswith("Z")
+    assert second["name"] == "Ada L." and third is None
+    assert fourth == {"id": 9, "name": "Alan", "joined": None}
+    assert names(users) == ["Ada L.", "Edsger", "Alan"]
+
+
+def test_a_row_that_is_not_what_it_was_is_a_conflict_and_nothing_is_changed(users: Shop) -> None:
+    users.query("update users set name = 'Grace H.' where id = 2", write=True)
+    changes = (
+        {"insert": {"name": "Edsger"}},
+        {"update": {"key": [2], "was": {"name": "Grace"}, "set": {"name": "G."}}},
+        {"delete": {"key": [7], "was": {"name": "nobody"}}},
+    )
+    done = changed(users, *changes)
+    assert (done["applied"], done["errors"], done["inserted"], done["rows"]) == (0, [], [], [])
+    first, second = done["conflicts"]
+    assert (first["index"], first["reason"], first["columns"]) == (1, "changed", ["name"])
+    assert first["now"]["name"] == "Grace H." and first["now"]["id"] == 2
+    assert second == {"index": 2, "reason": "gone", "columns": [], "now": None}
+    assert names(users) == ["Ada", "Grace H."]
+    done = changed(users, *changes, conflicts="skip")
+    assert (done["applied"], len(done["conflicts"]), done["inserted"]) == (1, 2, [[3]])
+    assert names(users) == ["Ada", "Grace H.", "Edsger"]
+
+
+@pytest.mark.parametrize(
+    ("change", "column", "constraint", "words"),
+    [
+        ({"insert": {"name": "Ada"}}, "name", "unique", 'another row has name "Ada" already'),
+        ({"insert": {"id": 2, "name": "x"}}, "id", "primary-key", "another row has id 2 already"),
+        ({"insert": {"id": 5}}, "name", "not-null", "name must have a value"),
+        ({"insert": {"id": "five", "name": "x"}}, "id", "type", 'id is integer: "five" is no whole number'),
+        ({"insert": {"name": {"base64": "AA=="}}}, "name", "type", "is a blob"),
+        ({"update": {"key": [1], "set": {"joined": "soon"}}}, "joined", "type", "is no timestamp"),
+        ({"update": {"key": [1], "set": {"joined": "2026-02-30"}}}, "joined", "type", "calendar"),
+        ({"update": {"key": [1], "set": {"nme": "x"}}}, None, "", "no column nme"),
+        ({"update": {"key": [1], "set": {"name": "x", "NAME": "y"}}}, "name", "", "twice"),
+        ({"update": {"key": [1], "was": {"nme": "x"}, "set": {"name": "x"}}}, None, "", "no column nme"),
+        ({"delete": {"key": {"name": "Ada"}}}, None, "", "the key is id, not name"),
+        ({"delete": {"key": [1, 2]}}, None, "", "1 values, not 2"),
+    ],
+)
+def test_a_change_that_can_not_be_made_is_named_with_its_column(
+    users: Shop, change: Any, column: str | None, constraint: str, words: str
+) -> None:
+    done = changed(users, {"insert": {"name": "Edsger"}}, change, conflicts="skip")
+    (error,) = done["errors"]
+    assert (error["index"], error["column"], error["constraint"]) == (1, column, constraint)
+    assert words in error["message"]
+    assert (done["applied"], done["rows"], names(users)) == (0, [], ["Ada", "Grace"])
+
+
+def test_every_mistake_is_told_and_not_only_the_first(users: Shop) -> None:
+    done = changed(users, *({"insert": {"name": name}} for name in ("Ada", "x", "Grace", None)))
+    assert [error["index"] for error in done["errors"]] == [0, 2, 3]
+
+
+def test_checks_triggers_and_foreign_keys_are_told_in_plain_words(users: Shop) -> None:
+    connection = open_owner(users.data / "tables" / "tables.db")
+    connection.execute(
+        "create table posts (id integer primary key, author integer references users (id), stars integer"
+        " check (stars between 1 and 5)) strict;"
+        "create trigger calm before update on posts when new.stars = 1 begin"
+        " select raise(abort, 'be kind'); end;"
+        "create trigger deaf before delete on posts begin select raise(ignore); end;"
+        "insert into posts values (1, 1, 5)"
+    )
+    connection.close()
+
+    def mistake(change: dict[str, Any], table: str = "posts") -> tuple[Any, ...]:
+        (error,) = changed(users, change, table=table)["errors"]
+        return error["column"], error["constraint"], error["message"]
+
+    assert mistake({"insert": {"stars": 9}})[:2] == ("stars", "check")
+    assert mistake({"insert": {"author": 8}}) == (
+        "author",
+        "foreign-key",
+        "author 8 refers to a row that users has not",
+    )
+    assert mistake({"delete": {"key": [1]}}, "users") == (
+        None,
+        "foreign-key",
+        "rows of posts refer to this one",
+    )
+    assert "be kind" in mistake({"update": {"key": [1], "set": {"stars": 1}}})[2]
+    assert "ignored" in mistake({"delete": {"key": [1]}})[2]
+
+
+def test_tables_without_a_key_and_views_take_no_changes(users: Shop) -> None:
+    users.change({"op": "create-table", "table": "log", "columns": [{"name": "line", "type": "text"}]})
+    users.query("create view names as select name from users", write=True)
+    for table, words in (("log", "no primary key"), ("names", "is a view")):
+        with pytest.raises(Refused, match=words) as refused:
+            changed(users, {"insert": {"line": "x"}}, table=table)
+        assert refused.value.code == "read-only"
+        grid = users.post("grid", {"table": table})
+        assert not grid["editable"] and words in grid["reason"] and grid["key"] == []
+    with pytest.raises(Refused) as refused:
+        changed(users, {"insert": {"line": "x"}}, table="nothing")
+    assert refused.value.code == "not-found"
+
+
+def test_rows_without_numbers_are_changed_by_their_key(shop: Shop) -> None:
+    shop.query("create table t (a text, b integer, v text, primary key (b, a)) without rowid", write=True)
+    done = changed(shop, {"insert": {"a": "x", "b": 1, "v": "one"}}, table="t")
+    assert done["inserted"] == [[1, "x"]]
+    done = changed(shop, {"update": {"key": [1, "x"], "was": {"v": "one"}, "set": {"b": 2}}}, table="t")
+    assert done["rows"] == [{"index": 0, "key": [2, "x"], "row": {"a": "x", "b": 2, "v": "one"}}]
+    assert changed(shop, {"delete": {"key": {"a": "x", "b": 2}}}, table="t")["applied"] == 1
+
+
+def test_a_viewer_may_not_change_rows(users: Shop, address: str) -> None:
+    with Client(address, "viewer") as client, pytest.raises(Refused, match="role deployer"):
+        changed(Shop(client, users.data), {"insert": {"name": "x"}})
+    with Client(address, "deployer") as client:
+        assert changed(Shop(client, users.data), {"insert": {"name": "x"}})["applied"] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"table": "users", "changes": []},
+        {"table": "users", "changes": [{"upsert": {}}]},
+        {"table": "users", "changes": [{"insert": {"name": "x"}, "delete": {"key": [1]}}]},
+        {"table": "users", "changes": [{"update": {"key": [1], "set": {}}}]},
+        {"table": "users", "changes": [{"delete": {"key": 1}}]},
+        {"table": "users", "changes": [{"delete": {"key": [1]}}], "conflicts": "ignore"},
+    ],
+)
+def test_what_has_another_form_is_refused(users: Shop, body: Any) -> None:
+    with pytest.raises(Refused) as refused:
+        users.post("rows", body)
+    assert refused.value.code == "invalid"
