@@ -6,7 +6,7 @@ from typing import Any
 
 IDLE_SECONDS = 75
 HEAD_SECONDS = 20.0
-"""How long the head of a request may take to come, from its first byte on; HTTP/1.1 alone waits for one."""
+"""How long the head of a request may take to come, from its first byte on; of HTTP/2, a block of fields."""
 
 
 class Idle:
@@ -17,10 +17,18 @@ class Idle:
         self._act = act
         self._timer: asyncio.TimerHandle | None = None
         self._in_head = False
+        self._since = 0.0
 
     async def restart(self, _group: Any, _action: Callable[[], Awaitable[None]]) -> None:
-        """Begin to wait."""
+        """Begin to wait anew."""
         self._cancel()
+        self.begin()
+
+    def begin(self) -> None:
+        """Wait from now on, unless it waits."""
+        if self._timer is not None:
+            return
+        self._since = self._loop.time()
         self._timer = self._loop.call_later(IDLE_SECONDS, self._act)
 
     def begin_head(self) -> None:
@@ -29,6 +37,12 @@ class Idle:
             self._cancel()
             self._in_head = True
             self._timer = self._loop.call_later(HEAD_SECONDS, self._act)
+
+    def end_head(self) -> None:
+        """Note that nothing is half said; whoever says no more has no more time than there was."""
+        if self._in_head:
+            self._cancel()
+            self._timer = self._loop.call_at(self._since + IDLE_SECONDS, self._act)
 
     async def stop(self) -> None:
         """Wait no longer: there is something to do."""

@@ -14,6 +14,9 @@
 - A response on HTTP/2 goes into memory as fast as it is made: its buffer takes an attempt to send that the
   client has no room for as a sign that there is room. The buffer is another one here.
 - While a request's body is not taken, nobody reads, so nobody sees the client go. The system is asked.
+- A connection that turns to HTTP/2 counts as one with a request under way, before there is any.
+- A server that stops ends connections without a word, and its clients lose what they send at that moment.
+  Here they are told first: by `connection: close` in the next answer, and by GOAWAY.
 - Each request leaves objects behind that refer to each other. Looking for them as often as Python does by
   itself, every few requests, takes a twentieth of a short answer's time.
 """
@@ -33,17 +36,22 @@ from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
-from hypercorn.protocol.h2 import BUFFER_LOW_WATER, StreamBuffer
+from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.utils import wrap_app
+from hyperframe.frame import GoAwayFrame
 
 from engine.certificate import Certificate
 from engine.gateway.app import GONE, Cut
 from engine.idle import Idle
-from engine.listen import BACKLOG
+from engine.peers import Peers, is_there
+from engine.reception import Reception
 
 HEADER_BYTES = 32 << 10
 RESET_SECONDS = 1.0
+FAREWELL_SECONDS = 0.25
+"""How long clients may send further requests on their connections when the server stops."""
+LAST_STREAM = 2**31 - 1
 GATHERED_BYTES = 32 << 10
 """What parts of responses wait for each other at most, within one turn of the event loop."""
 LINGER_SECONDS = 2.0
@@ -51,7 +59,6 @@ LINGER_SECONDS = 2.0
 LOOK_SECONDS = 0.25
 """How often the system is asked whether clients are there that nobody reads from."""
 READ_BYTES = 65536
-_ESTABLISHED = 1  # tcp_info.tcpi_state
 COLLECT_AFTER = 10_000
 """How many more objects there are when Python looks for those that nothing refers to."""
 _log = logging.getLogger("svc.server")
@@ -66,24 +73,24 @@ async def serve(
     stop: asyncio.Event,
     grace: float,
     certificate: Certificate | None = None,
+    peers: Peers | None = None,
 ) -> None:
-    """Serve an ASGI application on bound sockets until `stop` is set.
+    """Serve an ASGI application on listening sockets until `stop` is set.
 
     Then no new connection is taken, requests under way have `grace` seconds to end, and what remains is
-    cancelled. Closes the sockets. Raises `CertificateError`.
+    cancelled. Closes the sockets; connections wait in those that another process has open too. `peers` says
+    how many connections an address may have. Raises `CertificateError`.
     """
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     tls = certificate.context() if certificate is not None else None
     service = _Service(app, _config())
-    servers = [await asyncio.start_server(service.accept, sock=s, backlog=BACKLOG, ssl=tls) for s in sockets]
+    reception = Reception(sockets, service.serve, tls, peers or Peers())
+    reception.begin()
     try:
         await stop.wait()
     finally:
-        for server in servers:
-            server.close()
-        await service.end(grace)
-        for opened in sockets:
-            opened.close()
+        reception.end()
+        await service.end(reception.tasks, grace)
 
 
 def _config() -> Config:
@@ -101,20 +108,18 @@ class _Service:
     """All connections of a server."""
 
     def __init__(self, app: Any, config: Config) -> None:
-        self._requests: set[asyncio.Task[Any]] = set()
-        self._app = wrap_app(_Edge(app, self._requests), 0, "asgi")
+        self._edge = _Edge(app)
+        self._app = wrap_app(self._edge, 0, "asgi")
         self._config = config
         self._looking: asyncio.TimerHandle | None = None
         self._context = WorkerContext(None)
-        self._connections: dict[_Connection, asyncio.Task[Any]] = {}
+        self._connections: set[_Connection] = set()
 
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection to its end."""
-        task = asyncio.current_task()
-        assert task is not None
         loop = asyncio.get_running_loop()
         connection = _Connection(self._app, loop, self._config, self._context, {}, reader, writer)
-        self._connections[connection] = task
+        self._connections.add(connection)
         if self._looking is None:
             self._looking = loop.call_later(LOOK_SECONDS, self._look)
         try:
@@ -126,7 +131,7 @@ class _Service:
             _log.debug("a connection failed", exc_info=True)
             writer.transport.abort()
         finally:
-            del self._connections[connection]
+            self._connections.remove(connection)
 
     def _look(self) -> None:
         """Tell the requests of clients that left, where nobody reads what these sent before."""
@@ -136,20 +141,27 @@ class _Service:
             asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if self._connections else None
         )
 
-    async def end(self, grace: float) -> None:
-        """Close connections that idle, give the others `grace` seconds, and end what is left."""
+    async def end(self, tasks: set[asyncio.Task[None]], grace: float) -> None:
+        """Close connections that idle, give the others `grace` seconds, and end what is left of `tasks`."""
         if self._looking is not None:
             self._looking.cancel()
+        self._edge.stops = True
+        for connection in self._connections:
+            connection.say_farewell()
+        await _wait(tasks, min(grace, FAREWELL_SECONDS))
         await self._context.terminated.set()
         for connection in self._connections:
             connection.idle_task.expire()
-        tasks = set(self._connections.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace)
-        left = [*self._requests, *self._connections.values()]
+        await _wait(tasks, grace)
+        left = [*self._edge.requests, *tasks]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _wait(tasks: set[asyncio.Task[None]], seconds: float) -> None:
+    if tasks:
+        await asyncio.wait(set(tasks), timeout=seconds)
 
 
 class _Connection(TCPServer):
@@ -179,6 +191,8 @@ class _Connection(TCPServer):
                     self.idle_task.begin_head()
                 await self.protocol.handle(RawData(data))
                 self._held = 0
+                if isinstance(self.protocol.protocol, H2Protocol):
+                    self._note_frames(self.protocol.protocol)
         except OSError:
             pass
         finally:
@@ -186,6 +200,25 @@ class _Connection(TCPServer):
             if self._linger is not None:
                 self._linger.cancel()
             await self._left()
+
+    def _note_frames(self, protocol: H2Protocol) -> None:
+        """Have what came in part end as soon as a head: the preface, a frame, a block of fields."""
+        if not protocol.streams:
+            self.idle_task.begin()
+        buffer = protocol.connection.incoming_buffer
+        if buffer._preamble_len or buffer._data or buffer._headers_buffer:
+            self.idle_task.begin_head()
+        else:
+            self.idle_task.end_head()
+
+    def say_farewell(self) -> None:
+        """Let the client know that there will be an end (RFC 9112 9.6, RFC 9113 6.8)."""
+        protocol = getattr(getattr(self, "protocol", None), "protocol", None)
+        if isinstance(protocol, H11Protocol):
+            _close_after(protocol)
+        elif isinstance(protocol, H2Protocol):
+            self._gathered.append(GoAwayFrame(0, last_stream_id=LAST_STREAM).serialize())
+            self._flush()
 
     async def _left(self) -> None:
         """Tell everybody that the client is gone, and let nobody wait for what it could take."""
@@ -204,7 +237,7 @@ class _Connection(TCPServer):
             return
         self._held += 1
         transport = self.writer.transport
-        if self._held > 2 and (transport.is_closing() or not _is_open(transport.get_extra_info("socket"))):
+        if self._held > 2 and (transport.is_closing() or not is_there(transport.get_extra_info("socket"))):
             self._leave()
 
     async def protocol_send(self, event: Event) -> None:
@@ -254,9 +287,10 @@ class _Connection(TCPServer):
 class _Edge:
     """The application as Hypercorn calls it: its tasks known, its cut responses cut."""
 
-    def __init__(self, app: Any, requests: set[asyncio.Task[Any]]) -> None:
+    def __init__(self, app: Any) -> None:
         self._app = app
-        self._requests = requests
+        self.requests: set[asyncio.Task[Any]] = set()
+        self.stops = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         task = asyncio.current_task()
@@ -268,8 +302,10 @@ class _Edge:
             if type(protocol.streams) is dict:
                 protocol.streams = _Streams(protocol)
             protocol.stream_buffers[send.__self__.stream_id] = _Buffer(protocol.context.event_class)
+        elif self.stops:
+            _close_after(protocol)
         scope["extensions"][GONE] = protocol.send.__self__.gone
-        self._requests.add(task)
+        self.requests.add(task)
         send.__self__.app_put = partial(_put, receive.__self__)
         try:
             await self._app(scope, receive, send)
@@ -277,8 +313,13 @@ class _Edge:
             if scope["http_version"] == "2":
                 await _reset(send)
         finally:
-            self._requests.discard(task)
+            self.requests.discard(task)
             _forget(receive.__self__)
+
+
+def _close_after(protocol: H11Protocol) -> None:
+    """Have the next answer be the last of its connection, and say so."""
+    protocol.keep_alive_requests = protocol.config.keep_alive_max_requests
 
 
 class _Streams(dict[int, Any]):
@@ -337,16 +378,6 @@ def _forget(queue: asyncio.Queue[Any]) -> None:
     queue._maxsize = 0  # type: ignore[attr-defined]
     while not queue.empty():
         queue.get_nowait()
-
-
-def _is_open(opened: Any) -> bool:
-    """Whether the other side of a connection is there, as far as this system knows and tells."""
-    if not hasattr(socket, "TCP_INFO"):
-        return True
-    try:
-        return bool(opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED)
-    except OSError:
-        return False
 
 
 async def _reset(send: Any) -> None:

@@ -5,7 +5,6 @@ wait, twice as long each time, up to a minute; so a password can not be guessed,
 long.
 """
 
-import ipaddress
 import math
 import time
 from collections import OrderedDict
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.errors import SvcError
+from engine.peers import network
 
 FREE_BY_NAME, FREE_BY_ADDRESS = 5, 20
 """Failures that cost nothing. An address may be that of many people, behind one proxy."""
@@ -92,16 +92,3 @@ class Attempts:
         if user is not None:
             keys.append((("user", user), FREE_BY_NAME))
         return keys
-
-
-def network(address: str) -> str:
-    """Return whom an address stands for: itself, or of IPv6 the 64 bits that one household has."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)

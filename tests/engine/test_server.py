@@ -9,7 +9,7 @@ import h2.connection
 import h2.events
 import pytest
 
-from engine import idle
+from engine import idle, server
 from engine.listen import PortInUse, bind
 from engine.server import serve
 from engine.wasm.exchange import Exchange, RunReport
@@ -17,6 +17,12 @@ from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 
 HELLO = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\nconnection: close\r\n\r\n"
+FIELDS = [
+    (":method", "GET"),
+    (":path", "/"),
+    (":scheme", "http"),
+    (":authority", "api--shop.localhost"),
+]
 KEPT = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
 
 
@@ -80,13 +86,13 @@ def test_stopping_ends_open_streams_within_the_grace() -> None:
         stop, sockets = asyncio.Event(), bind("localhost", 0)
         timeline = Timeline()
         gateway = Gateway(lambda: table, lambda _: timeline, GatewaySettings())
-        server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.3))
+        serving = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.3))
         reader, writer = await asyncio.open_connection("127.0.0.1", sockets[0].getsockname()[1])
         writer.write(HELLO)
         await reader.readuntil(b"x")
         began = time.perf_counter()
         stop.set()
-        await server
+        await serving
         writer.close()
         return time.perf_counter() - began
 
@@ -103,13 +109,7 @@ def test_over_http2_a_failed_response_is_a_reset_stream() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
         connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
         connection.initiate_connection()
-        fields = [
-            (":method", "GET"),
-            (":path", "/"),
-            (":scheme", "http"),
-            (":authority", "api--shop.localhost"),
-        ]
-        connection.send_headers(1, fields, end_stream=True)
+        connection.send_headers(1, FIELDS, end_stream=True)
         writer.write(connection.data_to_send())
         events: list[Any] = []
         while not any(isinstance(e, h2.events.StreamReset | h2.events.StreamEnded) for e in events):
@@ -140,6 +140,65 @@ def test_stopping_while_clients_leave_is_a_clean_end(turns: int) -> None:
     with_site([PUBLIC_API], {"api": echo()}, test)
 
 
+def test_stopping_loses_no_request_of_those_who_keep_their_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "FAREWELL_SECONDS", 30)
+
+    async def talk(port: int, answered: asyncio.Semaphore) -> bool:
+        """Ask without a pause until an answer says that it is the last."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = b""
+        while b"connection: close" not in head:
+            writer.write(KEPT)
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+            await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r")[0]))
+            answered.release()
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+        writer.close()
+        return True
+
+    async def test(site: Site) -> None:
+        answered = asyncio.Semaphore(0)
+        talks = [asyncio.create_task(talk(site.port, answered)) for _ in range(10)]
+        for _ in range(100):
+            await answered.acquire()
+        site.stop.set()
+        assert all(await asyncio.gather(*talks))
+
+    with_site([PUBLIC_API], {"api": echo()}, test, grace=30)
+
+
+def test_stopping_over_http2_is_announced_before_requests_under_way_end() -> None:
+    announced = asyncio.Event()
+
+    async def body(exchange: Exchange) -> RunReport:
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+        await announced.wait()
+        await exchange.send({"type": "http.response.body", "body": b"whole", "more_body": False})
+        return report(status=200)
+
+    async def test(site: Site) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+        connection.initiate_connection()
+        connection.send_headers(1, FIELDS, end_stream=True)
+        writer.write(connection.data_to_send())
+        events: list[Any] = []
+        raw = b""
+        while not any(isinstance(event, h2.events.ResponseReceived) for event in events):
+            events += connection.receive_data(await asyncio.wait_for(reader.read(65536), 30))
+        site.stop.set()
+        while GOAWAY not in raw:
+            raw += await asyncio.wait_for(reader.readexactly(1), 30)
+        announced.set()
+        while b"whole" not in raw:
+            raw += await asyncio.wait_for(reader.readexactly(1), 30)
+        writer.close()
+
+    with_site([PUBLIC_API], {"api": Scripted(body)}, test, grace=30)
+
+
 @pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\n", KEPT + b"GET / HTTP/1.1\r\n"])
 def test_a_head_that_comes_too_slowly_ends_the_connection(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
@@ -164,6 +223,101 @@ def test_a_head_that_comes_too_slowly_ends_the_connection(
                 answer += part
         assert answer.count(b"HTTP/1.1 200") == begun.count(b"host:")
         dripping.cancel()
+        writer.transport.abort()
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+GOAWAY = b"\0\0\x08\7\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0"  # All streams are answered, no error.
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"
+BLOCK = b"\0\0\1\1\0\0\0\0\1\x82"  # HEADERS of stream 1, one field, no END_HEADERS.
+MORE = b"\0\0\1\x09\0\0\0\0\1\x84"  # CONTINUATION, one field, no END_HEADERS.
+PING = b"\0\0\x08\6\0\0\0\0\0--------"
+
+
+@pytest.mark.parametrize(
+    ("begun", "drop"),
+    [
+        (PREFACE[:-2], b""),
+        (PREFACE + SETTINGS[:4], b""),
+        (PREFACE + SETTINGS + BLOCK, MORE),
+        (PREFACE + SETTINGS + BLOCK[:-1], b""),
+    ],
+    ids=["preface", "frame", "block", "part of a block"],
+)
+def test_over_http2_too_what_never_ends_ends_the_connection(
+    begun: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle, "HEAD_SECONDS", 0.3)
+
+    async def test(site: Site) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(begun)
+
+        async def drip() -> None:
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    await asyncio.sleep(0.05)
+                    writer.write(drop)
+                    await writer.drain()
+
+        dripping = asyncio.create_task(drip())
+        with contextlib.suppress(ConnectionError):
+            while await asyncio.wait_for(reader.read(65536), 30):
+                pass
+        dripping.cancel()
+        writer.transport.abort()
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
+
+
+def test_over_http2_frames_without_requests_give_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle, "IDLE_SECONDS", 0.5)
+
+    async def test(site: Site) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(PREFACE + SETTINGS)
+
+        async def ping() -> None:
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    for part in (PING[:5], PING[5:]):
+                        writer.write(part)
+                        await writer.drain()
+                        await asyncio.sleep(0.05)
+
+        pinging = asyncio.create_task(ping())
+        with contextlib.suppress(ConnectionError):
+            while await asyncio.wait_for(reader.read(65536), 30):
+                pass
+        pinging.cancel()
+        writer.transport.abort()
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
+
+
+def test_over_http2_who_is_between_requests_may_take_longer_than_for_a_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(idle, "HEAD_SECONDS", 0.1)
+
+    async def test(site: Site) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        writer.write(PREFACE[:9])
+        await asyncio.sleep(0)
+        writer.write(PREFACE[9:] + SETTINGS)
+        await asyncio.sleep(0.3)
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+        connection.initiate_connection()
+        connection.data_to_send()
+        connection.send_headers(1, FIELDS, end_stream=True)
+        writer.write(connection.data_to_send())
+        events: list[Any] = []
+        while not any(isinstance(event, h2.events.StreamEnded) for event in events):
+            data = await asyncio.wait_for(reader.read(65536), 30)
+            assert data
+            events += connection.receive_data(data)
         writer.transport.abort()
 
     with_site([PUBLIC_API], {"api": echo()}, test)

@@ -10,6 +10,7 @@ import httpx
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.listen import bind
 from engine.manifest.model import Project, Resource
+from engine.peers import Peers
 from engine.routes import RouteTable, Version
 from engine.server import serve
 from engine.timeline.feed import Timeline
@@ -56,8 +57,9 @@ def echo() -> Scripted:
 class Site:
     """A served Project; `get` and friends speak to it over a socket."""
 
-    def __init__(self, port: int, timeline: Timeline, client: httpx.AsyncClient) -> None:
+    def __init__(self, port: int, timeline: Timeline, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
         self.port = port
+        self.stop = stop
         self.timeline = timeline
         self.client = client
 
@@ -89,6 +91,8 @@ def with_site(
     *,
     dev: bool = False,
     max_body: int = 1 << 20,
+    peers: Peers | None = None,
+    grace: float = 0.2,
 ) -> Any:
     """Serve a Project named `shop` and run the test against it."""
 
@@ -99,10 +103,10 @@ def with_site(
         gateway = Gateway(lambda: table, lambda _: timeline, GatewaySettings(dev=dev, max_body=max_body))
         sockets = bind("localhost", 0)
         port = sockets[0].getsockname()[1]
-        server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.2))
+        server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=grace, peers=peers))
         try:
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
-                return await test(Site(port, timeline, client))
+                return await test(Site(port, timeline, client, stop))
         finally:
             stop.set()
             await server

@@ -1,0 +1,84 @@
+import asyncio
+import resource
+from pathlib import Path
+
+import pytest
+
+from engine import reception
+from engine.certificate import Certificate
+from engine.listen import bind
+from engine.peers import Peers
+from engine.server import serve
+from tests.certificates import self_signed
+from tests.engine.gateway.serving import Site, echo, with_site
+from tests.engine.gateway.test_gateway import PUBLIC_API
+
+KEPT = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def ask(client: Client) -> bytes:
+    """Return the status line of an answer, or nothing when the connection was closed."""
+    reader, writer = client
+    try:
+        writer.write(KEPT)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+        await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r")[0]))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return b""
+    return head.partition(b"\r\n")[0]
+
+
+def test_an_address_with_too_many_connections_gets_no_more_until_one_ends() -> None:
+    async def test(site: Site) -> None:
+        clients = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(4)]
+        assert [await ask(client) for client in clients] == [b"HTTP/1.1 200 "] * 3 + [b""]
+        for _, writer in clients[:1] + clients[3:]:
+            writer.close()
+        while not await ask(another := await asyncio.open_connection("127.0.0.1", site.port)):
+            another[1].close()
+        for _, writer in [*clients[1:3], another]:
+            writer.close()
+
+    with_site([PUBLIC_API], {"api": echo()}, test, peers=Peers(3, local_is_free=False))
+
+
+def test_connections_that_there_are_no_files_for_wait_and_are_served_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reception, "FILES_SHARE", resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+    async def test(site: Site) -> None:
+        clients = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(6)]
+        first = [asyncio.create_task(ask(client)) for client in clients]
+        for task, (_, writer) in zip(first, clients, strict=True):
+            assert await task == b"HTTP/1.1 200 "
+            writer.close()
+
+    with_site([PUBLIC_API], {"api": echo()}, test)
+
+
+def test_who_never_ends_the_handshake_of_tls_is_counted_and_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "HEAD_SECONDS", 0.3)
+
+    async def main() -> None:
+        stop, sockets = asyncio.Event(), bind("127.0.0.1", 0)
+        port = sockets[0].getsockname()[1]
+        peers = Peers(1, local_is_free=False)
+        certificate = Certificate(*self_signed(tmp_path))
+        server = asyncio.create_task(
+            serve(None, sockets, stop=stop, grace=0.2, certificate=certificate, peers=peers)
+        )
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"\x16\x03\x01")
+        second = await asyncio.open_connection("127.0.0.1", port)
+        assert await asyncio.wait_for(second[0].read(), 30) == b""
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+        writer.close()
+        second[1].close()
+        stop.set()
+        await server
+
+    asyncio.run(main())
