@@ -5,9 +5,11 @@ On whose behalf a Door is asked is settled when a Resource's `Doorway` is made, 
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, ProjectDoor
@@ -25,11 +27,6 @@ from engine.wasm.wasi.http_outgoing import (
 )
 
 Fetch = Callable[[Run, OutgoingRequest, RequestOptions, FutureIncomingResponse], None]
-_PROBLEM = (("content-type", b"application/problem+json"),)
-_TOO_LARGE = (
-    b'{"title":"The request body is larger than this Door takes","status":413,"code":"body-too-large"}'
-)
-_FAULT = b'{"title":"The Door failed; the Project\'s log says why","status":500,"code":"internal"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +94,20 @@ class Doorway:
         return run.caller
 
 
+def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
+    """Return a problem document (RFC 9457) of ours, where the Door has no answer."""
+    document = {
+        "type": f"urn:svc:problem:{code}",
+        "title": status.phrase,
+        "status": status,
+        "code": code,
+        "detail": detail,
+    }
+    return DoorResponse(
+        status, json.dumps(document).encode(), (("content-type", b"application/problem+json"),)
+    )
+
+
 class _Answering:
     """A Door's answer on its way to the guest, whose future it settles. `patience` is in seconds."""
 
@@ -140,7 +151,8 @@ class _Answering:
 
     def _fault(self, error: BaseException) -> None:
         self._run.notice("ERROR", f"the Door at {self._host} failed: {error!r}")
-        self.answer(DoorResponse(500, _FAULT, _PROBLEM))
+        detail = "the Door failed, and the Project's log says why"
+        self.answer(_problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail))
 
     def answer(self, answer: DoorResponse) -> None:
         """Give the guest an answer."""
@@ -197,7 +209,8 @@ class _Call:
             # Not closed: StarlingMonkey ends a program that writes to a closed body.
             body.discard()
             self._asked = True
-            self._answering.answer(DoorResponse(413, _TOO_LARGE, _PROBLEM))
+            detail = f"the body has more than the {self._door.max_body} bytes that this Door takes"
+            self._answering.answer(_problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body-too-large", detail))
         elif body.finished:
             self._ask()
         elif body.broken is not None:

@@ -1,6 +1,7 @@
 """A fetch that the host refuses at once rejects its promise, whatever its body, and the program goes on."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -87,4 +88,6 @@ def test_a_body_that_a_door_does_not_take_is_answered(sources: Sources, cache: P
 
     answer = asyncio.run(run())
     assert (answer.report.outcome, answer.status) == ("ok", 413)
-    assert b"body-too-large" in answer.body
+    problem = json.loads(answer.body)
+    assert (problem["code"], problem["type"]) == ("body-too-large", "urn:svc:problem:body-too-large")
+    assert "1048576 bytes" in problem["detail"]
