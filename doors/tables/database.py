@@ -17,6 +17,8 @@ NO_VALUES: Any = apsw._null_bindings  # type: ignore[attr-defined]
 """Stands for values where a statement is compiled and not run, whatever parameters it has."""
 FILE = "tables.db"
 """The file of a Project's tables, in the Door's folder of the Project."""
+NAMED = f"tables/{FILE}"
+"""How messages name it: its place in the Project's data, which says nothing of the host."""
 BUSY_MS = 5000
 """How long a transaction waits for another process that writes."""
 MAX_BYTES = 16 << 30

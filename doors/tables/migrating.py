@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from doors.tables.database import FILE, open_owner
+from doors.tables.database import FILE, NAMED, open_owner
 from doors.tables.migrations import apply, edited, find
 from doors.tables.sqlite import Error, TablesError, explained
 from engine.own_folder import made
@@ -32,7 +32,7 @@ def migrate(project: Path, data: Path, spare: Callable[[TablesError], None] | No
     try:
         connection = open_owner(path)
     except Error as error:
-        raise explained(error, _WHAT) from error
+        raise explained(error, _WHAT, NAMED) from error
     try:
         if spare is not None:
             wrong = edited(connection, migrations)
@@ -41,6 +41,6 @@ def migrate(project: Path, data: Path, spare: Callable[[TablesError], None] | No
             migrations = tuple(each for each in migrations if each.name not in wrong)
         return apply(connection, migrations)
     except Error as error:
-        raise explained(error, _WHAT) from error
+        raise explained(error, _WHAT, NAMED) from error
     finally:
         connection.close()

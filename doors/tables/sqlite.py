@@ -176,8 +176,8 @@ def _hold_to_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], 
             )
 
 
-def explained(error: Exception, what: str) -> TablesError:
-    """Return an error of SQLite as one for people."""
+def explained(error: Exception, what: str, file: str = "the file") -> TablesError:
+    """Return an error of SQLite as one for people; `what` begins its message, which names the file so."""
     match error:
         case apsw.FullError():
             return TablesError(f"{what}: the disk is full", "Make room, then try again; nothing was changed.")
@@ -185,11 +185,11 @@ def explained(error: Exception, what: str) -> TablesError:
             return TablesError(f"{what}: the tables are in use by another writer", "Try again in a moment.")
         case apsw.CorruptError() | apsw.NotADBError():
             return TablesError(
-                f"{what}: the file is damaged, or no SQLite database",
-                "Take another copy of it; `sqlite3 FILE .recover` saves what can be read.",
+                f"{what}: {file} is damaged, or no SQLite database",
+                "Use a copy that is whole; `sqlite3 FILE .recover` saves what can be read.",
             )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return TablesError(f"{what}: the file can not be opened or written", "Check who may write it.")
+            return TablesError(f"{what}: {file} can not be opened or written", "Check who may write it.")
         case apsw.InterruptError():
             return TablesError(f"{what}: stopped", "Nothing was changed.")
     return TablesError(f"{what}: {error}")

@@ -297,7 +297,7 @@ def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: Capture) 
     path.parent.mkdir(parents=True)
     path.write_bytes(b"garbage " * 1000)
     for words in (["list"], ["query", "select 1"], ["create", "t", "a:text"], ["export", "--all"]):
-        assert "damaged" in svc(capsys, *words, code=1).err
+        assert "tables/tables.db is damaged" in svc(capsys, *words, code=1).err
     assert path.read_bytes() == b"garbage " * 1000
 
 

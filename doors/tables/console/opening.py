@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from doors.tables.database import FILE, Clock, open_owner, register_now
+from doors.tables.database import FILE, NAMED, Clock, open_owner, register_now
 from doors.tables.sqlite import Connection, Error, TablesError, explained, open_file
 from engine.own_folder import made
 
@@ -56,10 +56,10 @@ def _open(path: Path) -> Iterator[Connection]:
     try:
         connection = open_owner(path)
     except Error as error:
-        raise explained(error, _WHAT) from error
+        raise explained(error, _WHAT, NAMED) from error
     try:
         yield connection
     except Error as error:
-        raise explained(error, _WHAT) from error
+        raise explained(error, _WHAT, NAMED) from error
     finally:
         connection.close()
