@@ -10,7 +10,7 @@ from quart import Blueprint
 
 from doors.tables.console.blueprint import blueprint as tables
 from doors.tables.console.size import size
-from engine.control import projects, timeline
+from engine.control import logs, projects, timeline
 from engine.control.projects import OneProject
 
 DOORS = {"tables": size, "telemetry": None}
@@ -20,4 +20,4 @@ DOORS = {"tables": size, "telemetry": None}
 def of_project(name: str, folder: Path) -> tuple[Blueprint, ...]:
     """Return the subjects of the control API of one Project, whose data is in a folder."""
     there = OneProject(name, folder)
-    return (projects.blueprint(there), tables(there), timeline.blueprint(there))
+    return (projects.blueprint(there), tables(there), timeline.blueprint(there), logs.blueprint(there))

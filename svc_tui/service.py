@@ -18,7 +18,18 @@ from quart import Quart
 from doors.tables.console.blueprint import blueprint as tables
 from engine.bucket.folder import FolderBucket
 from engine.certificate import Certificate
-from engine.control import deployments, garbage, login, manifest, projects, state, timeline, tokens, users
+from engine.control import (
+    deployments,
+    garbage,
+    login,
+    logs,
+    manifest,
+    projects,
+    state,
+    timeline,
+    tokens,
+    users,
+)
 from engine.control.access import Authority, EitherOf, OneToken
 from engine.control.accounts import Accounts, claim_code
 from engine.control.app import create
@@ -36,6 +47,7 @@ from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.listen import authority, bind
 from engine.manifest.document import is_name
+from engine.peers import PER_ADDRESS, Peers
 from engine.server import serve
 from engine.service.service import Service
 from engine.service.sweeping import sweep_daily
@@ -73,6 +85,8 @@ class Settings:
     grace: float
     tell: Callable[[str, str], None]
     """Takes a level and a line for the service's own log."""
+    per_address: int = PER_ADDRESS
+    """Connections that one address may have in each process, 0 for no limit."""
 
     def url_of(self, project: str, resource: str) -> str:
         """Return the public address of a Resource."""
@@ -151,13 +165,15 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         if fleet is not None:
             public = fleet.run(stop)
         else:
-            public = serve(gateway, sockets[0], stop=stop, grace=grace, certificate=certificate)
+            peers = Peers(settings.per_address)
+            public = serve(gateway, sockets[0], stop=stop, grace=grace, certificate=certificate, peers=peers)
         # Who is on this machine does not know the certificate's name, and needs no certificate.
         local = settings.control if certificate is None else bind("127.0.0.1", 0)
         presence = _presence(local)
         api = control(service, settings, OneToken(presence.token), Serving(site, rates, settings.url_of))
         announce(settings.data, presence)
-        served = [serve(api, settings.control, stop=stop, grace=grace, certificate=certificate)]
+        peers = Peers(settings.per_address)
+        served = [serve(api, settings.control, stop=stop, grace=grace, certificate=certificate, peers=peers)]
         if certificate is not None:
             served.append(serve(api, local, stop=stop, grace=grace))
         serving = asyncio.gather(public, *served)
@@ -182,15 +198,15 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
 
 
 class _Faults(logging.Handler):
-    """Writes faults into the service's own log, with where they happened."""
+    """Writes warnings and faults into the service's own log, with where they happened."""
 
     def __init__(self, tell: Callable[[str, str], None]) -> None:
-        super().__init__(logging.ERROR)
+        super().__init__(logging.WARNING)
         self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one fault."""
-        self._tell("error", self.format(record))
+        """Take one."""
+        self._tell(record.levelname.lower(), self.format(record))
 
 
 async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
@@ -218,6 +234,7 @@ def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
     start = Start(
         *(True, data / "projects", data / "cache", "deploy", settings.domain, False, settings.grace),
         settings.certificate,
+        settings.per_address,
     )
     return Fleet(
         settings.public,
@@ -243,6 +260,7 @@ def control(service: Service, settings: Settings, local: Authority, serving: Ser
         projects.blueprint(places := Places(settings.data, service)),
         tables(places),
         timeline.blueprint(places),
+        logs.blueprint(places),
         manifest.blueprint(Deployed(service.history)),
         state.blueprint(serving, places, DOORS),
         garbage.blueprint(service.sweep),

@@ -6,11 +6,11 @@ The files are read, not the engine asked: a slow reader costs no request anythin
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from quart import Blueprint, Response
@@ -19,13 +19,14 @@ from quart_schema import validate_querystring, validate_response
 from engine.control.answers import members
 from engine.control.app import require
 from engine.control.document import sends
+from engine.control.log_filter import LAST, LogFilter
 from engine.control.projects import Projects
+from engine.control.threaded import threaded
 from engine.errors import SvcError
 from engine.timeline import database
 from engine.timeline.document import document
 from engine.timeline.follow import Follower
 from engine.timeline.kept import Stretch, kept
-from engine.timeline.level import SEVERITIES, severity
 from engine.timeline.query import Filter, Page
 from engine.usage import store
 from engine.usage.count import MINUTE_NS
@@ -36,18 +37,11 @@ ALIVE_SECONDS = 1.0
 whether anybody reads it in turn.
 """
 MOST_TAIL = 100_000
-LAST = (1 << 63) - 1
-
-_Read = TypeVar("_Read")
 
 
-class LogsWish(BaseModel):
+class LogsWish(LogFilter):
     """Which records: all that is given has to hold. `since` counts seconds back."""
 
-    model_config = ConfigDict(extra="forbid")
-    resource: str | None = None
-    level: str | None = None
-    request: str | None = None
     since: float | None = Field(None, ge=0, le=1e9)
     tail: int | None = Field(None, ge=0, le=MOST_TAIL)
     after: int | None = Field(None, ge=0, le=LAST)
@@ -96,7 +90,7 @@ def blueprint(projects: Projects) -> Blueprint:
         """
         require(project, "viewer")
         path = projects.data(project) / database.FILE
-        sent = _records(path, _filter(query_args), query_args)
+        sent = _records(path, query_args.filter(), query_args)
         return Response(sent, content_type="application/x-ndjson")
 
     @routes.get("/v1/projects/<project>/usage")
@@ -127,22 +121,12 @@ def _usage(path: Path, first: int) -> Any:
         usage.close()
 
 
-def _filter(wish: LogsWish) -> Filter:
-    least = None
-    if wish.level is not None:
-        least = severity(wish.level)
-        if least is None:
-            names = ", ".join(each.lower() for each in SEVERITIES)
-            raise SvcError(f'there is no level "{wish.level}"', f"There are {names}.", code="invalid")
-    return Filter(wish.resource, wish.request, least)
-
-
 async def _records(path: Path, wanted: Filter, wish: LogsWish) -> AsyncIterator[bytes]:
     since_ns = None if wish.since is None else time.time_ns() - int(wish.since * 1e9)
     position = 0
     try:
         with closing(kept(path, wanted, Stretch(since_ns, wish.after, wish.tail))) as pages:
-            while (page := await _threaded(lambda: next(pages, None))) is not None:
+            while (page := await threaded(lambda: next(pages, None))) is not None:
                 yield _lines(page)
                 position = page.upto
         if wish.follow:
@@ -158,7 +142,7 @@ async def _followed(follower: Follower) -> AsyncIterator[bytes]:
     quiet = 0.0
     with closing(follower):
         while True:
-            page = await _threaded(follower.poll)
+            page = await threaded(follower.poll)
             if lines := _lines(page):
                 yield lines
                 quiet = 0.0
@@ -168,15 +152,6 @@ async def _followed(follower: Follower) -> AsyncIterator[bytes]:
             if quiet >= ALIVE_SECONDS:
                 yield _line({"upto": page.upto})
                 quiet = 0.0
-
-
-async def _threaded(read: Callable[[], _Read]) -> _Read:
-    """Call a function in a thread, and be at the end when it is, also when nobody waits for it any more."""
-    reading = asyncio.ensure_future(asyncio.to_thread(read))
-    try:
-        return await asyncio.shield(reading)
-    finally:
-        await asyncio.wait({reading})
 
 
 def _lines(page: Page) -> bytes:

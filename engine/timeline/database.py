@@ -46,6 +46,18 @@ create table if not exists record (
 create index if not exists record_request on record (request_id) where request_id <> '';
 create table if not exists origin (only integer primary key check (only = 1), cursor integer not null) strict;
 """
+_EXCHANGES = """
+create table if not exists exchange (
+  request_id text primary key,
+  cursor integer not null,
+  weight integer not null,
+  head text not null,
+  request blob not null,
+  response blob not null
+) strict;
+create index if not exists exchange_age on exchange (cursor, weight);
+"""
+"""What was recorded of requests: `cursor` is that of a record written with it, `weight` about its bytes."""
 _PAUSE_SECONDS = 0.01
 _Result = TypeVar("_Result")
 
@@ -108,6 +120,7 @@ class Database:
             if self.empty:
                 self.change(self._make)
                 self.empty = False
+            self.run(_EXCHANGES)
         else:
             self.run("pragma query_only = on")
 

@@ -8,8 +8,10 @@ from collections import deque
 from collections.abc import Callable
 
 from engine.timeline.record import Record
+from engine.timeline.recording import Recording
 
 Follower = Callable[[Record], None]
+Listener = Callable[[Recording], None]
 KEPT = 5000
 
 
@@ -19,6 +21,7 @@ class Timeline:
     def __init__(self, kept: int = KEPT) -> None:
         self._records: deque[Record] = deque(maxlen=kept)
         self._followers: list[Follower] = []
+        self._listeners: list[Listener] = []
         self._lock = threading.Lock()
 
     def append(self, record: Record) -> None:
@@ -31,6 +34,18 @@ class Timeline:
                 follower(record)
             except Exception:
                 self._forget(follower)
+
+    def hand_on(self, recording: Recording) -> None:
+        """Hand a recording, after the record of its request, to every listener; none is kept here."""
+        for listener in list(self._listeners):
+            try:
+                listener(recording)
+            except Exception:
+                self._listeners.remove(listener)
+
+    def listen(self, listener: Listener) -> None:
+        """Have `listener` called with each recording from now on, on whichever thread it comes."""
+        self._listeners.append(listener)
 
     def tail(self, count: int) -> list[Record]:
         """Return the last `count` records, oldest first."""

@@ -6,7 +6,7 @@ file and not the engine, so a slow follower costs the engine nothing.
 
 from pathlib import Path
 
-from engine.timeline.query import Filter, Page, TimelineReader, opened
+from engine.timeline.query import Filter, Page, Skimmed, TimelineReader, opened
 
 
 class Follower:
@@ -31,6 +31,15 @@ class Follower:
         page = reader.after(self.position, self._wanted)
         self.position = page.upto
         return page
+
+    def skim(self, most: int) -> Skimmed:
+        """Return which of the next records are wanted, having looked at up to `most`. As `poll` otherwise."""
+        reader = self._opened()
+        if reader is None:
+            return Skimmed(self.position, self.position, "[]", 0)
+        skimmed = reader.skim(self.position, self._wanted, most)
+        self.position = skimmed.upto
+        return skimmed
 
     def _opened(self) -> TimelineReader | None:
         if self._reader is not None and self._reader.replaced():

@@ -11,23 +11,37 @@ from typing import Any
 
 from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, Database
+from engine.timeline.recording import Exchange
+from engine.timeline.recording import decode as decode_exchange
 from engine.timeline.row import NUMBERS, Entry, decode, searchable
 
 PAGE = 1000
 _COLUMNS = ", ".join(("cursor", *FIELDS))
+_WILD = re.compile(r"[%_\\]")
+_SAID = (
+    "case kind when 'request' then method || ' ' || target || ' ' || status || ' ' || code || ' ' || body"
+    """ else body || coalesce(' ' || replace(replace(attributes, '", "', ' '), '": "', '='), '') end"""
+)
+"""About what `searchable` returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which records are wanted: those for which all that is given holds.
 
-    `least` is the lowest level, `pattern` is searched in what `searchable` returns.
+    `least` is the lowest level, `pattern` is searched in what `searchable` returns. `text` is searched there
+    by SQLite, with a-z in capitals or not; quotes and line ends in attributes stand there as in JSON.
+    `statuses` are the lowest and the highest of a request. With `roots`, of the spans of a request only the
+    one that its client's request began with is wanted.
     """
 
     resource: str | None = None
     request_id: str | None = None
     least: Severity | None = None
     pattern: re.Pattern[str] | None = None
+    text: str | None = None
+    statuses: tuple[int, int] | None = None
+    roots: bool = False
 
     def condition(self) -> tuple[str, list[str | int]]:
         """Return what SQL can tell, as an expression and its values."""
@@ -42,6 +56,14 @@ class Filter:
         if self.least is not None:
             parts.append("level >= ?")
             values.append(NUMBERS[self.least])
+        if self.text is not None:
+            parts.append(f"{_SAID} like ? escape '\\'")
+            values.append("%" + _WILD.sub(r"\\\g<0>", self.text) + "%")
+        if self.statuses is not None:
+            parts.append("status between ? and ?")
+            values += self.statuses
+        if self.roots:
+            parts.append("(root = 1 or kind <> 'request')")
         return " and ".join(parts), values
 
     def passes(self, row: Sequence[Any]) -> bool:
@@ -61,6 +83,19 @@ class Page:
     upto: int
     missed: int = 0
     more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skimmed:
+    """Which of the records after a cursor, up to `upto`, are wanted: how far each is from `after`, as JSON.
+
+    SQLite writes the text, so that other threads run meanwhile. `missed` is as in a `Page`.
+    """
+
+    after: int
+    upto: int
+    offsets: str
+    missed: int
 
 
 class TimelineReader:
@@ -112,19 +147,20 @@ class TimelineReader:
     def tail(self, count: int, wanted: Filter, *, after: int = 0, upto: int | None = None) -> list[Entry]:
         """Return the last `count` records that are wanted, the oldest first; none beyond `upto`."""
         found: list[Entry] = []
-        for entry in self._backwards(wanted, after, self.bounds()[1] if upto is None else upto):
+        page = PAGE if wanted.pattern is not None else min(count, PAGE)
+        for entry in self._backwards(wanted, after, self.bounds()[1] if upto is None else upto, page):
             if len(found) >= count:
                 break
             found.append(entry)
         return found[::-1]
 
-    def _backwards(self, wanted: Filter, after: int, upto: int) -> Iterator[Entry]:
+    def _backwards(self, wanted: Filter, after: int, upto: int, page: int) -> Iterator[Entry]:
         condition, values = wanted.condition()
         sql = (
             f"select {_COLUMNS} from record where cursor > ? and cursor <= ? and {condition} "
             "order by cursor desc limit ?"
         )
-        while rows := self._database.run(sql, (after, upto, *values, PAGE)):
+        while rows := self._database.run(sql, (after, upto, *values, page)):
             for row in rows:
                 if wanted.passes(row[1:]):
                     yield decode(row[0], row[1:])
@@ -145,6 +181,45 @@ class TimelineReader:
                 high = middle - 1
         return low - 1
 
+    def skim(self, after: int, wanted: Filter, most: int) -> Skimmed:
+        """Look at the next records after a cursor, `most` of them; a filter's `pattern` is passed over."""
+        return self._database.view(lambda: self._skim(after, wanted, most))
+
+    def _skim(self, cursor: int, wanted: Filter, most: int) -> Skimmed:
+        first, last = self._bounds()
+        after = max(cursor, first - 1)
+        upto = max(after, min(after + most, last))
+        condition, values = wanted.condition()
+        found = f"select cursor from record where cursor > ? and cursor <= ? and {condition} order by cursor"
+        sql = f"select json_group_array(cursor - ?) from ({found})"
+        ((offsets,),) = self._database.run(sql, (after, after, upto, *values))
+        return Skimmed(after, upto, offsets, self._missed(cursor, first))
+
+    def stretch(self, first: int, last: int) -> list[Entry]:
+        """Return the records from one cursor to another, both included."""
+        return self._found("cursor between ? and ?", (first, last))
+
+    def at(self, cursors: Sequence[int]) -> list[Entry]:
+        """Return the records at these cursors, in the order of cursors; those that are gone are left out."""
+        return self._found(f"cursor in ({_marks(cursors)})", cursors)
+
+    def below(self, requests: Sequence[str]) -> list[Entry]:
+        """Return the spans of these requests that mounts led to, in the order in which they ended."""
+        return self._found(f"request_id <> '' and request_id in ({_marks(requests)}) and root = 0", requests)
+
+    def _found(self, condition: str, values: Sequence[Any]) -> list[Entry]:
+        rows = self._database.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
+        return [decode(row[0], row[1:]) for row in rows]
+
+    def exchange(self, request_id: str) -> Exchange | None:
+        """Return what was recorded of a request."""
+        if not self._database.run("select 1 from sqlite_schema where name = 'exchange'"):
+            return None  # written by an svc that recorded nothing
+        rows = self._database.run(
+            "select head, request, response from exchange where request_id = ?", (request_id,)
+        )
+        return decode_exchange(request_id, *rows[0]) if rows else None
+
     def resources(self) -> set[str]:
         """Return the names of all Resources that records are of."""
         return {name for (name,) in self._database.run("select distinct resource from record") if name}
@@ -156,6 +231,10 @@ class TimelineReader:
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def opened(path: Path) -> TimelineReader | None:

@@ -15,6 +15,7 @@ from engine.timeline.aside import put_aside
 from engine.timeline.database import DamagedTimeline, NewerTimeline, TimelineError
 from engine.timeline.feed import Timeline
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.recording import Recording
 from engine.timeline.store import Keep, TimelineStore
 
 EVERY_SECONDS = 0.1
@@ -56,8 +57,8 @@ class TimelineRecorder:
         self._now_ns = now_ns
         self._store: TimelineStore | None = None
         self._lock = threading.Lock()
-        self._waiting: list[Record] = []
-        self._pending: deque[Record] = deque()  # the writing thread's own
+        self._waiting: list[Record | Recording] = []
+        self._pending: deque[Record | Recording] = deque()  # the writing thread's own
         self._bytes = 0  # of both
         self._lost = 0
         self._trimmed = 0.0
@@ -66,11 +67,12 @@ class TimelineRecorder:
         self._news = threading.Event()
         self._hurry = threading.Event()
         self._unsubscribe = timeline.subscribe(self)
+        timeline.listen(self)
         self._thread = threading.Thread(target=self._work, name="timeline", daemon=True)
         self._thread.start()
 
-    def __call__(self, record: Record) -> None:
-        """Take a record; never waits."""
+    def __call__(self, record: Record | Recording) -> None:
+        """Take a record, or a recording after the record of its request; never waits."""
         size = _size(record)
         with self._lock:
             if self._bytes + size > self._waiting_bytes:
@@ -131,7 +133,7 @@ class TimelineRecorder:
         except TimelineError as error:
             self._begun_anew(error)
 
-    def _batch(self) -> list[Record]:
+    def _batch(self) -> list[Record | Recording]:
         """Take the next records, with a word about those that were lost after them."""
         with self._lock:
             self._pending.extend(self._waiting)
@@ -184,8 +186,10 @@ class TimelineRecorder:
         self._thread.join()
 
 
-def _size(record: Record) -> int:
+def _size(record: Record | Recording) -> int:
     """Return about what a record takes in memory, in bytes."""
+    if isinstance(record, Recording):
+        return _ONE + record.weight
     if isinstance(record, RequestRecord):
         return _ONE + len(record.target)
     if isinstance(record, StructuredRecord):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from engine.timeline.database import BOUNDS, FIELDS, Database
 from engine.timeline.record import Record
+from engine.timeline.recording import Recording, exchange
+from engine.timeline.recording import encode as encode_exchange
 from engine.timeline.row import encode
 
 _ROW = f"({', '.join('?' * (len(FIELDS) + 2))})"
@@ -14,14 +16,25 @@ _AT_ONCE = (128, 16, 4, 1)
 _INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _AT_ONCE}
 _SLICE = 10_000
 _SLICES = 20
+_EXCHANGE = "insert or replace into exchange values (?, ?, ?, ?, ?, ?)"
+_TOO_MANY = """
+delete from exchange where cursor <= (
+  select cursor from (select cursor, sum(weight) over (order by cursor desc) as total from exchange)
+  where total > ? order by cursor desc limit 1
+)
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """How much is kept: what the file may take, and how long ago a record may have been written."""
+    """How much is kept: what the file may take, and how long ago a record may have been written.
+
+    `recorded` is how much of the file recordings may take.
+    """
 
     bytes: int = 256 << 20
     seconds: float = 7 * 24 * 3600.0
+    recorded: int = 64 << 20
 
 
 class TimelineStore:
@@ -36,12 +49,22 @@ class TimelineStore:
         self._database = Database(path, write=True)
         self._page_bytes: int = self._database.run("pragma page_size")[0][0]
 
-    def append(self, records: Sequence[Record], now_ns: int) -> None:
-        """Add records in their order: all of them, or, when this raises, none."""
-        rows = [encode(record) for record in records]
-        self._database.change(lambda: self._insert(rows, now_ns // 1_000_000))
+    def append(self, records: Sequence[Record | Recording], now_ns: int) -> None:
+        """Add records in their order, and recordings: all of them, or, when this raises, none."""
+        rows = [encode(record) for record in records if not isinstance(record, Recording)]
+        recordings = [record for record in records if isinstance(record, Recording)]
+        exchanges = [(each, *encode_exchange(exchange(each))) for each in recordings]
 
-    def _insert(self, rows: list[tuple[object, ...]], now_ms: int) -> None:
+        def write() -> None:
+            last = self._insert(rows, now_ns // 1_000_000)
+            for recording, head, request, response in exchanges:
+                weight = recording.weight + len(head)
+                self._database.run(_EXCHANGE, (recording.request_id, last, weight, head, request, response))
+
+        self._database.change(write)
+
+    def _insert(self, rows: list[tuple[object, ...]], now_ms: int) -> int:
+        """Write rows; return the last cursor that there is."""
         last = self._database.run("select cursor, written_ms from record order by cursor desc limit 1")
         if last:
             cursor, now_ms = last[0][0] + 1, max(last[0][1], now_ms)
@@ -55,6 +78,7 @@ class TimelineStore:
                     values += (cursor + at, now_ms, *row)
                     at += 1
                 self._database.run(_INSERT[count], values)
+        return int(cursor + len(rows) - 1)
 
     def trim(self, now_ns: int) -> None:
         """Remove the oldest records while there are too many or they are too old; a few more each time."""
@@ -62,6 +86,16 @@ class TimelineStore:
         for _ in range(_SLICES):
             if not self._database.change(lambda: self._slice(oldest_ms)):
                 break
+        self._database.change(self._trim_exchanges)
+
+    def _trim_exchanges(self) -> None:
+        """Remove the recordings of records that are gone, and the oldest while they take too much."""
+        first = self._database.run(BOUNDS)[0][0]
+        if first is not None:
+            self._database.run("delete from exchange where cursor < ?", (first,))
+        ((weight,),) = self._database.run("select coalesce(sum(weight), 0) from exchange")
+        if weight > self._keep.recorded:
+            self._database.run(_TOO_MANY, (int(self._keep.recorded * 0.95),))
 
     def _slice(self, oldest_ms: int) -> bool:
         """Remove a bounded number of records, never the last; return whether there may be more to remove."""

@@ -1,0 +1,240 @@
+"""A timeline on a screen: windows of records, records by cursor, and the cursors that pass a filter."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.control import logs
+from engine.control.listener import listening
+from engine.control.projects import OneProject
+from engine.timeline.database import FILE
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.store import Keep, TimelineStore
+from svc_tui.client import Client, Refused
+from svc_tui.nearby import on_thread
+
+SECOND = 1_000_000_000
+NOW = 1_790_000_000 * SECOND
+ROUNDS = 25
+PLACE = "/v1/projects/shop/logs"
+STRETCH = 7
+
+
+def request(number: int, resource: str, **fields: Any) -> RequestRecord:
+    front = resource == "web"
+    values = {
+        "span_id": "front" if front else "inner",
+        "parent": "" if front else "front",
+        "method": "POST",
+        "target": f"/api/a?n={number}",
+        "status": 500 if number % 10 == 3 else 201,
+        "code": "guest-failed" if number % 10 == 3 and not front else "",
+        "detail": "100% of_it" if number % 10 == 3 and not front else "",
+        "root": front,
+    } | fields
+    metered: dict[str, Any] = {
+        "wall_ns": 5,
+        "compute_ns": 3,
+        "peak_memory": None,
+        "bytes_in": 1,
+        "bytes_out": 2,
+    }
+    return RequestRecord(
+        time_ns=NOW + number, request_id=f"r{number}", trace_id="t", resource=resource, **values, **metered
+    )
+
+
+def written(number: int) -> list[Record]:
+    """One request with what was said meanwhile: four records."""
+    return [
+        LineRecord(NOW + number, f"r{number}", "api", "stdout", f"Ünder way {number}"),
+        StructuredRecord(
+            NOW, f"r{number}", "t", "inner", "api", "WARN", "saved", {"id": str(number), "mood": 'so "so"'}
+        ),
+        request(number, "api"),
+        request(number, "web"),
+    ]
+
+
+class Shop:
+    """A Project's timeline, and a client that reads it over the control API."""
+
+    def __init__(self, folder: Path, client: Client) -> None:
+        self.path = folder / FILE
+        self.client = client
+
+    def write(self, *records: Record, at_ns: int = NOW, keep: Keep | None = None) -> None:
+        store = TimelineStore(self.path, keep or Keep(bytes=1 << 30, seconds=1e12))
+        store.append(records, at_ns)
+        store.trim(at_ns)
+        store.close()
+
+    def fill(self) -> int:
+        """Write `ROUNDS` requests; return the first cursor."""
+        self.write(*(record for number in range(ROUNDS) for record in written(number)))
+        first: int = self.client.call("GET", f"{PLACE}/window", params={"n": 0})["first"]
+        return first
+
+    def places(self, path: str, **wish: Any) -> list[int]:
+        """Return the cursors of the records that are sent."""
+        found = self.client.call("GET", f"{PLACE}/{path}", params=wish)["records"]
+        return [each["cursor"] for each in found]
+
+    def cursors(self, **wish: Any) -> list[int]:
+        found: list[int] = []
+        for line in islice(self.client.lines("GET", f"{PLACE}/cursors", params=wish), 1, None):
+            found += [line["after"] + offset for offset in line["offsets"]]
+        return found
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    routes = logs.blueprint(OneProject("shop", tmp_path), STRETCH)
+    with (
+        on_thread(lambda _: listening(tmp_path, [routes], told=False), "control") as presence,
+        Client(presence.url, presence.token) as client,
+    ):
+        yield Shop(tmp_path, client)
+
+
+FILTERS: list[tuple[dict[str, Any], list[int]]] = [
+    ({}, list(range(100))),
+    ({"resource": "web"}, list(range(3, 100, 4))),
+    ({"level": "warn"}, sorted([*range(1, 100, 4), 14, 15, 54, 55, 94, 95])),
+    ({"level": "ERROR"}, [14, 15, 54, 55, 94, 95]),
+    ({"status": "500", "roots": True}, [15, 55, 95]),
+    ({"status": "5xx", "resource": "api"}, [14, 54, 94]),
+    ({"status": ">=400"}, [14, 15, 54, 55, 94, 95]),
+    ({"status": ">=201", "roots": True}, list(range(3, 100, 4))),
+    ({"request": "r7"}, [28, 29, 30, 31]),
+    ({"text": "id=17"}, [17 * 4 + 1]),
+    ({"text": "post /API/a?n=17"}, [17 * 4 + 2, 17 * 4 + 3]),
+    ({"text": "100% of_it"}, [14, 54, 94]),
+    ({"text": "1__%"}, []),
+    ({"text": "Ünder way 24"}, [96]),
+    ({"text": "500 guest-failed"}, [14, 54, 94]),
+    ({"roots": True, "request": "r7"}, [28, 29, 31]),
+]
+
+
+@pytest.mark.parametrize(("wish", "expected"), FILTERS)
+def test_every_route_has_the_same_filter(shop: Shop, wish: dict[str, Any], expected: list[int]) -> None:
+    first = shop.fill()
+    passing = [first + each for each in expected]
+    assert shop.cursors(**wish) == passing
+    assert shop.places("window", **wish, after=0) == passing
+    assert shop.places("window", **wish, before=first + 50) == [each for each in passing if each < first + 50]
+    assert shop.places("window", **wish, n=3) == passing[-3:]
+
+
+def test_rows_are_had_by_number_without_a_filter(shop: Shop) -> None:
+    first = shop.fill()
+    bounds = shop.client.call("GET", f"{PLACE}/window", params={"n": 0})
+    assert bounds == {"first": first, "last": first + 99, "records": []}
+    assert shop.places("records", **{"from": first + 40, "n": 5}) == list(range(first + 40, first + 45))
+    assert shop.places("records", **{"from": first + 98}) == [first + 98, first + 99]
+
+
+def test_records_are_had_by_their_cursors_and_those_that_are_gone_are_left_out(shop: Shop) -> None:
+    first = shop.fill()
+    asked = ",".join(str(first + each) for each in (90, 3, 1000, -5, 40))
+    assert shop.places("records", cursors=asked) == [first + 3, first + 40, first + 90]
+
+
+def test_the_next_and_the_one_before_are_windows_of_one(shop: Shop) -> None:
+    first = shop.fill()
+    assert shop.places("window", after=first + 15, level="error", n=1) == [first + 54]
+    assert shop.places("window", before=first + 54, level="error", n=1) == [first + 15]
+    assert shop.places("window", after=first + 28, request="r7", n=1) == [first + 29]
+    assert shop.places("window", after=first + 95, level="error", n=1) == []
+
+
+def test_a_request_brings_the_spans_that_mounts_led_it_to(shop: Shop) -> None:
+    first = shop.fill()
+    params = {"from": first + 4, "n": 4, "below": True}
+    line, said, inner, front = shop.client.call("GET", f"{PLACE}/records", params=params)["records"]
+    assert [span["cursor"] for span in front.pop("below")] == [inner["cursor"]]
+    assert "below" not in line | said | inner and front["resource"] == "web"
+
+
+def test_cursors_come_by_stretches_the_newest_first_if_wanted(shop: Shop) -> None:
+    first = shop.fill()
+    head, *lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"newest": True, "level": "error"})
+    assert head == {"first": first, "last": first + 99}
+    assert lines[0] == {"after": first + 92, "upto": first + 99, "offsets": [2, 3]}
+    assert [line["upto"] - line["after"] for line in lines] == [STRETCH] * 14 + [2]
+    assert [line["after"] for line in lines[:-1]] == [line["upto"] for line in lines[1:]]
+    assert lines[-1]["after"] == first - 1
+
+
+def test_cursors_are_taken_up_again_after_one(shop: Shop) -> None:
+    first = shop.fill()
+    assert shop.cursors(resource="web", after=first + 50) == [first + each for each in range(51, 100, 4)]
+    assert shop.cursors(after=first + 99) == []
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_a_stream_goes_on_with_what_comes(shop: Shop, newest: bool) -> None:
+    first = shop.fill()
+    wish = {"level": "error", "follow": True, "newest": newest}
+    lines = shop.client.lines("GET", f"{PLACE}/cursors", params=wish)
+    assert next(line for line in lines if "live" in line) == {"live": first + 99}
+    shop.write(*written(13))
+    offsets = next(line for line in lines if "offsets" in line)
+    assert [offsets["after"] + each for each in offsets["offsets"]] == [first + 102, first + 103]
+
+
+def test_a_stream_waits_for_a_timeline_that_is_not_there_yet(shop: Shop) -> None:
+    lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True})
+    assert next(lines) == {"first": 1, "last": 0}
+    assert next(lines) == {"live": 0}
+    shop.write(PlatformRecord(NOW, "web", "INFO", "built"))
+    came = next(line for line in lines if "offsets" in line)
+    assert came["offsets"] == [1] and came["upto"] == came["after"] + 1
+
+
+def test_records_that_are_removed_are_told_of(shop: Shop) -> None:
+    first = shop.fill()
+    lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True, "after": first + 99})
+    assert next(line for line in lines if "live" in line) == {"live": first + 99}
+    later = NOW + 9 * SECOND
+    shop.write(*(LineRecord(later, "", "web", "stdout", str(n)) for n in range(50_000)), at_ns=later)
+    shop.write(LineRecord(later, "", "web", "stdout", "last"), at_ns=2 * later, keep=Keep(seconds=1.0))
+    while "missed" not in (line := next(lines)):
+        assert "error" not in line
+    assert line["missed"] > 0
+
+
+def test_what_is_older_is_passed_over(shop: Shop) -> None:
+    first = shop.fill()
+    assert shop.cursors(since=1.0) == [] and shop.places("window", since=1.0) == []
+    assert shop.places("window", since=1e9, n=1) == [first + 99]
+
+
+def test_without_a_timeline_there_is_nothing(shop: Shop) -> None:
+    assert shop.client.call("GET", f"{PLACE}/window") == {"first": 1, "last": 0, "records": []}
+    assert shop.places("records", **{"from": 5}) == [] and shop.cursors() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "wish"),
+    [
+        ("window", {"after": 1, "before": 9}),
+        ("window", {"level": "loud"}),
+        ("window", {"status": "4"}),
+        ("window", {"n": 1001}),
+        ("window", {"text": ""}),
+        ("records", {}),
+        ("records", {"from": 1, "cursors": "2"}),
+        ("records", {"cursors": "1,x"}),
+        ("records", {"cursors": ",".join(["7"] * 501)}),
+        ("cursors", {"status": "666"}),
+    ],
+)
+def test_what_makes_no_sense_is_refused(shop: Shop, path: str, wish: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as refused:
+        shop.client.call("GET", f"{PLACE}/{path}", params=wish)
+    assert refused.value.code == "invalid"
