@@ -190,6 +190,9 @@ def explained(error: Exception, what: str, file: str = "the file") -> TablesErro
             )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return TablesError(f"{what}: {file} can not be opened or written", "Check who may write it.")
+        case apsw.IOError():
+            hint = "Make room on its disk, and see that the disk is well; nothing was changed."
+            return TablesError(f"{what}: {file} can not be read or written: {error}", hint)
         case apsw.InterruptError():
             return TablesError(f"{what}: stopped", "Nothing was changed.")
     return TablesError(f"{what}: {error}")

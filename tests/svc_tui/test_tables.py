@@ -2,6 +2,9 @@
 
 import io
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +302,23 @@ def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: Capture) 
     for words in (["list"], ["query", "select 1"], ["create", "t", "a:text"], ["export", "--all"]):
         assert "tables/tables.db is damaged" in svc(capsys, *words, code=1).err
     assert path.read_bytes() == b"garbage " * 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("longest", [100_000, 2_000_000], ids=["while it is taken", "while it is imported"])
+def test_an_import_for_which_there_is_no_room_is_told_and_changes_nothing(
+    users: Path, capsys: Capture, longest: int
+) -> None:
+    (users / "more.csv").write_text("name\n" + "".join(f"{n:01000}\n" for n in range(1900)))
+    done = subprocess.run(
+        [sys.executable, "-m", "svc_tui", "tables", "import", "users", "more.csv"],
+        cwd=users,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (longest, longest)),
+    )
+    assert done.returncode == 1 and "Make room" in done.stderr and "Traceback" not in done.stderr
+    assert svc(capsys, "list").out.split()[:3] == ["users", "table", "2"]
 
 
 def test_outside_of_a_project_it_says_so(

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -151,21 +151,37 @@ def allowed(projects: Projects, project: str, role: Role) -> Path:
 async def _spooled(data: Path) -> BinaryIO:
     """Keep the body of the request in a file without a name, where the Project's data is."""
     folder = place(data).parent
-    file: BinaryIO = TemporaryFile(dir=folder if folder.exists() else None)  # noqa: SIM115
+    with _room():
+        file: BinaryIO = TemporaryFile(dir=folder if folder.exists() else None)  # noqa: SIM115
     try:
         size = 0
         async for piece in request.body:
-            size += file.write(piece)
+            with _room():
+                size += file.write(piece)
             if size > MAX_BYTES:
                 raise SvcError(
                     f"the file has more than {MAX_BYTES >> 30} GiB",
                     "Import it in parts.",
                     code="body-too-large",
                 )
+        with _room():
+            file.flush()
     except BaseException:
-        file.close()
+        with suppress(OSError):
+            file.close()
         raise
     return file
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TablesError(
+            f"the file can not be taken: {error.strerror}",
+            "Make room on the disk that has the tables; nothing was changed.",
+        ) from error
 
 
 def _closing(file: BinaryIO, make: Callable[[Sink], None]) -> Callable[[Sink], None]:
