@@ -149,8 +149,13 @@ class ConsoleScreen(Screen[None]):
     def go(self, words: Sequence[str]) -> None:
         """Go where the words of the command line say: `:tables users`. Raises `SvcError`."""
 
+    def on_mount(self) -> None:
+        """Begin, where the engine answers already."""
+        if self.link.state == "live":
+            self.restored()
+
     def restored(self) -> None:
-        """Take up again what was interrupted: the engine answers, perhaps another one than before."""
+        """Begin, or take up again what was interrupted: the engine answers, perhaps another than before."""
 
     def linked(self) -> None:
         """Show how the engine is; the app says so when that changes."""

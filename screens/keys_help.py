@@ -63,7 +63,7 @@ def keys_of(active: Iterable[ActiveBinding], display: Display) -> Keys:
     """Return the keys of bindings that say what they do; several keys of one action are one row."""
     found: dict[str, dict[str, list[str]]] = {}
     for node, binding, *_ in active:
-        if binding.description and (group := group_of(node)):
+        if binding.id and binding.description and (group := group_of(node)):
             found.setdefault(group, {}).setdefault(binding.description, []).append(display(binding))
     return {
         group: [(" ".join(dict.fromkeys(keys)), does) for does, keys in rows.items()]

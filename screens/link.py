@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from svc_tui.client import Client, Unreachable
+from svc_tui.client import Client, SvcError, Unreachable
 
 State = Literal["starting", "live", "lost"]
 
@@ -43,6 +43,7 @@ class Link:
         self.watch = watch
         self._connect = connect
         self._client: Client | None = None
+        self._ended = False
         self._lock = threading.Lock()
 
     async def call(
@@ -69,8 +70,9 @@ class Link:
         self, method: str, path: str, *, params: dict[str, Any] | None = None, body: Any = None
     ) -> Iterator[Any]:
         """Yield the documents of an NDJSON answer as they come."""
+        client = self.client()
         try:
-            yield from self.client().lines(method, self._at(path), params=params, body=body)
+            yield from client.lines(method, self._at(path), params=params, body=body)
         except Unreachable:
             self._lost()
             raise
@@ -82,42 +84,60 @@ class Link:
         return self.client().download(self._at(path), params=params)
 
     def client(self) -> Client:
-        """Return the client in use, connected first where there is none."""
-        with self._lock:
-            if self._client is None:
-                self._client = self._connect()
-            return self._client
+        """Return the client in use. Raises `Unreachable` while there is none, without waiting for one."""
+        client = self._client
+        if client is None:
+            how = "starts" if self.state == "starting" else "does not answer"
+            raise Unreachable(
+                f"the engine {how}; nothing was changed", "Try again when the top line says live."
+            )
+        return client
 
-    def reconnect(self) -> bool:
-        """Look for the engine once; say whether it answers."""
+    def reconnect(self) -> None:
+        """Look for the engine once, which may take its time. Raises what is more than that nobody answers."""
+        client: Client | None = None
         try:
-            self.client().call("GET", "/v1/health")
-        except Unreachable:
+            client = self._connect()
+            client.call("GET", "/v1/health")
+        except SvcError as error:
+            _let_go(client)
             self._lost()
-            return False
+            if isinstance(error, Unreachable):
+                return
+            raise
+        with self._lock:
+            unused = client if self._ended else self._client
+            if not self._ended:
+                self._client = client
+        _let_go(unused)
         self._turn("live")
-        return True
+
+    def end(self) -> None:
+        """Let go of the engine for good."""
+        self._ended = True
+        self.close()
 
     def close(self) -> None:
         """Let go of the connection; what waits for an answer is told that it ended."""
         with self._lock:
             client, self._client = self._client, None
-        if client is not None:
-            client.__exit__(None, None, None)
+        _let_go(client)
 
     def _at(self, path: str) -> str:
         return f"/v1/projects/{self.place.project}{path}"
 
     def _with(self, work: Callable[[Client], Any]) -> Any:
+        client = self.client()
         try:
-            return work(self.client())
+            return work(client)
         except Unreachable:
             self._lost()
             raise
 
     def _lost(self) -> None:
         self.close()
-        self._turn("lost")
+        if self.state != "starting":
+            self._turn("lost")
 
     def _turn(self, state: State) -> None:
         if state == self.state:
@@ -125,3 +145,8 @@ class Link:
         self.state = state
         if self.watch is not None:
             self.watch(state)
+
+
+def _let_go(client: Client | None) -> None:
+    if client is not None:
+        client.__exit__(None, None, None)

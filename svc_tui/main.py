@@ -30,6 +30,9 @@ class Command:
 
 COMMANDS = {
     "new": Command("new", "new", "Make a Project that runs as it is."),
+    "console": Command(
+        "console", "console", "Open Board, Tables and Logs, full screen; so does `svc` alone."
+    ),
     "dev": Command("dev", "dev", "Serve the Project in this folder and rebuild what you save."),
     "build": Command("build", "build", "Build every Resource as a deploy does."),
     "logs": Command("logs", "logs", "Show what happened: requests, log records, output."),
@@ -120,7 +123,10 @@ def svc(
             hint = "-C takes a folder that you may enter."
             raise SvcError(f"cannot work in {folder}: {error.strerror}", hint, code="usage") from error
     if context.invoked_subcommand is None:
-        output.line(context.get_help())
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            importlib.import_module("svc_tui.commands.console").console()
+        else:
+            output.line(context.get_help())
 
 
 def run(arguments: list[str]) -> int:

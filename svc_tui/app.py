@@ -1,0 +1,257 @@
+"""The Console: the full-screen application around its screens; beside them the only module with Textual.
+
+Owns the tabs, the keys that work everywhere, the command line and the palette, and the attachment to an
+engine. It is a client of the control API like any other.
+"""
+
+import asyncio
+import shlex
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import ClassVar, Literal, cast
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.message import Message
+from textual.screen import Screen
+
+from engine.errors import SvcError
+from screens.board.screen import BoardScreen
+from screens.command_line import CommandLine
+from screens.console_screen import TABS, Command, ConsoleScreen, Tab
+from screens.dialog import Question
+from screens.keys_help import KeysHelp, group_of, keys_of
+from screens.link import Link, State
+from screens.logs.screen import LogsScreen
+from screens.tables.screen import TablesScreen
+from screens.theme import DARK, THEMES
+from svc_tui.attachment import Attachment
+
+AGAIN_SECONDS = 0.5
+"""How often an engine that does not answer is looked for."""
+HISTORY = 100
+"""Lines of the command line that are remembered."""
+_SCREENS: dict[Tab, type[ConsoleScreen]] = {"board": BoardScreen, "tables": TablesScreen, "logs": LogsScreen}
+
+
+class Console(App[None]):
+    """The Console, attached to one Project."""
+
+    TITLE = "svc"
+    GROUP: ClassVar[str] = "Everywhere"
+    DEFAULT_MODE = "board"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "tab('board')", "Board", show=False, id="console.board"),
+        Binding("2", "tab('tables')", "Tables", show=False, id="console.tables"),
+        Binding("3", "tab('logs')", "Logs", show=False, id="console.logs"),
+        Binding("colon", "command_line", "Command line", show=False, key_display=":", id="console.command"),
+        Binding("question_mark,f1", "keys", "Keys", key_display="?", id="console.keys"),
+        Binding("ctrl+p", "command_palette", "Palette", show=False, priority=True, id="console.palette"),
+        Binding("q", "leave", "Quit", id="console.quit"),
+        Binding("ctrl+c,ctrl+q", "leave", "Quit", show=False, priority=True, id="console.quit-now"),
+    ]
+
+    class Told(Message):
+        """The engine has something to say."""
+
+        def __init__(self, severity: Literal["error", "warning", "information"], text: str) -> None:
+            super().__init__()
+            self.severity: Literal["error", "warning", "information"] = severity
+            self.text = text
+
+    class Turned(Message):
+        """The engine went or came back."""
+
+        def __init__(self, link: Link, state: State) -> None:
+            super().__init__()
+            self.link, self.state = link, state
+
+    def __init__(self, attachment: Attachment, keymap: dict[str, str] | None = None) -> None:
+        """`keymap` has other keys for bindings, by their ids."""
+        super().__init__()
+        self._attachment = attachment
+        self._history: list[str] = []
+        self._looking = False
+        self._link = Link(attachment.place, attachment.connect, self._turned)
+        for tab, screen in _SCREENS.items():
+            self.add_mode(tab, partial(screen, self._link))
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = DARK.name
+        self.set_keymap(keymap or {})
+
+    # The engine
+
+    def on_mount(self) -> None:
+        """Have the engine begin once there is something to look at."""
+        self.call_after_refresh(self._begin)
+
+    def on_unmount(self) -> None:
+        """Let go of the engine."""
+        self._link.end()
+
+    def _begin(self) -> None:
+        self._attachment.begin(self._tell)
+        self._look()
+        self.set_interval(AGAIN_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Look for the engine unless it answers, on a thread: it may take its time."""
+        if self._link.state != "live" and not self._looking:
+            self._looking = True
+            self.run_worker(self._reconnect(), group="link")
+
+    async def _reconnect(self) -> None:
+        try:
+            await asyncio.to_thread(self._link.reconnect)
+        except SvcError as error:
+            self._tell("error", error.message, error.hint)
+        finally:
+            self._looking = False
+
+    def _turned(self, state: State) -> None:
+        self.post_message(self.Turned(self._link, state))
+
+    def on_console_turned(self, event: Turned) -> None:
+        """Have every screen show how the engine is."""
+        for stack in self._screen_stacks.values():
+            for screen in stack:
+                if isinstance(screen, ConsoleScreen) and screen.is_mounted:
+                    screen.linked()
+
+    def _tell(self, severity: Literal["error", "warning", "information"], message: str, hint: str) -> None:
+        self.post_message(self.Told(severity, f"{message}\n{hint}" if hint else message))
+
+    def on_console_told(self, event: Told) -> None:
+        """Show what the engine says."""
+        timeout = 10 if event.severity == "error" else 5
+        self.notify(event.text, severity=event.severity, timeout=timeout, markup=False)
+
+    # Screens
+
+    def action_tab(self, tab: Tab) -> None:
+        """Show a tab."""
+        self.switch_mode(tab)
+
+    def on_console_screen_visit(self, event: ConsoleScreen.Visit) -> None:
+        """Go where a screen sends one."""
+        self._visit(event.tab, event.words)
+
+    def _visit(self, tab: Tab, words: Sequence[str]) -> None:
+        self.switch_mode(tab)
+        if words:
+            self.call_after_refresh(self._go, words)
+
+    def _go(self, words: Sequence[str]) -> None:
+        screen = cast(ConsoleScreen, self.screen)
+        try:
+            screen.go(words)
+        except SvcError as error:
+            screen.tell(error)
+
+    def action_keys(self) -> None:
+        """Show the keys that work now."""
+        about = self.screen.HELP if isinstance(self.screen, ConsoleScreen) else ""
+        self.push_screen(KeysHelp(about, keys_of(self.screen.active_bindings.values(), self.get_key_display)))
+
+    # Words
+
+    def _commands(self) -> list[Command]:
+        own = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
+        tabs = [
+            Command(f"{tab} [WORDS]", f"{name}, and there what the words name", partial(self._visit, tab))
+            for tab, name in TABS.items()
+        ]
+        return [
+            *own,
+            *tabs,
+            Command("theme NAME", "Another look", self._theme),
+            Command("help", "The keys that work now", lambda words: self.action_keys()),
+            Command("quit", "Leave the Console", lambda words: self.action_leave()),
+        ]
+
+    def action_command_line(self) -> None:
+        """Ask for a line and do what it says."""
+        commands = self._commands()
+
+        def done(line: str | None) -> None:
+            if line:
+                self._history = [*(each for each in self._history if each != line), line][-HISTORY:]
+                self._run(line, commands)
+
+        self.push_screen(CommandLine(commands, self._history), done)
+
+    def _run(self, line: str, commands: Iterable[Command]) -> None:
+        try:
+            word, *words = shlex.split(line.removeprefix(":"))
+        except ValueError:
+            self.notify(f"a quote is open in: {line}", severity="error", markup=False)
+            return
+        found = next((command for command in commands if command.word == word), None)
+        if found is None:
+            self.notify(f"there is no command {word}", severity="error", markup=False)
+            return
+        try:
+            found.run(words)
+        except SvcError as error:
+            self.notify(
+                f"{error.message}\n{error.hint}" if error.hint else error.message,
+                severity="error",
+                markup=False,
+            )
+
+    def _theme(self, words: Sequence[str]) -> None:
+        if len(words) != 1 or words[0] not in self.available_themes:
+            raise SvcError("there is no such look", f"There are {', '.join(sorted(self.available_themes))}.")
+        self.theme = words[0]
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Yield what the palette has: what keys do now, what commands do, and the toolkit's own."""
+        for node, binding, enabled, _ in screen.active_bindings.values():
+            group = group_of(node)
+            if enabled and binding.id and group not in ("", "Rows") and binding.description:
+                does = partial(self.run_action, binding.action, node)
+                yield SystemCommand(f"{group}: {binding.description}", self.get_key_display(binding), does)
+        yield from super().get_system_commands(screen)
+
+    # Leaving
+
+    def action_leave(self) -> None:
+        """Leave, and ask first when edits would be lost."""
+        pending = sum(
+            screen.pending
+            for stack in self._screen_stacks.values()
+            for screen in stack
+            if isinstance(screen, ConsoleScreen)
+        )
+        if not pending:
+            self.exit()
+            return
+        edits = "1 edit is" if pending == 1 else f"{pending} edits are"
+        question = Question(
+            f"{edits} not applied", "Leaving now drops what is pending.", "leave, and drop it"
+        )
+        self.push_screen(question, lambda yes: self.exit() if yes else None)
+
+
+def binding_ids() -> frozenset[str]:
+    """Return the ids of all keys of the Console, by which a user gives them others."""
+    found: set[str] = set()
+    kinds: list[type[DOMNode]] = [DOMNode]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.partition(".")[0] in ("screens", "svc_tui"):
+            bindings = kind.__dict__.get("BINDINGS", ())
+            found |= {each.id for each in bindings if isinstance(each, Binding) and each.id}
+    return frozenset(found)
+
+
+def run(attachment: Attachment, keymap: dict[str, str]) -> None:
+    """Show the Console until one leaves it, and end what it began."""
+    app = Console(attachment, keymap)
+    try:
+        app.run()
+    finally:
+        attachment.end()

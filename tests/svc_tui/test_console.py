@@ -1,0 +1,220 @@
+"""The Console around its screens, over the engine that it runs itself."""
+
+import asyncio
+import socket
+import threading
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.errors import SvcError
+from engine.listen import bind
+from screens.command_line import CommandLine
+from screens.console_screen import ConsoleScreen
+from screens.dialog import Question
+from screens.keys_help import KeysHelp
+from svc_tui import keymap
+from svc_tui.app import Console, binding_ids
+from svc_tui.attachment import Beside, Embedded
+
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "console.md"
+SECONDS = 60.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "my shop ü"
+    (folder / "site").mkdir(parents=True)
+    (folder / "site" / "index.html").write_text("hello")
+    (folder / "svc.toml").write_text(
+        '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
+    )
+    return folder
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, keys: dict[str, str] | None = None, size: tuple[int, int] = (100, 30)
+) -> AsyncIterator[tuple[Console, Pilot[None], Embedded]]:
+    attachment = Embedded(folder, "shop", bind("localhost", 0))
+    app = Console(attachment, keys)
+    app.animation_level = "none"
+    try:
+        async with app.run_test(size=size) as pilot:
+            yield app, pilot, attachment
+    finally:
+        await asyncio.to_thread(attachment.end)
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
+    """Wait until something holds of the Console."""
+    async with asyncio.timeout(SECONDS):
+        while not holds():
+            await pilot.pause(0.02)
+
+
+async def body(url: str) -> bytes:
+    def read() -> bytes:
+        with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+            return bytes(answer.read())
+
+    return await asyncio.to_thread(read)
+
+
+def top(app: Console) -> str:
+    return str(app.screen.query_one("#where").render())
+
+
+async def test_it_runs_the_project_and_says_so(project: Path) -> None:
+    async with opened(project) as (app, pilot, attachment):
+        assert "starting" in top(app)
+        await until(pilot, lambda: "● live" in top(app))
+        assert f"shop ─ dev {attachment.place.address}" in top(app)
+        assert await body(attachment.place.address) == b"hello"
+
+
+async def test_requests_before_the_engine_begins_are_answered_by_it(project: Path) -> None:
+    sockets = bind("localhost", 0)
+    attachment = Embedded(project, "shop", sockets)
+    with socket.create_connection(("127.0.0.1", sockets[0].getsockname()[1]), timeout=SECONDS) as early:
+        early.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        attachment.begin(lambda severity, message, hint: None)
+        try:
+            answer = await asyncio.to_thread(lambda: early.makefile("rb").read())
+        finally:
+            await asyncio.to_thread(attachment.end)
+    assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 503"))  # 503: built in a moment, try again
+
+
+async def test_the_tabs_are_keys_and_the_top_line_says_which_one_is_open(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        for key, tab in (("2", "tables"), ("3", "logs"), ("1", "board")):
+            await pilot.press(key)
+            assert isinstance(app.screen, ConsoleScreen) and tab == app.screen.TAB
+        await pilot.click("#tabs", offset=(12, 0))
+        assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "tables"
+
+
+async def test_a_narrow_terminal_keeps_the_state_and_the_tabs(project: Path) -> None:
+    async with opened(project, size=(60, 20)) as (app, pilot, _):
+        await until(pilot, lambda: "● live" in top(app))
+        assert "http" not in top(app)
+        assert "3 Logs" in str(app.screen.query_one("#tabs").render())
+
+
+async def test_the_command_line_goes_where_its_words_say(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        await pilot.press("colon")
+        assert isinstance(app.screen, CommandLine)
+        await pilot.press(*"logs", "enter")
+        assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
+        await pilot.press("colon", *"tables", "enter", "colon", "up", "up", "enter")
+        assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
+
+
+@pytest.mark.parametrize("line", ["nonsense", 'logs "open', "theme", "theme nonsense"])
+async def test_a_line_that_means_nothing_is_told(project: Path, line: str) -> None:
+    async with opened(project) as (app, pilot, _):
+        await pilot.press("colon")
+        app.screen.query_one("Input").value = line  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await until(pilot, lambda: any(told.severity == "error" for told in app._notifications))
+        assert isinstance(app.screen, ConsoleScreen)
+
+
+async def test_the_keys_that_work_are_shown(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, KeysHelp)
+        shown = str(app.screen.query_one("Static").render())
+        assert "Board" in shown and "Command line" in shown and "Focus Next" not in shown
+        await pilot.press("escape")
+        assert isinstance(app.screen, ConsoleScreen)
+
+
+async def test_leaving_asks_only_when_edits_are_pending(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        screen = app.screen
+        assert isinstance(screen, ConsoleScreen)
+        screen.pending = 2
+        await pilot.press("q")
+        assert isinstance(app.screen, Question)
+        await pilot.press("q", "n")
+        assert app.screen is screen and app.is_running
+        await pilot.press("ctrl+q", "y")
+        await until(pilot, lambda: not app.is_running)
+    async with opened(project) as (app, pilot, _):
+        await pilot.press("q")
+        await until(pilot, lambda: not app.is_running)
+
+
+async def test_an_engine_that_ended_is_found_again_on_the_same_port(project: Path) -> None:
+    async with opened(project) as (app, pilot, attachment):
+        await until(pilot, lambda: "● live" in top(app))
+        screen = app.screen
+        await asyncio.to_thread(attachment.end)
+        with pytest.raises(SvcError):
+            await app._link.call("GET", "/tables")
+        await until(pilot, lambda: "lost" in top(app))
+        await until(pilot, lambda: "● live" in top(app))
+        assert app.screen is screen
+        assert await body(attachment.place.address) == b"hello"
+
+
+async def test_it_shows_the_svc_dev_that_runs_beside_it(project: Path) -> None:
+    other = Embedded(project, "shop", bind("localhost", 0))
+    other.begin(lambda severity, message, hint: None)
+    await asyncio.to_thread(lambda: other.connect().__exit__(None, None, None))
+    try:
+        app = Console(Beside("shop", project))
+        async with app.run_test(size=(100, 30)) as pilot:
+            await until(pilot, lambda: "● live" in top(app))
+    finally:
+        await asyncio.to_thread(other.end)
+    assert "engine" not in {thread.name for thread in threading.enumerate()}
+
+
+async def test_own_keys_take_the_place_of_others(project: Path) -> None:
+    async with opened(project, {"console.logs": "l,x"}) as (app, pilot, _):
+        await pilot.press("3")
+        assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "board"
+        await pilot.press("x")
+        assert app.screen.TAB == "logs"
+
+
+def test_every_key_is_documented_by_its_id() -> None:
+    text = DOCS.read_text()
+    assert sorted(name for name in binding_ids() if f"`{name}`" not in text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('"console.bord" = "x"', "console.board"),
+        ('"console.board" = 3', "Write them in quotes"),
+        ('"console.board" = ""', "Write them in quotes"),
+        ("console.board = = x", "no TOML"),
+    ],
+)
+def test_a_mistake_in_the_users_keys_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "keys.toml").write_text(text)
+    with pytest.raises(SvcError) as told:
+        keymap.read(tmp_path, binding_ids())
+    assert said in f"{told.value.message} {told.value.hint}" and "keys.toml" in told.value.message
+
+
+def test_own_keys_are_a_file_that_need_not_be_there(tmp_path: Path) -> None:
+    assert keymap.read(tmp_path, binding_ids()) == {}
+    (tmp_path / "keys.toml").write_text('"rows.down" = "n,down"\n')
+    assert keymap.read(tmp_path, binding_ids()) == {"rows.down": "n,down"}
