@@ -37,18 +37,22 @@ def authority(opened: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def hosts(host: str) -> list[str]:
+    """Return the addresses that a host stands for: `localhost` means both 127.0.0.1 and ::1."""
+    return ["127.0.0.1", "::1"] if host == "localhost" else [host]
+
+
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Return listening sockets on an address; `localhost` means both 127.0.0.1 and ::1.
+    """Return listening sockets on an address, or on both of `localhost`; `::` is all of IPv6 and of IPv4.
 
     Port 0 takes a free one, the same for both families. Raises `PortInUse`, or `SvcError` for an address
     that this machine does not have.
     """
-    hosts = ["127.0.0.1", "::1"] if host == "localhost" else [host]
     tries = _PORTS_TRIED if port == 0 else 1
     while True:
         tries -= 1
         try:
-            return _bind_all(hosts, port)
+            return _bind_all(hosts(host), port)
         except PortInUse:
             if not tries:
                 raise
@@ -62,16 +66,15 @@ def bind_each(host: str, port: int, count: int) -> list[list[socket.socket]]:
     """
     first = bind(host, port)
     port = first[0].getsockname()[1]
-    hosts = ["127.0.0.1", "::1"] if host == "localhost" else [host]
     for opened in first:
         opened.close()
-    return [_bind_all(hosts, port, shared=True) for _ in range(count)]
+    return [_bind_all(hosts(host), port, shared=True) for _ in range(count)]
 
 
-def _bind_all(hosts: list[str], port: int, *, shared: bool = False) -> list[socket.socket]:
+def _bind_all(addresses: list[str], port: int, *, shared: bool = False) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
-        for host in hosts:
+        for host in addresses:
             number = sockets[0].getsockname()[1] if sockets else port
             opened = _bind_one(host, number, optional=bool(sockets), shared=shared)
             if opened is not None:
@@ -93,7 +96,7 @@ def _bind_one(host: str, port: int, *, optional: bool, shared: bool) -> socket.s
         if shared:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
-            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
         opened.bind((host, port))
         opened.listen(BACKLOG)
         opened.setblocking(False)

@@ -7,6 +7,7 @@ from typing import Any
 
 PER_ADDRESS = 256
 """Connections that one address may have: a house of browsers, or an office behind one address."""
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _ESTABLISHED = 1  # tcp_info.tcpi_state
 
 
@@ -44,7 +45,7 @@ class Peers:
 
 def network(address: str) -> str:
     """Return whom an address stands for: itself, or of IPv6 the 64 bits that one household has."""
-    found = _parsed(address)
+    found = parsed(address)
     if found is None:
         return address
     if isinstance(found, ipaddress.IPv6Address):
@@ -54,7 +55,7 @@ def network(address: str) -> str:
 
 def is_loopback(address: str) -> bool:
     """Whether an address is this machine's own, which nobody else can have."""
-    found = _parsed(address)
+    found = parsed(address)
     return found is not None and found.is_loopback
 
 
@@ -68,8 +69,8 @@ def is_there(opened: Any) -> bool:
         return False
 
 
-def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an address; an IPv4 address within IPv6, as sockets for both have it, is the IPv4 address."""
+def parsed(address: str) -> Address | None:
+    """Return an address, or `None` for what is none; an IPv4 address within IPv6 is the IPv4 address."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

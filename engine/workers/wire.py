@@ -14,6 +14,7 @@ from typing import Any
 from engine.certificate import Certificate
 from engine.deploy.versions import Publication
 from engine.lane import BuildMode
+from engine.peers import PER_ADDRESS
 from engine.timeline.record import Record
 
 _HEAD = struct.Struct("<Q")
@@ -24,7 +25,7 @@ class Start:
     """How to serve: the first thing that a worker is told.
 
     `data` is the folder of the Project's data or, with `many`, of a folder for each Project's; `grace` is in
-    seconds.
+    seconds; `per_address` is how many connections one address may have, 0 for no limit.
     """
 
     many: bool
@@ -35,6 +36,7 @@ class Start:
     dev: bool
     grace: float
     certificate: Certificate | None = None
+    per_address: int = PER_ADDRESS
 
 
 @dataclass(frozen=True, slots=True)

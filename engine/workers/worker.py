@@ -14,6 +14,7 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
 from engine.door import Door
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.peers import Peers
 from engine.server import serve
 from engine.timeline.feed import Timeline
 from engine.timeline.record import Record
@@ -76,7 +77,13 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
             channel.send(Published(message.number))
             if serving is None:
                 serving = asyncio.create_task(
-                    serve(gateway, sockets, stop=stop, grace=start.grace, certificate=start.certificate)
+                    serve(
+                        *(gateway, sockets),
+                        stop=stop,
+                        grace=start.grace,
+                        certificate=start.certificate,
+                        peers=Peers(start.per_address),
+                    )
                 )
     finally:
         stop.set()

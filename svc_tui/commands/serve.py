@@ -1,7 +1,6 @@
 """`svc serve`: the service itself."""
 
 import asyncio
-import ipaddress
 import os
 import re
 import signal
@@ -15,10 +14,12 @@ import typer
 from engine.certificate import Certificate
 from engine.errors import SvcError
 from engine.listen import PortInUse, allow_connections, authority, bind, bind_each
+from engine.peers import PER_ADDRESS, is_loopback
 from svc_tui.home import Home
 from svc_tui.service import Settings, running
+from svc_tui.supervisor import Supervisor
 from svc_tui.terminal import diagnostics, output
-from svc_tui.unit import unit
+from svc_tui.unit import service_unit, socket_unit
 
 GRACE_SECONDS = 10.0
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -51,8 +52,15 @@ def serve(
     grace: Annotated[
         float, typer.Option("--grace", min=0, max=900, help="Seconds that requests have to end at a stop.")
     ] = GRACE_SECONDS,
+    per_address: Annotated[
+        int,
+        typer.Option("--per-address", min=0, help="Connections that one address may have; 0: no limit."),
+    ] = PER_ADDRESS,
     print_unit: Annotated[
-        bool, typer.Option("--print-unit", help="Print a systemd unit for these options, and stop.")
+        bool, typer.Option("--print-unit", help="Print a systemd service for these options, and stop.")
+    ] = False,
+    print_socket: Annotated[
+        bool, typer.Option("--print-socket", help="Print the systemd socket that belongs to it, and stop.")
     ] = False,
 ) -> None:
     """Serve every Project that is deployed here, and take deploys."""
@@ -64,7 +72,7 @@ def serve(
     folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
     public_host, public_port = _address("--listen", listen)
     control_host, control_port = _address("--control", control)
-    if certificate is None and not _is_loopback(control_host):
+    if certificate is None and control_host != "localhost" and not is_loopback(control_host):
         raise SvcError(
             f"the control API at {control} would take passwords without TLS",
             "Give --tls-cert and --tls-key, or have it listen on 127.0.0.1.",
@@ -74,33 +82,46 @@ def serve(
     if not _DOMAIN.fullmatch(domain):
         raise SvcError(f'"{domain}" is no domain', "A name as in apps.example.com.", code="usage")
     if print_unit:
-        output.line(unit(sys.argv, folder, grace))
+        output.line(service_unit(sys.argv, folder, grace))
+    if print_socket:
+        output.line(socket_unit([(public_host, public_port), (control_host, control_port)]))
+    if print_unit or print_socket:
         return
     allow_connections()
-    public = _bound("--listen", public_host, public_port, workers)
+    supervisor = Supervisor.from_environment(os.environ, os.getpid())
+    public = _bound("--listen", supervisor.take(public_host, public_port), public_host, public_port, workers)
+    controls = _bound("--control", supervisor.take(control_host, control_port), control_host, control_port)
+    supervisor.all_taken()
     scheme = "https" if certificate or proxied else "http"
     port = public[0][0].getsockname()[1]
     usual = proxied or port == (443 if scheme == "https" else 80)
     settings = Settings(
         folder,
         public,
-        _bound("--control", control_host, control_port, 1)[0],
+        controls[0],
         domain,
         f"{scheme}://{{}}" if usual else f"{scheme}://{{}}:{port}",
         certificate,
         grace,
         diagnostics.event,
+        per_address,
     )
-    asyncio.run(_run(settings, "https" if certificate else "http"))
+    asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 
 
-async def _run(settings: Settings, scheme: str) -> None:
+async def _run(settings: Settings, scheme: str, supervisor: Supervisor) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def stopping() -> None:
+        supervisor.tell("STOPPING=1")
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stopping)
     async with running(settings, stop) as serving:
         output.line(f"control API   {scheme}://{authority(settings.control[0])}")
         output.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
+        supervisor.tell("READY=1")
         await serving
 
 
@@ -112,16 +133,13 @@ def _address(option: str, text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _bound(option: str, host: str, port: int, count: int) -> list[list[socket.socket]]:
-    """Return a set of listening sockets for each of so many processes."""
+def _bound(
+    option: str, handed: list[socket.socket], host: str, port: int, count: int = 1
+) -> list[list[socket.socket]]:
+    """Return a set of listening sockets for each of so many processes: those handed over, else new ones."""
+    if handed:
+        return [handed, *([opened.dup() for opened in handed] for _ in range(count - 1))]
     try:
         return bind_each(host, port, count) if count > 1 else [bind(host, port)]
     except PortInUse as error:
         raise PortInUse(error.message, f"Stop that program, or name another port with {option}.") from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from svc_tui.main import run
-from svc_tui.unit import unit
+from svc_tui.unit import service_unit, socket_unit
 
 
 def test_a_unit_names_absolute_paths_because_systemd_starts_elsewhere(
@@ -12,13 +12,33 @@ def test_a_unit_names_absolute_paths_because_systemd_starts_elsewhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["svc", "serve", "--tls-cert", "a.pem", "--tls-key=b.pem", "--print-unit"]
-    text = unit(arguments, tmp_path / "data", 10)
+    text = service_unit(arguments, tmp_path / "data", 10)
     assert f"--tls-cert {tmp_path}/a.pem --tls-key={tmp_path}/b.pem --data {tmp_path}/data\n" in text
     assert "--print-unit" not in text
 
 
 def test_a_unit_waits_longer_for_a_stop_than_requests_have_to_end() -> None:
-    assert "TimeoutStopSec=620\n" in unit(["svc", "serve", "--grace", "600"], Path("/data"), 600)
+    assert "TimeoutStopSec=620\n" in service_unit(["svc", "serve", "--grace", "600"], Path("/data"), 600)
+
+
+def test_the_socket_unit_has_every_address_of_both_options() -> None:
+    text = socket_unit([("0.0.0.0", 443), ("localhost", 8081), ("::", 8443)])
+    listens = [line.partition("=")[2] for line in text.splitlines() if line.startswith("ListenStream=")]
+    assert listens == ["0.0.0.0:443", "127.0.0.1:8081", "[::1]:8081", "[::]:8443"]
+
+
+@pytest.mark.parametrize("address", ["server.example:443", "127.0.0.1:0"])
+def test_an_address_that_systemd_can_not_listen_on_is_refused(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["serve", "--print-socket", "--listen", address]) == 2
+    assert "systemd can not listen" in capsys.readouterr().err
+
+
+def test_the_service_takes_its_sockets_from_the_unit_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--print-unit", "--print-socket", "--listen", "127.0.0.1:8443"]) == 0
+    printed = capsys.readouterr().out
+    assert "Requires=svc.socket" in printed and "ListenStream=127.0.0.1:8443\n" in printed
 
 
 @pytest.mark.parametrize("domain", ["", "a b", "https://apps.example.com", "-a.example", "a..b"])
