@@ -26,7 +26,7 @@ _STATES: dict[State, tuple[str, str]] = {
     "live": ("● live", "$text-success"),
     "lost": ("○ lost, trying again", "$text-error"),
 }
-WIDE = 80
+WIDE = 96
 """Cells from which the top line has room for the address and the palette's key."""
 
 

@@ -112,6 +112,10 @@ class Link:
         _let_go(unused)
         self._turn("live")
 
+    def renew(self) -> None:
+        """Have the engine found anew: whoever asks is somebody else now."""
+        self._lost()
+
     def end(self) -> None:
         """Let go of the engine for good."""
         self._ended = True

@@ -8,7 +8,7 @@ import asyncio
 import shlex
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -23,10 +23,13 @@ from screens.console_screen import TABS, Command, ConsoleScreen, Tab
 from screens.dialog import Question
 from screens.keys_help import KeysHelp, group_of, keys_of
 from screens.link import Link, State
+from screens.login.screen import LoginScreen
 from screens.logs.screen import LogsScreen
+from screens.start.screen import Chosen, Offers, StartScreen
 from screens.tables.screen import TablesScreen
 from screens.theme import DARK, THEMES
 from svc_tui.attachment import Attachment
+from svc_tui.entrance import Entrance
 
 AGAIN_SECONDS = 0.5
 """How often an engine that does not answer is looked for."""
@@ -67,18 +70,19 @@ class Console(App[None]):
             super().__init__()
             self.link, self.state = link, state
 
-    def __init__(self, attachment: Attachment, keymap: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, attachment: Attachment, entrance: Entrance, keymap: dict[str, str] | None = None
+    ) -> None:
         """`keymap` has other keys for bindings, by their ids."""
         super().__init__()
         self._attachment = attachment
+        self._entrance = entrance
         self._history: list[str] = []
         self._looking = False
         self._link = Link(attachment.place, attachment.connect, self._turned)
         for tab, screen in _SCREENS.items():
             self.add_mode(tab, partial(screen, self._link))
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = DARK.name
+        _dress(self)
         self.set_keymap(keymap or {})
 
     # The engine
@@ -127,6 +131,13 @@ class Console(App[None]):
         """Show what the engine says."""
         timeout = 10 if event.severity == "error" else 5
         self.notify(event.text, severity=event.severity, timeout=timeout, markup=False)
+
+    def on_console_screen_not_logged_in(self) -> None:
+        """Ask to log in to the service once more."""
+        if self._attachment.place.kind == "service" and not isinstance(self.screen, LoginScreen):
+            address = self._attachment.place.address
+            dialogue = LoginScreen(self._entrance.claimed, self._entrance.enter, address)
+            self.push_screen(dialogue, lambda key: self._link.renew() if key else None)
 
     # Screens
 
@@ -248,9 +259,44 @@ def binding_ids() -> frozenset[str]:
     return frozenset(found)
 
 
-def run(attachment: Attachment, keymap: dict[str, str]) -> None:
+class Start(App[Chosen]):
+    """What one sees outside of any Project."""
+
+    TITLE = "svc"
+    GROUP: ClassVar[str] = "Everywhere"
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, where: str, offers: Offers, entrance: Entrance, keymap: dict[str, str]) -> None:
+        super().__init__()
+        self._where, self._offers, self._entrance = where, offers, entrance
+        self.set_keymap(keymap)
+
+    def get_default_screen(self) -> Screen[None]:
+        """Return the only screen."""
+        return StartScreen(self._where, self._offers, self._login, self.exit)
+
+    def on_mount(self) -> None:
+        """Take on the Console's look."""
+        _dress(self)
+
+    def _login(self) -> LoginScreen:
+        return LoginScreen(self._entrance.claimed, self._entrance.enter)
+
+
+def _dress(app: App[Any]) -> None:
+    for theme in THEMES:
+        app.register_theme(theme)
+    app.theme = DARK.name
+
+
+def start(where: str, offers: Offers, entrance: Entrance, keymap: dict[str, str]) -> Chosen | None:
+    """Ask what to do outside of any Project; `None` when one leaves."""
+    return Start(where, offers, entrance, keymap).run()
+
+
+def run(attachment: Attachment, entrance: Entrance, keymap: dict[str, str]) -> None:
     """Show the Console until one leaves it, and end what it began."""
-    app = Console(attachment, keymap)
+    app = Console(attachment, entrance, keymap)
     try:
         app.run()
     finally:

@@ -12,6 +12,16 @@ from engine.errors import SvcError
 from engine.manifest.document import NAME_RULE, is_name
 from engine.manifest.problems import did_you_mean
 
+TEMPLATES = {
+    "pulse": "a page with live numbers from a private js Resource",
+    "guestbook": "a page over a table that js, go and rust share",
+    "polyglot": "one page, the same interface in js, go and rust",
+    "js": "one js Resource: text, JSON, an event stream",
+    "go": "the same in Go, with a page",
+    "rust": "the same in Rust, with a page",
+    "static": "a page",
+}
+"""The templates, and what each shows."""
 PLACEHOLDER = "PROJECT"
 _PACKAGE = Path(__file__).resolve().parent
 _SAMPLES = ("pulse", "polyglot", "guestbook")

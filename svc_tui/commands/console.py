@@ -13,6 +13,7 @@ from engine.manifest.load import load
 from engine.own_folder import FOLDER
 from svc_tui import keymap
 from svc_tui.attachment import Attachment, Beside, Embedded, OfService
+from svc_tui.entrance import Entrance, Outside
 from svc_tui.home import Home
 from svc_tui.nearby import announced
 from svc_tui.session import Login, Logins, connected, project_here
@@ -46,12 +47,31 @@ def console(
             "Without one, use `svc dev`, `svc logs` and `svc tables`.",
             code="usage",
         )
-    folder = None if service or project else project_here()
-    attachment = _of_service(project) if folder is None else _of_folder(folder, port)
     # The toolkit takes a moment to load, and only those who see it need it.
+    from screens.start.screen import Made
     from svc_tui import app
 
-    app.run(attachment, keymap.read(Home.from_environment(os.environ).root, app.binding_ids()))
+    keys = keymap.read(Home.from_environment(os.environ).root, app.binding_ids())
+    entrance = Entrance()
+    folder = None if service or project else project_here()
+    if folder is None and not service and not project:
+        here = Path.cwd()
+        chosen = app.start(_short(here), Outside(here), entrance, keys)
+        if chosen is None:
+            return
+        if isinstance(chosen, Made):
+            folder = here / chosen.name
+            os.chdir(folder)
+        else:
+            project = chosen.project
+    attachment = _of_service(project) if folder is None else _of_folder(folder, port)
+    app.run(attachment, entrance, keys)
+
+
+def _short(path: Path) -> str:
+    """Return a path as people write it who are at home there."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
 
 
 def _of_folder(folder: Path, port: int | None) -> Attachment:

@@ -20,6 +20,7 @@ from screens.keys_help import KeysHelp
 from svc_tui import keymap
 from svc_tui.app import Console, binding_ids
 from svc_tui.attachment import Beside, Embedded
+from svc_tui.entrance import Entrance
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "console.md"
@@ -48,7 +49,7 @@ async def opened(
     folder: Path, keys: dict[str, str] | None = None, size: tuple[int, int] = (100, 30)
 ) -> AsyncIterator[tuple[Console, Pilot[None], Embedded]]:
     attachment = Embedded(folder, "shop", bind("localhost", 0))
-    app = Console(attachment, keys)
+    app = Console(attachment, Entrance(), keys)
     app.animation_level = "none"
     try:
         async with app.run_test(size=size) as pilot:
@@ -177,7 +178,7 @@ async def test_it_shows_the_svc_dev_that_runs_beside_it(project: Path) -> None:
     other.begin(lambda severity, message, hint: None)
     await asyncio.to_thread(lambda: other.connect().__exit__(None, None, None))
     try:
-        app = Console(Beside("shop", project))
+        app = Console(Beside("shop", project), Entrance())
         async with app.run_test(size=(100, 30)) as pilot:
             await until(pilot, lambda: "● live" in top(app))
     finally:

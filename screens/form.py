@@ -1,0 +1,127 @@
+"""What dialogues with fields share: a title, named fields, a line that says what is wrong, the keys."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from svc_tui.client import SvcError
+
+T = TypeVar("T")
+
+
+class Field(Horizontal):
+    """One line to fill in, with its name before it."""
+
+    DEFAULT_CSS = """
+    Field { height: 1; margin-bottom: 1; }
+    Field > Static { width: 16; color: $foreground-muted; }
+    Field > Input { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
+    Field > Input:focus { border: none; background: $boost; }
+    """
+
+    def __init__(
+        self, label: str, id: str, value: str = "", *, secret: bool = False, example: str = ""
+    ) -> None:
+        super().__init__()
+        self._label = label
+        self.input = Input(value, placeholder=example, password=secret, id=id)
+
+    def compose(self) -> ComposeResult:
+        """Place the name and the line."""
+        yield Static(Content(self._label))
+        yield self.input
+
+
+class Form(ModalScreen[T | None], Generic[T]):
+    """A dialogue of fields. `enter` goes to the next one, and from the last one submits."""
+
+    GROUP: ClassVar[str] = "Form"
+    TITLE_TEXT: ClassVar[str] = ""
+    DONE: ClassVar[str] = ""
+    """What submitting does, for the keys."""
+    DEFAULT_CSS = """
+    Form { align: center middle; background: $background 60%; }
+    Form > VerticalScroll {
+        width: 72; max-width: 96%; height: auto; max-height: 96%; scrollbar-size-vertical: 1;
+        padding: 1 2; background: $surface; border-left: outer $primary;
+    }
+    Form .title { text-style: bold; margin-bottom: 1; }
+    Form #wrong { display: none; color: $text-error; margin-bottom: 1; }
+    Form .keys { color: $foreground-muted; link-style: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "submit", "Done", id="form.submit"),
+        Binding("escape", "leave", "Back", id="form.back"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Place the title, the fields, what is wrong, and the keys."""
+        with VerticalScroll(can_focus=False):
+            yield Static(Content(self.TITLE_TEXT), classes="title")
+            yield from self.fields()
+            yield Static(id="wrong")
+            yield Static(
+                Content.from_markup(
+                    "[@click=screen.submit][b $primary]enter[/] $done[/]    "
+                    "[@click=screen.leave][b $primary]esc[/] back[/]",
+                    done=self.DONE,
+                ),
+                classes="keys",
+            )
+
+    def fields(self) -> ComposeResult:
+        """Yield the fields, and what else there is to choose."""
+        raise NotImplementedError
+
+    async def submitted(self) -> T:
+        """Do what the form is for; raises `SvcError`, which is shown, and the form stays."""
+        raise NotImplementedError
+
+    def value(self, id: str) -> str:
+        """Return what is in a field."""
+        return self.query_one(f"#{id}", Input).value
+
+    def wrong(self, text: str) -> None:
+        """Say what is wrong, or nothing."""
+        line = self.query_one("#wrong", Static)
+        line.update(Content(text))
+        line.display = bool(text)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go to the next field, or submit."""
+        inputs = [each for each in self.query(Input) if each.display and each.parent and each.parent.display]
+        place = inputs.index(event.input)
+        if place + 1 < len(inputs):
+            inputs[place + 1].focus()
+        else:
+            self.action_submit()
+
+    def action_leave(self) -> None:
+        """Give nothing back."""
+        self.dismiss(None)
+
+    def action_submit(self) -> None:
+        """Do it, unless it is being done."""
+        self.run_worker(self._submit(), exclusive=True)
+
+    async def _submit(self) -> None:
+        self.wrong("")
+        try:
+            result = await self.submitted()
+        except SvcError as error:
+            self.wrong(f"{error.message}\n{error.hint}" if error.hint else error.message)
+        else:
+            self.dismiss(result)
+
+
+def filled(pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise `SvcError` for the first name whose value is empty."""
+    for name, value in pairs:
+        if not value.strip():
+            raise SvcError(f"the {name} is missing", code="usage")

@@ -1,0 +1,58 @@
+"""The dialogue in which one logs in. What a session is and where it is kept is the app's."""
+
+import asyncio
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.widgets import Input
+
+from screens.form import Field, Form, filled
+
+CODE_WANTED = "the service has no owner yet; `svc serve` printed a claim code when it started"
+Claimed = Callable[[str], bool]
+"""Says whether the service at an address has an owner; raises `SvcError`."""
+Enter = Callable[[str, str, str, str | None], str]
+"""Logs in by address, user, password and claim code, and returns the service's key; raises `SvcError`."""
+
+
+class LoginScreen(Form[str]):
+    """Asks for address, name and password; gives the key of the service back."""
+
+    TITLE_TEXT: ClassVar[str] = "Log in to a service"
+    DONE: ClassVar[str] = "log in"
+
+    def __init__(self, claimed: Claimed, enter: Enter, url: str = "", user: str = "") -> None:
+        super().__init__()
+        self._claimed, self._enter = claimed, enter
+        self._url, self._user = url, user
+
+    def fields(self) -> ComposeResult:
+        """Yield them; the claim code shows once it is wanted."""
+        yield Field("address", "url", self._url, example="https://control.example.com")
+        yield Field("user name", "user", self._user)
+        yield Field("password", "password", secret=True)
+        code = Field("claim code", "code")
+        code.display = False
+        yield code
+
+    def on_mount(self) -> None:
+        """Begin at the first field that is empty."""
+        for field in self.query(Input):
+            if not field.value:
+                field.focus()
+                return
+
+    async def submitted(self) -> str:
+        """Log in."""
+        url, user, password = self.value("url").strip(), self.value("user").strip(), self.value("password")
+        filled([("address", url), ("user name", user), ("password", password)])
+        claimed = await asyncio.to_thread(self._claimed, url)
+        code = self.query_one("#code", Input)
+        assert code.parent is not None
+        if not claimed and not code.value:
+            code.parent.display = True
+            code.focus()
+            filled([(f"claim code ({CODE_WANTED})", "")])
+        wanted = None if claimed else code.value.strip()
+        return await asyncio.to_thread(self._enter, url, user, password, wanted)

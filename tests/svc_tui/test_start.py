@@ -1,0 +1,133 @@
+"""The first screen outside of any Project, over a real folder and a real service."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
+
+from engine.manifest.load import load
+from screens.login.screen import LoginScreen
+from screens.start.screen import Chosen, Made, MakeScreen, Opened
+from svc_tui.app import Start
+from svc_tui.entrance import Entrance, Outside
+from svc_tui.new_project import TEMPLATES, templates
+from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
+
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+SECONDS = 60.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    folder = tmp_path / "here ü"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def hosted(tmp_path: Path) -> Iterator[Hosted]:
+    service = Hosted(tmp_path / "data")
+    yield service
+    service.stop()
+
+
+@asynccontextmanager
+async def opened(here: Path) -> AsyncIterator[tuple[Start, Pilot[Chosen]]]:
+    app = Start("~/here", Outside(here), Entrance(), {})
+    app.animation_level = "none"
+    async with app.run_test(size=(80, 24)) as pilot:
+        yield app, pilot
+
+
+async def until(pilot: Pilot[Chosen], holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not holds():
+            await pilot.pause(0.02)
+
+
+def options(app: Start) -> list[str]:
+    return [str(option.id) for option in app.screen.query_one(OptionList).options]
+
+
+def test_every_template_is_offered() -> None:
+    assert set(TEMPLATES) == set(templates())
+
+
+async def test_a_project_is_made_and_opened(here: Path) -> None:
+    async with opened(here) as (app, pilot):
+        await pilot.press("n", *"shop", "tab", "end", "enter")
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_value == Made("shop")
+    assert load(here / "shop").name == "shop"
+
+
+async def test_a_name_that_will_not_do_is_told_and_nothing_is_lost(here: Path) -> None:
+    (here / "taken").mkdir()
+    (here / "taken" / "file").write_text("mine")
+    async with opened(here) as (app, pilot):
+        await pilot.press("n", *"Not_good", "enter")
+        await until(pilot, lambda: bool(str(app.screen.query_one("#wrong").render())))
+        assert "not a name for a Project" in str(app.screen.query_one("#wrong").render())
+        app.screen.query_one(Input).value = "taken"
+        await pilot.press("enter")
+        await until(pilot, lambda: "not empty" in str(app.screen.query_one("#wrong").render()))
+        assert isinstance(app.screen, MakeScreen)
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_value is None
+    assert [path.name for path in here.rglob("*")] == ["taken", "file"]
+
+
+async def test_the_first_owner_logs_in_by_the_claim_code_and_sees_what_is_live(
+    here: Path, hosted: Hosted
+) -> None:
+    async with opened(here) as (app, pilot):
+        await pilot.press("l")
+        assert isinstance(app.screen, LoginScreen)
+        for field, value in (("url", hosted.control), ("user", "ana"), ("password", PASSWORD)):
+            app.screen.query_one(f"#{field}", Input).value = value
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: "claim code" in str(app.screen.query_one("#wrong").render()))
+        app.screen.query_one("#code", Input).value = hosted.said[0].rpartition(" ")[2]
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, LoginScreen))
+        assert options(app) == ["make", "login"]
+        await pilot.press("q")
+
+
+async def test_what_the_service_has_can_be_opened(here: Path, hosted: Hosted, tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    (root / "site").mkdir(parents=True)
+    (root / "site" / "index.html").write_text("hello")
+    (root / "svc.toml").write_text(MANIFEST)
+
+    def live() -> None:
+        with hosted.claim() as client:
+            deploy(client, root)
+
+    await asyncio.to_thread(live)
+    async with opened(here) as (app, pilot):
+        await pilot.press("l")
+        for field, value in (("url", hosted.control), ("user", "ann"), ("password", "wrong password")):
+            app.screen.query_one(f"#{field}", Input).value = value
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: bool(str(app.screen.query_one("#wrong").render())))
+        app.screen.query_one("#password", Input).value = PASSWORD
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: not isinstance(app.screen, LoginScreen))
+        await until(pilot, lambda: "open shop" in options(app))
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_value == Opened("shop")
