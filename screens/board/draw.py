@@ -13,10 +13,14 @@ from screens.board.route import Point
 
 N, E, S, W = 1, 2, 4, 8
 """The directions in which a line leaves a cell."""
-UNICODE = " ╵╶└╷│┌├╴┘─┴┐┤┬┼"
+UNICODE = " ╵╶╰╷│╭├╴╯─┴╮┤┬┼"
 """The character of each mask, 0 to 15."""
+HEAVY = " ╹╺┗╻┃┏┣╸┛━┻┓┫┳╋"
+"""The same for what is selected."""
 ASCII = " |-+||++-+-++++++"
-_ARROWS = {UNICODE: {E: "►", W: "◄"}, ASCII: {E: ">", W: "<"}}
+HEAVY_ASCII = " #=######=#=#####"
+_ARROWS = {E: {UNICODE: "▶", HEAVY: "▶"}, W: {UNICODE: "◀", HEAVY: "◀"}}
+_ASCII_ARROWS = {E: ">", W: "<"}
 
 
 class Hit(NamedTuple):
@@ -54,10 +58,12 @@ class Cell(NamedTuple):
     text: str = ""
 
     def glyph(self, glyphs: str = UNICODE) -> str:
-        """Return the character of this cell, by `UNICODE` or `ASCII`."""
+        """Return the character of this cell, by one of the four sets of glyphs."""
         if self.text:
             return self.text
-        return _ARROWS[glyphs][self.arrow] if self.arrow else glyphs[self.mask]
+        if self.arrow:
+            return _ARROWS[self.arrow].get(glyphs, _ASCII_ARROWS[self.arrow])
+        return glyphs[self.mask]
 
 
 def drawn(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, Cell]:

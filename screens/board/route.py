@@ -19,7 +19,7 @@ _BEFORE = 2
 _AFTER = 2
 _STEP = 2
 """Cells from one track to the next."""
-_LEAST = 6
+_LEAST = 4
 """Cells of a gap between two columns."""
 
 

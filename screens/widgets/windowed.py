@@ -17,6 +17,7 @@ from textual.strip import Strip
 
 from screens.widgets.chunks import CHUNK, Chunks, Window
 from screens.widgets.columns import GAP, Column, Placed, fit, place, total
+from screens.widgets.looks import Looks
 from screens.widgets.row_source import Cell, Row, RowSource, RowsUnavailable
 
 GUTTER = 2
@@ -84,6 +85,7 @@ class Windowed(ScrollView):
         self._filling = False
         self._placed: tuple[Placed, ...] = ()
         self._base = Style()
+        self._look = Looks(self, "rows--")
 
     @property
     def count(self) -> int:
@@ -236,5 +238,7 @@ class Windowed(ScrollView):
         line = Strip(segments).crop_extend(left, left + room, style)
         return Strip.join([Strip([Segment(sign, style + self._look("accent"))], GUTTER), line])
 
-    def _look(self, name: str) -> Style:
-        return self.get_component_rich_style(f"rows--{name}", partial=True)
+    def notify_style_update(self) -> None:
+        """Forget the colours of before."""
+        super().notify_style_update()
+        self._look.clear()

@@ -1,0 +1,342 @@
+"""The picture on the screen: drawing, scrolling, what is selected, and drawing an edge by mouse or keys.
+
+Knows nodes and edges, not what they stand for: the screen gives it a picture, the text of each node and the
+tone of each edge, and hears what was selected, opened and joined.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Offset, Region, Size, Spacing
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from screens.board.cards import Line
+from screens.board.draw import ASCII, HEAVY, HEAVY_ASCII, UNICODE, Box, Cell, Hit
+from screens.board.picture import PADDING, Picture
+from screens.board.walk import Direction, first, nearest, next_edge, step
+from screens.widgets.looks import Looks
+from screens.widgets.row_source import Tone
+
+
+class Canvas(ScrollView, can_focus=True):
+    """A picture that can be walked through, and in which two nodes can be joined."""
+
+    ALLOW_SELECT = False
+    GROUP: ClassVar[str] = "Board"
+    DEFAULT_CSS = """
+    Canvas {
+        scrollbar-size: 1 1;
+        & > .canvas--line { color: $foreground 35%; }
+        & > .canvas--label { color: $foreground 60%; }
+        & > .canvas--selected { color: $accent; text-style: bold; }
+        & > .canvas--bold { text-style: bold; }
+        & > .canvas--dim { color: $foreground 60%; }
+        & > .canvas--accent { color: $accent; }
+        & > .canvas--good { color: $text-success; }
+        & > .canvas--notice { color: $text-primary; }
+        & > .canvas--warn { color: $text-warning; }
+        & > .canvas--bad { color: $text-error; text-style: bold; }
+        & > .canvas--faint { color: $foreground 25%; }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *("canvas--line", "canvas--label", "canvas--selected", "canvas--bold", "canvas--dim"),
+        *("canvas--accent", "canvas--good", "canvas--notice", "canvas--warn", "canvas--bad", "canvas--faint"),
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("h,left", "walk('left')", "Left", show=False, id="board.left"),
+        Binding("l,right", "walk('right')", "Right", show=False, id="board.right"),
+        Binding("k,up", "walk('up')", "Up", show=False, id="board.up"),
+        Binding("j,down", "walk('down')", "Down", show=False, id="board.down"),
+        Binding("tab", "edge(1)", "Next edge", show=False, id="board.next-edge"),
+        Binding("shift+tab", "edge(-1)", "Edge before", show=False, id="board.edge-before"),
+    ]
+
+    @dataclass
+    class Selected(Message):
+        """Something else is selected."""
+
+        hit: Hit | None
+
+    @dataclass
+    class Opened(Message):
+        """What is selected was opened, by a double click."""
+
+        hit: Hit
+
+    @dataclass
+    class Dragged(Message):
+        """A line is being drawn from a node with the mouse; its targets are asked for."""
+
+        source: str
+
+    @dataclass
+    class Aimed(Message):
+        """The line that is being drawn leads to this node now, or to none."""
+
+        target: str | None
+
+    @dataclass
+    class Joined(Message):
+        """The mouse was let go on a node (or on none), where the line shall end."""
+
+        target: str | None
+
+    def __init__(self, *, unicode: bool = True, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._glyphs, self._heavy = (UNICODE, HEAVY) if unicode else (ASCII, HEAVY_ASCII)
+        self._dots = "·" if unicode else "."
+        self._picture: Picture | None = None
+        self._cards: Mapping[str, tuple[Line, ...]] = {}
+        self._tones: Mapping[str, Tone] = {}
+        self._selected: Hit | None = None
+        self._pressed: str | None = None
+        self._source: str | None = None
+        self._targets: frozenset[str] = frozenset()
+        self._aim: str | None = None
+        self._looks = Looks(self, "canvas--")
+        self._lines: dict[int, Strip] = {}
+
+    # What is shown
+
+    @property
+    def picture(self) -> Picture | None:
+        """What is shown."""
+        return self._picture
+
+    @property
+    def selected(self) -> Hit | None:
+        """The node or edge that keys are about."""
+        return self._selected
+
+    def show(self, picture: Picture) -> None:
+        """Show another picture; what is selected stays so where it is still there."""
+        self._picture = picture
+        self.virtual_size = Size(picture.placed.width, picture.placed.height)
+        at = self._selected
+        if at is not None and at.key not in {*picture.placed.boxes, *picture.placed.routes}:
+            at = None
+        self._changed()
+        self.select(at or first(picture))
+
+    def write(self, cards: Mapping[str, tuple[Line, ...]], tones: Mapping[str, Tone]) -> None:
+        """Have the nodes say this, and the edges be of these tones."""
+        if (cards, tones) != (self._cards, self._tones):
+            self._cards, self._tones = cards, tones
+            self._changed()
+
+    def select(self, hit: Hit | None) -> None:
+        """Select something and bring it into sight."""
+        if hit != self._selected:
+            self._selected = hit
+            self._changed()
+            self.post_message(self.Selected(hit))
+        if hit is not None and self._picture is not None:
+            self._into_sight(self._region(self._picture, hit))
+
+    def _region(self, picture: Picture, hit: Hit) -> Region:
+        if hit.kind == "node":
+            box = picture.placed.boxes[hit.key]
+            return Region(box.x, box.y, box.width, box.height)
+        route = picture.placed.routes[hit.key]
+        return Region(*route.label_at, max(len(route.label), 1), 1)
+
+    def _into_sight(self, region: Region) -> None:
+        self.scroll_to_region(region, spacing=Spacing(1, 1, 1, 1), animate=False, immediate=True)
+
+    def _changed(self) -> None:
+        self._lines.clear()
+        self.refresh()
+
+    # Drawing an edge
+
+    @property
+    def aim(self) -> str | None:
+        """The node that the line leads to, while one is drawn."""
+        return self._aim
+
+    def begin(self, source: str, targets: frozenset[str], aim: str | None) -> None:
+        """Draw a line from a node; all nodes but the targets become faint."""
+        self._source, self._targets = source, targets
+        self._take_aim(aim)
+        self._changed()
+
+    def end(self) -> None:
+        """Draw no line any more."""
+        self._source = self._pressed = self._aim = None
+        self._changed()
+
+    def _take_aim(self, key: str | None) -> None:
+        self._aim = key
+        self._changed()
+        self.post_message(self.Aimed(key))
+        if key is not None and self._picture is not None:
+            self._into_sight(self._region(self._picture, Hit("node", key)))
+
+    # Keys
+
+    def action_walk(self, direction: Direction) -> None:
+        """Go to what is next in a direction; while a line is drawn, to the next node that it may lead to."""
+        if self._picture is None:
+            return
+        if self._source is not None:
+            keys = self._picture.placed.boxes.keys() - {self._source}
+            at = nearest(self._picture, keys, self._aim or self._source, direction)
+            self._take_aim(at if at != self._source else self._aim)
+        else:
+            self.select(step(self._picture, self._selected, direction))
+
+    def action_edge(self, by: int) -> None:
+        """Go to the edge after or before; while a line is drawn, to the target after or before."""
+        if self._picture is None:
+            return
+        if self._source is None:
+            self.select(next_edge(self._picture, self._selected, by))
+        elif self._targets:
+            keys = [key for key in self._picture.placed.boxes if key in self._targets]
+            at = keys.index(self._aim) if self._aim in keys else -1
+            self._take_aim(keys[(at + by) % len(keys)])
+
+    def page(self, pages: int) -> None:
+        """Scroll by what the screen shows."""
+        height = self.scrollable_content_region.height
+        self.scroll_to(y=self.scroll_offset.y + pages * height, animate=False)
+
+    # The mouse
+
+    def _at(self, event: events.MouseEvent) -> Hit | None:
+        offset = event.get_content_offset(self)
+        if offset is None or self._picture is None:
+            return None
+        x, y = offset + self.scroll_offset
+        return self._picture.placed.hit(x, y)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Select what is below the mouse; a line may be drawn from there."""
+        hit = self._at(event)
+        if self._source is not None:
+            return
+        if hit is not None:
+            self.select(hit)
+            if hit.kind == "node":
+                self._pressed = hit.key
+                self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Draw a line to where the mouse is, once it has left the node in which it was pressed."""
+        hit = self._at(event)
+        key = hit.key if hit is not None and hit.kind == "node" else None
+        if self._source is None and self._pressed is not None and key != self._pressed:
+            self.post_message(self.Dragged(self._pressed))
+        elif self._source is not None and (self._pressed is not None or key is not None) and key != self._aim:
+            self._take_aim(None if key == self._source else key)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """End the line here."""
+        self.release_mouse()
+        pressed, self._pressed = self._pressed, None
+        hit = self._at(event)
+        key = hit.key if hit is not None and hit.kind == "node" else None
+        if self._source is not None and key != pressed:
+            self.post_message(self.Joined(key))
+        elif self._source is not None and pressed is not None:
+            self.post_message(self.Joined(None))
+
+    def on_click(self, event: events.Click) -> None:
+        """Open what is clicked twice."""
+        if event.chain == 2 and self._source is None and (hit := self._at(event)) is not None:
+            self.post_message(self.Opened(hit))
+
+    # Lines
+
+    def notify_style_update(self) -> None:
+        """Forget lines in the colours of before."""
+        super().notify_style_update()
+        self._looks.clear()
+        self._lines.clear()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the screen."""
+        region, offset = self.scrollable_content_region, self.scroll_offset
+        row = y + offset.y
+        if row not in self._lines:
+            self._lines[row] = self._drawn(row)
+        return self._lines[row].crop_extend(offset.x, offset.x + region.width, self.rich_style)
+
+    def _drawn(self, y: int) -> Strip:
+        picture = self._picture
+        if picture is None or y >= picture.placed.height:
+            return Strip([])
+        base, cells = self.rich_style, picture.placed.cells
+        boxes = {
+            box.x: (key, box)
+            for key, box in picture.placed.boxes.items()
+            if box.y < y < box.y + box.height - 1
+        }
+        rubber = self._rubber(picture)
+        segments: list[Segment] = []
+        x = 0
+        while x < picture.placed.width:
+            if x in boxes:
+                key, box = boxes[x]
+                segments.append(self._cell(cells[x, y], base))
+                segments += self._inside(key, box, y - box.y - 1, base)
+                segments.append(self._cell(cells[box.x + box.width - 1, y], base))
+                x += box.width
+                continue
+            if (x, y) in rubber and ((x, y) not in cells or cells[x, y].hit.kind == "edge"):
+                segments.append(Segment(self._dots, base + self._looks("selected")))
+            else:
+                cell = cells.get((x, y))
+                segments.append(self._cell(cell, base) if cell else Segment(" ", base))
+            x += 1
+        return Strip(Segment.simplify(segments), picture.placed.width)
+
+    def _cell(self, cell: Cell, base: Style) -> Segment:
+        hit = cell.hit
+        chosen = hit == self._selected if self._source is None else hit.key in (self._source, self._aim)
+        glyph = cell.glyph(self._heavy if chosen else self._glyphs)
+        if chosen:
+            return Segment(glyph, base + self._looks("selected"))
+        if self._faint(hit):
+            return Segment(glyph, base + self._looks("faint"))
+        tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
+        return Segment(glyph, base + self._looks(tone or ("label" if cell.text else "line")))
+
+    def _faint(self, hit: Hit) -> bool:
+        return self._source is not None and hit.key != self._source and hit.key not in self._targets
+
+    def _inside(self, key: str, box: Box, line: int, base: Style) -> list[Segment]:
+        """Return the text of a node in one of its lines, as wide as its inside."""
+        card = self._cards.get(key, ())
+        if line >= len(card):
+            return [Segment(" " * (box.width - 2), base)]
+        faint = self._faint(Hit("node", key))
+        pad = Segment(" " * PADDING, base)
+        pieces = [
+            Segment(text, base + self._looks("faint" if faint else tone) if tone or faint else base)
+            for text, tone in card[line]
+        ]
+        return [pad, *pieces, pad]
+
+    def _rubber(self, picture: Picture) -> set[Offset]:
+        """Return the cells of the line that is being drawn: across, then up or down, then across."""
+        if self._source is None or self._aim is None or self._aim == self._source:
+            return set()
+        begin, end = (picture.placed.boxes[key] for key in (self._source, self._aim))
+        ay, by = begin.y + begin.height // 2, end.y + end.height // 2
+        ax, bx = begin.x + begin.width, end.x - 1
+        if end.x <= begin.x:
+            bx = end.x + end.width
+        turn = max(ax, bx) if end.x <= begin.x else bx - 2
+        across = {Offset(x, ay) for x in range(min(ax, turn), max(ax, turn) + 1)}
+        down = {Offset(turn, y) for y in range(min(ay, by), max(ay, by) + 1)}
+        last = {Offset(x, by) for x in range(min(turn, bx), max(turn, bx) + 1)}
+        return across | down | last

@@ -1,0 +1,128 @@
+"""What is said of what is selected: a line at the foot, and all of it in the sheet. Imports no Textual."""
+
+from collections.abc import Iterable, Sequence
+
+from screens.board.cards import TONES, Line, milliseconds, percent, rate, size
+from screens.board.edits import Shown
+from screens.board.project import Door, Health, Mount, Rates, Resource, Stage
+from screens.widgets.columns import shown
+from screens.widgets.row_source import Piece, Tone
+
+_KEY = 11
+"""Cells of the names of what is said."""
+_STAGES: dict[Stage, str] = {
+    "waiting": "waits for its build",
+    "building": "is being built",
+    "ready": "ready",
+    "failed": "build failed",
+}
+
+
+def resource_foot(resource: Resource, health: Health) -> Line:
+    """Return the line of a Resource: where it is, and how."""
+    place: Piece = (health.address or "", "")
+    if not resource.public:
+        place = ("private, reached by its mounts", "dim")
+    how: Piece = (_stage(health), TONES[health.stage] if health.stage != "ready" else "dim")
+    return (resource.name, "bold"), ("  ", ""), place, ("  ", ""), how
+
+
+def _stage(health: Health) -> str:
+    text = _STAGES[health.stage]
+    return f"{text}: {shown(health.failure)}" if health.stage == "failed" else text
+
+
+def mount_foot(edge: Shown, per_second: float | None) -> Line:
+    """Return the line of a mount: from where to where, and how many requests take it."""
+    mount = edge.mount
+    said: Piece = (f"{edge.mark}, not written yet", "accent") if edge.mark else (rate(per_second or 0.0), "")
+    return (
+        (mount.source, "bold"),
+        (f"{mount.pattern}", "accent"),
+        (" → ", "dim"),
+        (mount.target, "bold"),
+        ("   ", ""),
+        said,
+    )
+
+
+def of_resource(
+    resource: Resource, health: Health, mounts: Iterable[Mount], addresses: Sequence[str]
+) -> list[Line]:
+    """Return all that is known of a Resource; `addresses` are those at which it is mounted."""
+    rates = health.rates
+    return [
+        _said("state", (_stage_line(health), TONES[health.stage])),
+        *([_said("", (line, "bad")) for line in health.failure.splitlines()]),
+        *([_said("", (line, "")) for line in health.hint.splitlines()]),
+        _said("address", (health.address or "private: 404 from outside", "" if health.address else "dim")),
+        *_list("mounted at", addresses),
+        *_list("mounts", [f"{each.pattern} → {each.target}" for each in mounts]),
+        _said("last minute", *_rates(rates)),
+        _said("limits", (f"{resource.run_limit_secs} s a run, {resource.memory_limit_mb} MB of memory", "")),
+        *_list("egress", resource.egress, none="none"),
+        *_list("env", [", ".join(resource.env)] if resource.env else []),
+        *_list("secrets", [", ".join(resource.secrets)] if resource.secrets else []),
+    ]
+
+
+def _stage_line(health: Health) -> str:
+    if health.stage == "failed":
+        return "build failed; the version before it serves" if health.serves else "build failed; none serves"
+    if health.stage == "ready" and health.seconds is not None:
+        return f"ready, built in {milliseconds(health.seconds * 1000)}"
+    return _STAGES[health.stage]
+
+
+def _rates(rates: Rates) -> Sequence[Piece]:
+    if rates.p95_ms is None:
+        return (("no requests", "dim"),)
+    said: list[Piece] = [(f"{rate(rates.per_second)}, 95 of 100 below {milliseconds(rates.p95_ms)}", "")]
+    if rates.peak_memory is not None:
+        said.append((f", peak memory {size(rates.peak_memory)}", ""))
+    if rates.errors:
+        said.append((f", {percent(rates.errors)} failed", "bad"))
+    return said
+
+
+def door_foot(name: str, door: Door) -> Line:
+    """Return the line of a Door: what it is for."""
+    what = "rows for every Resource" if door.tables is not None else "records from every Resource"
+    where = "SVC_TABLES_ENDPOINT" if door.tables is not None else "SVC_TELEMETRY_ENDPOINT"
+    return (name, "bold"), ("  ", ""), (f"a Door: {what}, at {where}", "dim")
+
+
+def of_mount(edge: Shown, per_second: float | None) -> list[Line]:
+    """Return all that is known of a mount."""
+    mount = edge.mount
+    exact = not mount.pattern.endswith("/*")
+    prefix = mount.pattern if exact else mount.pattern[:-2]
+    which = f"the path {mount.pattern} only" if exact else f"{prefix or '/'} and all below it"
+    return [
+        _said("requests", (f"to {mount.source}, for {which}", "")),
+        _said("answered by", (mount.target, "bold")),
+        _said("last minute", (rate(per_second or 0.0), "")),
+    ]
+
+
+def difference(diff: str) -> list[Line]:
+    """Return a unified diff without what only names the file."""
+    tones: dict[str, Tone] = {"+": "good", "-": "bad", "@": "accent"}
+    lines = [line for line in diff.splitlines() if line[:3] not in ("---", "+++")]
+    return [((shown(line), tones.get(line[:1], "dim")),) for line in lines]
+
+
+def problem(message: str, hint: str) -> list[Line]:
+    """Return what is wrong, and what to do next."""
+    wrong: list[Line] = [((shown(line), "bad"),) for line in message.splitlines()]
+    return wrong + [((shown(line), "dim"),) for line in hint.splitlines()]
+
+
+def _said(key: str, *pieces: Piece) -> Line:
+    return ((f"{key:<{_KEY}}  ", "dim"), *((shown(text), tone) for text, tone in pieces))
+
+
+def _list(key: str, values: Sequence[str], none: str = "") -> list[Line]:
+    if not values:
+        return [_said(key, (none, "dim"))] if none else []
+    return [_said(key if at == 0 else "", (value, "")) for at, value in enumerate(values)]

@@ -1,0 +1,74 @@
+"""From a Project to the picture: which nodes and edges there are, what each is called, how wide cards are.
+
+Imports no Textual.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from screens.board.cards import LINES
+from screens.board.edits import Edit, Mark, Shown, shown
+from screens.board.graph import Column, Edge, Graph, Node
+from screens.board.layout import Placed, layout
+from screens.board.project import Manifest, Mount
+
+WIDTHS = ((28, 20), (22, 18), (17, 12))
+"""Cells inside a Resource and inside a Door, the first that fit; the last where none do."""
+PADDING = 1
+_DOOR_LINES = 2
+_SIGNS: dict[Mark, str] = {"": "", "added": "+ ", "removed": "- "}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A graph with places, and what its edges stand for: mounts by the edge's key."""
+
+    graph: Graph
+    placed: Placed
+    mounts: Mapping[str, Shown]
+
+
+def picture(
+    manifest: Manifest, edits: Sequence[Edit], doors: Sequence[str], room: tuple[int, int]
+) -> Picture:
+    """Lay a Project out in `room` (cells, rows), as wide as fits."""
+    drawn = {edge_key(each.mount): each for each in shown(manifest.mounts, edits)}
+    for widths in WIDTHS:
+        graph = _graph(manifest, drawn, doors, *widths)
+        placed = layout(graph)
+        if placed.width <= room[0]:
+            break
+    return Picture(graph, placed, drawn)
+
+
+def edge_key(mount: Mount) -> str:
+    """Return what the edge of a mount is called: its source, pattern and target."""
+    return f"{mount.source} {mount.pattern} {mount.target}"
+
+
+def _graph(
+    manifest: Manifest, drawn: Mapping[str, Shown], doors: Sequence[str], width: int, door_width: int
+) -> Graph:
+    into = {each.mount.target for each in drawn.values()}
+    out = {each.mount.source for each in drawn.values()}
+    front = {name for name, each in manifest.resources.items() if each.lane == "static" or name in out} - into
+    nodes = [
+        Node(name, Column.FRONT_ENDS if name in front else Column.DYNAMIC, width + 2 * PADDING, LINES)
+        for name in manifest.resources
+    ]
+    nodes += [Node(door_key(door), Column.DOORS, door_width + 2 * PADDING, _DOOR_LINES) for door in doors]
+    edges = [
+        Edge(key, each.mount.source, each.mount.target, f"{_SIGNS[each.mark]}{each.mount.pattern}")
+        for key, each in drawn.items()
+    ]
+    return Graph(tuple(nodes), tuple(edges))
+
+
+def door_key(door: str) -> str:
+    """Return the key of a Door's node; a Resource may have the same name."""
+    return f"door {door}"
+
+
+def door_of(key: str) -> str | None:
+    """Return the Door that a node is, if it is one."""
+    return key.removeprefix("door ") if key.startswith("door ") else None
