@@ -14,6 +14,8 @@ from engine.errors import SvcError
 from engine.manifest.model import Resource
 
 BuildMode = Literal["dev", "deploy"]
+WRITTEN_BY_SVC = "// Written by svc, for this machine"
+"""What a file begins with that a lane leaves among sources, for other tools; no build depends on it."""
 
 
 @dataclass(frozen=True, slots=True)

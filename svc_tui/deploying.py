@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from doors.tables.migrations import FOLDER
+from doors.tables.migrations import find as find_migrations
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.deploy.build import Builder
@@ -24,7 +26,6 @@ from engine.wasm.check import check_component, told_of
 from svc_tui.assembly import lanes
 from svc_tui.client import Client, Refused
 
-MIGRATIONS = "tables"
 UPLOADS_AT_ONCE = 4
 CHUNK = 256 << 10
 RETRIES = 5
@@ -93,7 +94,7 @@ async def build(project: Project, cache: Path, teller: Teller) -> Bundle:
         packed,
         {name: (_digest(document), document) for name, document in documents.items()},
         {name: imported for name, _, imported in made},
-        _migrations(project.root),
+        {Path(each.name).name: each.sql for each in find_migrations(project.root)},
     )
 
 
@@ -116,7 +117,10 @@ async def _build(builder: Builder, resource: Resource, root: Path, teller: Telle
 
 
 def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
-    """Return what the service says that a deploy would change, and what it lacks."""
+    """Return what the service says that a deploy would change, and what it lacks.
+
+    `migrations` has the names of those that are new. Raises `Refused` for one that never can be applied.
+    """
     parts = {}
     for name, (digest, _) in bundle.packages.items():
         package, imported = bundle.packed[name].package, bundle.imports[name]
@@ -128,7 +132,16 @@ def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
         }
     body = {"manifest": bundle.manifest, "parts": parts, "blobs": sorted(bundle.contents())}
     answer: dict[str, Any] = client.call("POST", f"/v1/projects/{bundle.project}/plan", body)
-    return answer
+    return answer | {"migrations": _new_migrations(client, bundle)}
+
+
+def _new_migrations(client: Client, bundle: Bundle) -> list[str]:
+    if not bundle.tables:
+        return []
+    files = [{"name": f"{FOLDER}/{name}", "sql": sql} for name, sql in bundle.tables.items()]
+    wish = {"files": files, "plan": True}
+    new: list[str] = client.call("POST", f"/v1/projects/{bundle.project}/migrations", wish)["applied"]
+    return new
 
 
 def bytes_of(bundle: Bundle, digests: list[str]) -> int:
@@ -206,16 +219,6 @@ def deploy(
         "See with `svc deployments` what is live, and deploy again.",
         code="unreachable",
     )
-
-
-def _migrations(root: Path) -> dict[str, str]:
-    found = sorted((root / MIGRATIONS).glob("*.sql"))
-    try:
-        return {path.name: path.read_text(encoding="utf-8") for path in found if path.name[0] != "."}
-    except (OSError, UnicodeDecodeError) as error:
-        raise SvcError(
-            f"a migration in {root / MIGRATIONS} can not be read: {error}", "It is text in UTF-8."
-        ) from error
 
 
 def _digest(document: bytes) -> Digest:

@@ -8,6 +8,12 @@ from rich.text import Text
 _UNITS = ("bytes", "kB", "MB", "GB")
 
 
+def plan_lines(planned: dict[str, Any]) -> list[Text]:
+    """Return the lines of a plan: what changes, and the migrations that would be applied."""
+    new = [Text.assemble(("  + ", "green"), (name, "bold"), "  migration") for name in planned["migrations"]]
+    return [*change_lines(planned["changes"]), *new]
+
+
 def change_lines(changes: Sequence[dict[str, Any]]) -> list[Text]:
     """Return a line a difference: `+` comes, `-` goes, `~` changes, `!` needs the deployer's word."""
     width = max((len(change["resource"]) for change in changes), default=0)

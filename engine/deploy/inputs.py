@@ -10,11 +10,13 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from engine.ignore import Ignore
+from engine.lane import WRITTEN_BY_SVC
 from engine.manifest.model import Resource
 
 MOST_FILES = 50_000
 MOST_BYTES = 1 << 30
 MANIFEST = "svc.toml"
+_WRITTEN = WRITTEN_BY_SVC.encode()
 
 
 class TooMuch(Exception):
@@ -25,7 +27,7 @@ def input_digest(resource: Resource, root: Path) -> str:
     """Return the sha256 (hex) of a Resource's files: names and contents. Raises `TooMuch` and OSError.
 
     These are the files of `workdir` that the watcher heeds, without what its build command writes to
-    `output`; for a static Resource without `build`, everything in `output`.
+    `output` and what svc itself leaves there; for a static Resource without `build`, everything in `output`.
     """
     served = resource.build is None and resource.output is not None
     folder = resource.output if served and resource.output is not None else resource.workdir
@@ -37,6 +39,8 @@ def input_digest(resource: Resource, root: Path) -> str:
         size += found.st_size
         if count >= MOST_FILES or size > MOST_BYTES:
             raise TooMuch(str(folder))
+        if not served and _ours(path):
+            continue
         executable = bool(found.st_mode & 0o111)
         name = path.relative_to(folder).as_posix()
         digest.update(f"{name!r} {executable} {content_digest(path)}\n".encode(errors="surrogateescape"))
@@ -47,6 +51,11 @@ def content_digest(path: Path) -> str:
     """Return the sha256 (hex) of a file. Raises OSError."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+def _ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_WRITTEN)) == _WRITTEN
 
 
 def _files(folder: Path, root: Path, ignore: Ignore | None, own: Path | None) -> Iterator[Path]:

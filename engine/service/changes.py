@@ -1,12 +1,19 @@
 """What a deploy would change: artifacts, mounts, access, egress, limits, and what components import."""
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
 from engine.deploy.records import DeployedResource
+from engine.errors import SvcError
 from engine.wasm.check import capabilities
+
+
+class Refused(SvcError):
+    """The policy does not let this go live."""
+
+    code = "policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,14 @@ def changes(
         if name not in after:
             found.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
     return found
+
+
+def judge(found: Iterable[Change], *, allow: bool) -> None:
+    """Raise `Refused` for what a component imports that the one that is live does not."""
+    grave = [change for change in found if change.grave]
+    if grave and not allow:
+        told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
+        raise Refused(told, "If that is meant, deploy with --allow-new-capability.")
 
 
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:

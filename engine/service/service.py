@@ -26,7 +26,7 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication
 from engine.errors import SvcError
 from engine.manifest.model import Project
-from engine.service.changes import Change, changes, imports
+from engine.service.changes import Change, Refused, changes, imports, judge
 from engine.service.check import check
 from engine.service.order import BadOrder, Order
 from engine.service.vault import Vault
@@ -38,12 +38,6 @@ class Outrun(SvcError):
     """Somebody else changed what is live; nothing of this change is."""
 
     code = "conflict"
-
-
-class Refused(SvcError):
-    """The policy does not let this go live."""
-
-    code = "policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +129,7 @@ class Service:
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
             candidate = await self._candidate(order)
             found = changes(await self._live(name), candidate.deployment.resources, {})
-            _judge(found, allow=order.allow)
+            judge(found, allow=order.allow)
             publication = await self._publication(candidate)
             _check_secrets(publication)
             steps.put_nowait(Step("policy", "compiling and linking components"))
@@ -353,14 +347,6 @@ def new_id(now_ns: int) -> str:
     """Return the id of a deployment: its time in UTC, so that ids sort as times do, and six letters."""
     moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
     return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"
-
-
-def _judge(found: list[Change], *, allow: bool) -> None:
-    """Raise `Refused` for what a component imports that the one that is live does not."""
-    grave = [change for change in found if change.grave]
-    if grave and not allow:
-        told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
-        raise Refused(told, "If that is meant, deploy with --allow-new-capability.")
 
 
 def _check_secrets(publication: Publication) -> None:

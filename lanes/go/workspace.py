@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from engine.lane import BuildFailed, BuildRequest
+from engine.lane import WRITTEN_BY_SVC, BuildFailed, BuildRequest
 from lanes.go.files import write
 from lanes.go.toolchain import Go
 from lanes.go.vendor import vendored
@@ -21,7 +21,7 @@ from lanes.process import run
 
 LIBRARY = Path(__file__).with_name("guest")
 MODULE = "svc/guest"
-_MARK = "// Written by svc, for this machine: keep it out of version control."
+_MARK = f"{WRITTEN_BY_SVC}: keep it out of version control."
 _OLDEST = "1.24"
 
 

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.control.access import Principal
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
+from engine.service.changes import Change, judge
 from svc_tui import deploying
-from svc_tui.deployview import address_lines, change_lines, size
+from svc_tui.deployview import address_lines, plan_lines, size
 from svc_tui.devlog import duration
 from svc_tui.home import Home
 from svc_tui.session import Logins, connected
@@ -37,7 +39,7 @@ def deploy(
     logins = Logins.from_environment(os.environ)
     login = logins.get(root)
     with connected(login) as client:
-        client.call("GET", "/v1/whoami")
+        _may_deploy(client.call("GET", "/v1/whoami"), project.name)
         if login.key and not plan:
             logins.belongs(root, login.key)
         _step(1, "build")
@@ -48,12 +50,13 @@ def deploy(
         if plan:
             _show_plan(planned, deploying.bytes_of(bundle, planned["missing"]), as_json=as_json)
             return
-        if planned["live"] and not planned["changes"] and not bundle.tables:
+        if planned["live"] and not planned["changes"] and not planned["migrations"]:
             diagnostics.note("nothing has changed")
             _show(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
             return
-        for line in change_lines(planned["changes"]):
+        for line in plan_lines(planned):
             diagnostics.line(line)
+        judge((Change(**each) for each in planned["changes"]), allow=allow_new_capability)
         _step(2, "upload")
         sent = deploying.upload(client, bundle, planned["missing"], teller)
         diagnostics.note(
@@ -69,6 +72,12 @@ def deploy(
             allow=allow_new_capability,
         )
     _show(done, as_json=as_json)
+
+
+def _may_deploy(who: dict[str, Any], project: str) -> None:
+    """Raise `Forbidden`, as the service would after the build, for who may not deploy a Project."""
+    name = f"{who['user']}/{who['token']}" if who["token"] else who["user"]
+    Principal(name, who["roles"]).require(project, "deployer")
 
 
 def _show(live: dict[str, Any], *, as_json: bool) -> None:
@@ -117,9 +126,9 @@ def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:
     files = len(planned["missing"])
     if as_json:
         uploads = {"uploads": files, "upload_bytes": missing}
-        output.data({key: planned[key] for key in ("live", "changes")} | uploads)
+        output.data({key: planned[key] for key in ("live", "changes", "migrations")} | uploads)
         return
-    lines = change_lines(planned["changes"])
+    lines = plan_lines(planned)
     for line in lines:
         output.line(line)
     if files:

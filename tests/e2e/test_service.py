@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.lanes.components import component
+
 pytestmark = pytest.mark.slow
 MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
 PASSWORD = "correct horse battery"
@@ -132,6 +134,50 @@ def test_the_whole_way_from_login_to_rollback(server: Server, project: Path, env
     assert [flip["message"] for flip in found["flips"]] == ["two is bad", "", "first"]
     shown = run(project, environ, "open", "--print").stdout.strip()
     assert shown == f"http://web--shop.localhost:{server.port}"
+
+
+def test_an_unchanged_project_with_migrations_is_not_deployed_again(
+    server: Server, project: Path, environ: dict[str, str]
+) -> None:
+    (project / "tables").mkdir()
+    (project / "tables" / "1.sql").write_text("create table note (id integer primary key)")
+    login(server, project, environ)
+    first = run(project, environ, "deploy")
+    assert first.returncode == 0 and "tables/1.sql  migration" in first.stderr, first.stderr
+    again = run(project, environ, "deploy")
+    assert again.returncode == 0 and "nothing has changed" in again.stderr, again.stderr
+    found = json.loads(run(project, environ, "deployments", "--json").stdout)
+    assert len(found["deployments"]) == 1
+    planned = json.loads(run(project, environ, "deploy", "--plan", "--json").stdout)
+    assert planned["changes"] == planned["migrations"] == []
+
+
+def test_who_may_not_deploy_is_told_before_anything_is_built(
+    server: Server, project: Path, environ: dict[str, str]
+) -> None:
+    login(server, project, environ)
+    made = run(project, environ, "token", "create", "ci", "--role", "viewer", "--project", "shop")
+    viewer = {**environ, "SVC_URL": server.control, "SVC_TOKEN": made.stdout.strip()}
+    refused = run(project, viewer, "deploy")
+    assert refused.returncode == 1 and "ann/ci is only viewer of the Project shop" in refused.stderr
+    assert "build" not in refused.stderr
+
+
+def test_a_new_capability_is_refused_before_anything_is_uploaded(
+    server: Server, project: Path, environ: dict[str, str]
+) -> None:
+    made = '\n[resource.api]\nlane = "rust"\nbuild = "cp made.bin api.wasm"\noutput = "api.wasm"\n'
+    (project / "svc.toml").write_text(MANIFEST + made)
+    (project / "made.bin").write_bytes(component())
+    login(server, project, environ)
+    deployed = run(project, environ, "deploy")
+    assert deployed.returncode == 0, deployed.stderr
+    (project / "made.bin").write_bytes(component(("wasi:random/random@0.2.3",)))
+    refused = run(project, environ, "deploy")
+    assert refused.returncode == 1 and "api now imports wasi:random" in refused.stderr, refused.stderr
+    assert "--allow-new-capability" in refused.stderr and "upload" not in refused.stderr
+    allowed = run(project, environ, "deploy", "--allow-new-capability")
+    assert allowed.returncode == 0, allowed.stderr
 
 
 def test_secrets_from_the_command_line(server: Server, project: Path, environ: dict[str, str]) -> None:

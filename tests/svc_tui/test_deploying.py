@@ -90,6 +90,21 @@ def test_migrations_are_applied_before_the_flip(hosted: Hosted, project: Path) -
     assert hosted.get().text == "one"
 
 
+def test_a_plan_has_the_migrations_that_are_new(hosted: Hosted, project: Path) -> None:
+    (project / "tables").mkdir()
+    first = project / "tables" / "1.sql"
+    first.write_bytes(b"\xef\xbb\xbfcreate table note (id integer primary key, text text);\r\n")
+    with hosted.claim() as client:
+        assert deploy(client, project)["plan"]["migrations"] == ["tables/1.sql"]
+        assert deploy(client, project)["plan"]["migrations"] == []
+        (project / "tables" / "2.sql").write_text("create table more (id integer primary key);")
+        bundle = asyncio.run(deploying.build(load(project), project.parent / "cache", Heard()))
+        assert deploying.plan(client, bundle)["migrations"] == ["tables/2.sql"]
+        first.write_text("create table other (id integer primary key);")
+        with pytest.raises(Refused, match=r"1\.sql was edited"):
+            deploy(client, project)
+
+
 def test_a_tampered_upload_is_refused(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client, pytest.raises(Refused) as refused:
         path = f"/v1/projects/shop/blobs/{'0' * 64}"

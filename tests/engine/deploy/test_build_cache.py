@@ -11,7 +11,7 @@ import pytest
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
 from engine.deploy import inputs
 from engine.deploy.build import Builder
-from engine.lane import BuildRequest
+from engine.lane import WRITTEN_BY_SVC, BuildRequest
 from engine.manifest.model import Resource
 from lanes.static.lane import StaticLane
 from tests.lanes.components import component
@@ -126,6 +126,7 @@ NO_CHANGES = {
     "an editor's file": lambda p: p.write("web/src/.a.swp", "x"),
     "its own output": lambda p: p.write("web/dist/other.txt", "x"),
     "another folder": lambda p: p.write("api/index.js", "x"),
+    "what svc left there": lambda p: p.write("web/src/go.work", f"{WRITTEN_BY_SVC}: ..."),
     "the manifest": lambda p: p.write("svc.toml", "x"),
     "a terminal's variable": lambda p: setattr(p, "environ", {"TERM": "dumb", "SHLVL": "3"}),
     "a limit": lambda p: setattr(p, "resource", replace(p.resource, run_limit_secs=3)),

@@ -12,10 +12,10 @@ from engine.deploy.history import DeploymentError
 from engine.deploy.package import pack
 from engine.deploy.versions import Publication
 from engine.manifest.problems import ManifestError
-from engine.service.changes import Change
+from engine.service.changes import Change, Refused
 from engine.service.check import CheckFailed
 from engine.service.order import BadOrder, Order, read_packages, read_project
-from engine.service.service import Outrun, Refused
+from engine.service.service import Outrun
 from engine.service.vault import SecretError
 from tests.engine.deploy.packing import image_artifact
 from tests.engine.service.serving import STATIC, Served, served
