@@ -53,10 +53,18 @@ Version = DynamicVersion | StaticVersion | NotReady
 class Endpoint:
     """One Resource with what serves it and where its mounts lead."""
 
-    __slots__ = ("_exact", "_patterns", "name", "project", "public", "version")
+    __slots__ = ("_exact", "_patterns", "name", "project", "public", "recorded", "version")
 
-    def __init__(self, project: str, resource: Resource, version: Version) -> None:
+    def __init__(
+        self,
+        project: str,
+        resource: Resource,
+        version: Version,
+        recorded: frozenset[str] | None = None,
+    ) -> None:
+        """`recorded` is the Project's."""
         self.project = project
+        self.recorded = recorded
         self.name = resource.name
         self.public = resource.public
         self.version = version
@@ -98,7 +106,10 @@ class RouteTable:
         Resources answer at `<resource>--<project>.<domain>`. With `front`, the front also answers at the bare
         domain, and at this machine's own names when the domain is `localhost`.
         """
-        endpoints = {name: Endpoint(project.name, r, versions[name]) for name, r in project.resources.items()}
+        endpoints = {
+            name: Endpoint(project.name, resource, versions[name], project.recorded)
+            for name, resource in project.resources.items()
+        }
         for name, resource in project.resources.items():
             endpoints[name].connect(resource.mounts, endpoints)
         hosts = {f"{name}--{project.name}.{domain}": e for name, e in endpoints.items() if e.public}

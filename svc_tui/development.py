@@ -19,6 +19,7 @@ from engine.deploy.doors import Doors
 from engine.deploy.live import Built, LiveProject, Setting
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.replay import Replayer
 from engine.lane import BuildMode
 from engine.manifest.load import load, warnings
 from engine.manifest.model import Project
@@ -78,6 +79,17 @@ class Development:
     ended: "asyncio.Future[None]"
 
 
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What the control API tells of: a Project that is served on a port, the folder of its data, and more."""
+
+    live: LiveProject
+    folder: Path
+    port: int
+    rates: Rates
+    replayer: Replayer
+
+
 @asynccontextmanager
 async def developing(
     project: Project, settings: Settings, timeline: Timeline, tell: Teller, stop: asyncio.Event
@@ -125,14 +137,15 @@ async def developing(
     rates = Rates(lambda: live.project)
     timeline.subscribe(rates)
     watcher = Watcher(live, load, tell.error, tell.note)
-    gateway = Gateway(lambda: live.routes, lambda _: timeline, GatewaySettings(dev=True))
+    gateway = Gateway(lambda: live.routes, lambda _: timeline, GatewaySettings(dev=True, record=True))
     serving = loop.create_task(
         fleet.run(stop) if fleet else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
     )
     watching = loop.create_task(watcher.run(stop))
     keeping = loop.create_task(migrating.keep(project.root, data, stop, tell))
     presence: asyncio.Future[Presence] = loop.create_future()
-    controlling = loop.create_task(_control(live, data, rates, settings.port, stop, presence))
+    workplace = Workplace(live, data, settings.port, rates, Replayer(gateway, timeline))
+    controlling = loop.create_task(_control(workplace, stop, presence))
     ended = loop.create_task(_either(watching, serving))
     try:
         _warn_of_manifest(project, tell)
@@ -159,18 +172,11 @@ async def _either(*tasks: "asyncio.Task[None]") -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _control(
-    live: LiveProject,
-    data: Path,
-    rates: Rates,
-    port: int,
-    stop: asyncio.Event,
-    presence: "asyncio.Future[Presence]",
-) -> None:
+async def _control(workplace: Workplace, stop: asyncio.Event, presence: "asyncio.Future[Presence]") -> None:
     """Serve the control API beside the Project, once the framework under it is loaded."""
     api = await asyncio.to_thread(importlib.import_module, "svc_tui.development_api")
     try:
-        async with api.serving(live, data, rates, port) as there:
+        async with api.serving(workplace) as there:
             presence.set_result(there)
             await stop.wait()
     except SvcError as error:

@@ -6,33 +6,33 @@ the Project is served already; and from `control.py`, which needs no engine that
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from quart import Blueprint
 
-from engine.control import manifest, state
+from engine.control import manifest, requests, state
 from engine.control.listener import listening
 from engine.control.manifest import InDevelopment
 from engine.control.presence import Presence
 from engine.control.projects import OneProject
 from engine.control.state import Developing
-from engine.deploy.live import LiveProject
-from engine.timeline.rates import Rates
 from svc_tui.control import DOORS, of_project
+from svc_tui.development import Workplace
 
 
-def subjects(live: LiveProject, folder: Path, rates: Rates, port: int) -> tuple[Blueprint, ...]:
-    """Return the subjects of a Project whose data is in a folder, and which is served on a port."""
-    project = live.project
+def subjects(place: Workplace) -> tuple[Blueprint, ...]:
+    """Return the subjects of a Project in development."""
+    project, live = place.live.project, place.live
+    there = OneProject(project.name, place.folder)
     return (
-        *of_project(project.name, folder),
+        *of_project(project.name, place.folder),
         manifest.blueprint(InDevelopment(project)),
-        state.blueprint(Developing(live, rates, port), OneProject(project.name, folder), DOORS),
+        state.blueprint(Developing(live, place.rates, place.port), there, DOORS),
+        requests.blueprint(there, live, place.replayer),
     )
 
 
 @asynccontextmanager
-async def serving(live: LiveProject, folder: Path, rates: Rates, port: int) -> AsyncIterator[Presence]:
+async def serving(place: Workplace) -> AsyncIterator[Presence]:
     """Serve the control API of a Project, and announce it in the folder. Raises `SvcError`."""
-    async with listening(folder, subjects(live, folder, rates, port), told=True) as presence:
+    async with listening(place.folder, subjects(place), told=True) as presence:
         yield presence

@@ -12,16 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engine.gateway.capture import Capture
 from engine.gateway.identity import Trace, request_id
 from engine.gateway.problem import Insight, send_problem, wants_page
 from engine.gateway.static_body import FileChanged
 from engine.routes import Endpoint, NotReady, RouteTable
 from engine.timeline.feed import Timeline
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
+from engine.timeline.recording import Recording
 from engine.wasm.exchange import Exchange, Headers, Receive, RunReport, Send
 
 GONE = "svc.gone"
 """The ASGI extension that has a future which is done when the client has left."""
+REQUEST_ID = "svc.request-id"
+"""The ASGI extension that has the id of a request of the service's own making."""
 MAX_DEPTH = 8
 MAX_BODY = 32 << 20
 LINES_SHOWN = 60
@@ -37,10 +41,14 @@ class Cut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """`dev` shows developers what went wrong; `max_body` is the most bytes a request may carry."""
+    """`dev` shows developers what went wrong; `max_body` is the most bytes a request may carry.
+
+    With `record`, requests are recorded where their Project has nothing against it.
+    """
 
     dev: bool = False
     max_body: int = MAX_BODY
+    record: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +78,15 @@ class _Request:
             "path",
             "query",
             "receive",
+            "recording",
             "scheme",
         ),
         *("started", "table"),
     )
 
     def __init__(self, scope: dict[str, Any], receive: Receive, send: Send, table: RouteTable) -> None:
-        self.id = request_id()
+        extensions = scope.get("extensions", {})
+        self.id: str = extensions.get(REQUEST_ID) or request_id()
         self.method: str = scope["method"]
         self.scheme: str = scope["scheme"]
         self.path: str = scope["raw_path"].decode("ascii", errors="replace")
@@ -85,10 +95,28 @@ class _Request:
         self.authority = next((v.decode("latin-1") for n, v in self.headers if n == b"host"), "")
         self.has_body = _has_body(scope["http_version"], self.headers)
         self.receive = receive
-        self.gone = scope.get("extensions", {}).get(GONE)
+        self.gone = extensions.get(GONE)
         self.table = table
         self.started = False
+        self.recording: Recording | None = None
         self._send = send
+
+    def record(self, redact: frozenset[str]) -> None:
+        """Have this request and its response recorded, as they pass."""
+        receive = self.receive
+        self.recording = recording = Recording(
+            *(self.id, time.time_ns(), self.method, self.scheme, self.authority, self.target),
+            self.headers,
+            redact,
+        )
+
+        async def received() -> dict[str, Any]:
+            message = await receive()
+            recording.received(message)
+            return message
+
+        if self.has_body:
+            self.receive = received
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send a part of the response; the head gets the request's id."""
@@ -96,6 +124,8 @@ class _Request:
             kept = [h for h in message["headers"] if h[0] not in _HOP_BY_HOP and h[0] != b"x-request-id"]
             message = {**message, "headers": [*kept, (b"x-request-id", self.id.encode())]}
             self.started = True
+        if self.recording is not None:
+            self.recording.sent(message)
         await self._send(message)
 
     @property
@@ -122,6 +152,7 @@ class Gateway:
         self._routes = routes
         self._timeline_of = timeline_of
         self._settings = settings
+        self._capture = Capture()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
@@ -157,7 +188,20 @@ class Gateway:
             result = _Result(status, "not-found", bytes_out=size)
             self._record(request, trace, "", "", now, began, result, root=True)
             return result
+        if self._settings.record and endpoint.recorded is not None and self._capture.due():
+            return await self._recorded(request, endpoint, trace, endpoint.recorded)
         return await self._span(request, endpoint, trace, 0)
+
+    async def _recorded(
+        self, request: _Request, endpoint: Endpoint, trace: Trace, redact: frozenset[str]
+    ) -> _Result:
+        """Answer a request, and hand on what it was and what was answered."""
+        request.record(redact)
+        try:
+            return await self._span(request, endpoint, trace, 0)
+        finally:
+            assert request.recording is not None
+            self._timeline_of(endpoint.project).hand_on(request.recording)
 
     async def _span(self, request: _Request, endpoint: Endpoint, trace: Trace, depth: int) -> _Result:
         """Answer a request at one Resource, or hand it on; one record when it is over."""

@@ -7,7 +7,7 @@ The JSON Schema is generated from here.
 import re
 from typing import Annotated
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from engine.manifest.model import LaneName
 
@@ -111,6 +111,16 @@ class ProjectTable(_Table):
         ),
         WithJsonSchema({"type": "string", "pattern": "^/[!-~]*$"}),
     ] = None
+    record_bodies: Annotated[
+        bool,
+        Field(
+            description="svc dev keeps requests and responses, so that they can be looked at and replayed."
+        ),
+    ] = True
+    redact_headers: Annotated[
+        list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]],
+        Field(description="Header fields whose values are never kept, besides those that never are."),
+    ] = []
 
 
 class Document(_Table):

@@ -73,7 +73,9 @@ def parsed(root: Path, content: bytes) -> Project:
     if problems or document is None:
         raise ManifestError(path, problems)
     resources = {name: _resource(name, table, root) for name, table in document.resource.items()}
-    return Project(document.project.name, root, resources, document.project.check)
+    table = document.project
+    redacted = frozenset(name.lower() for name in table.redact_headers)
+    return Project(table.name, root, resources, table.check, redacted if table.record_bodies else None)
 
 
 def warnings(project: Project) -> tuple[Problem, ...]:

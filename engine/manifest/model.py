@@ -68,12 +68,15 @@ class Project:
     """A folder with one `svc.toml`; `resources` keeps the order of the file.
 
     `check` is the path that each public Resource must answer before a deploy goes live, if there is one.
+    `recorded` is `None` where requests are not to be recorded in development; else it has the names, in lower
+    case, of header fields whose values are left out besides those that always are.
     """
 
     name: str
     root: Path
     resources: Mapping[str, Resource]
     check: str | None = None
+    recorded: frozenset[str] | None = frozenset()
 
     @property
     def front(self) -> Resource | None:

@@ -5,6 +5,7 @@ a write-ahead log lets readers go on while a batch is written, and a process tha
 had not yet written. Batches are not flushed to the disk: a machine that loses power may lose the last ones.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -91,6 +92,8 @@ class Database:
         try:
             if write:
                 made(path.parent)
+                # Nobody else's to read: bodies of requests are in it. SQLite's other files have its mode.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._database = apsw.Connection(str(path), flags=flags)
         except (OSError, apsw.Error) as error:
             raise self._error(error) from error

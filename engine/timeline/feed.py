@@ -41,11 +41,16 @@ class Timeline:
             try:
                 listener(recording)
             except Exception:
-                self._listeners.remove(listener)
+                self._ignore(listener)
 
-    def listen(self, listener: Listener) -> None:
-        """Have `listener` called with each recording from now on, on whichever thread it comes."""
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Have `listener` called with each recording from now on; the returned function ends that."""
         self._listeners.append(listener)
+        return lambda: self._ignore(listener)
+
+    def _ignore(self, listener: Listener) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     def tail(self, count: int) -> list[Record]:
         """Return the last `count` records, oldest first."""

@@ -66,8 +66,7 @@ class TimelineRecorder:
         self._stopping = False
         self._news = threading.Event()
         self._hurry = threading.Event()
-        self._unsubscribe = timeline.subscribe(self)
-        timeline.listen(self)
+        self._following = timeline.subscribe(self), timeline.listen(self)
         self._thread = threading.Thread(target=self._work, name="timeline", daemon=True)
         self._thread.start()
 
@@ -85,6 +84,10 @@ class TimelineRecorder:
             self._news.set()
         elif count == BATCH:
             self._hurry.set()
+
+    def _unsubscribe(self) -> None:
+        for end in self._following:
+            end()
 
     def _work(self) -> None:
         pause = self._every

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from engine.deploy.versions import Publication
 from engine.timeline.feed import Timeline
+from engine.timeline.recording import Recording
 from engine.workers.wire import Channel, Publish, Published, Records, Start
 
 PAUSE_SECONDS = 1.0
@@ -137,7 +138,10 @@ class Fleet:
             if isinstance(message, Records):
                 timeline = self._timeline_of(message.project)
                 for record in message.records:
-                    timeline.append(record)
+                    if isinstance(record, Recording):
+                        timeline.hand_on(record)
+                    else:
+                        timeline.append(record)
             elif isinstance(message, Published):
                 await worker.heard(message.number)
         await worker.ended()

@@ -16,6 +16,7 @@ from engine.deploy.versions import Publication
 from engine.lane import BuildMode
 from engine.peers import PER_ADDRESS
 from engine.timeline.record import Record
+from engine.timeline.recording import Recording
 
 _HEAD = struct.Struct("<Q")
 
@@ -59,7 +60,7 @@ class Records:
     """What happened in a worker, in one Project, since it said so last."""
 
     project: str
-    records: list[Record]
+    records: list[Record | Recording]
 
 
 class Channel:

@@ -18,6 +18,7 @@ from engine.peers import Peers
 from engine.server import serve
 from engine.timeline.feed import Timeline
 from engine.timeline.record import Record
+from engine.timeline.recording import Recording
 from engine.wasm.runner import Runner
 from engine.workers.wire import Channel, Publish, Published, Records, Start
 
@@ -31,10 +32,10 @@ class Reporter:
     def __init__(self, channel: Channel, project: str) -> None:
         self._channel = channel
         self._project = project
-        self._waiting: list[Record] = []
+        self._waiting: list[Record | Recording] = []
 
-    def __call__(self, record: Record) -> None:
-        """Take one record."""
+    def __call__(self, record: Record | Recording) -> None:
+        """Take one record, or one recording."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(GATHER_SECONDS, self.flush)
         self._waiting.append(record)
@@ -57,11 +58,12 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
     def made(project: str, timeline: Timeline) -> None:
         reporters.append(Reporter(channel, project))
         timeline.subscribe(reporters[-1])
+        timeline.listen(reporters[-1])
 
     tenants = Tenants(doors, lambda project: start.data / project if start.many else start.data, made)
     versions = Versions(runner, start.mode, lambda line: None, tenants.doors)
     site = Site(versions, start.domain, front=not start.many)
-    gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings(dev=start.dev))
+    gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings(dev=start.dev, record=start.dev))
     serving: asyncio.Task[None] | None = None
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -1,20 +1,11 @@
 """How a Project is doing, over the control API: of `svc dev`'s Project, and of what is live on a service."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
-from engine.deploy.live import Built
-from engine.errors import SvcError
-from engine.listen import bind
-from engine.manifest.load import load
-from engine.timeline.feed import Timeline
 from svc_tui.client import Client, Refused
-from svc_tui.development import Settings, developing
+from tests.engine.control.developing import Shop, develop
 from tests.svc_tui.hosted import Hosted, deploy
 
 TEXT = """
@@ -32,62 +23,6 @@ lane = "static"
 output = "data"
 """
 PLACE = "/v1/projects/shop/state"
-
-
-class Quiet:
-    """A teller that nobody hears."""
-
-    def progress(self, text: str) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def warn(self, error: SvcError) -> None: ...
-
-    def error(self, error: SvcError) -> None: ...
-
-    def built(self, event: Built) -> None: ...
-
-
-class Shop:
-    """A Project in development: its own address, and its control API."""
-
-    def __init__(self, port: int, public: httpx.AsyncClient, control: httpx.AsyncClient) -> None:
-        self.port = port
-        self.public = public
-        self.control = control
-
-    async def state(self, **wish: Any) -> dict[str, Any]:
-        answer = await self.control.get(PLACE, params=wish)
-        assert answer.status_code == 200, answer.text
-        document: dict[str, Any] = answer.json()
-        return document
-
-    async def until(self, name: str, state: str) -> dict[str, Any]:
-        """Return the state of a Resource once it is this."""
-        while True:
-            for each in (await self.state())["resources"]:
-                if (each["name"], each["state"]) == (name, state):
-                    return dict(each)
-            await asyncio.sleep(0.02)
-
-
-def develop(root: Path, test: Callable[[Shop], Awaitable[None]]) -> None:
-    """Run a Project in development, and a test against it."""
-
-    async def main() -> None:
-        sockets, stop = bind("localhost", 0), asyncio.Event()
-        settings = Settings([sockets], root.parent / "cache", "dev")
-        async with developing(load(root), settings, Timeline(), Quiet(), stop) as running:
-            presence = await running.presence
-            await running.live.ready()
-            session = {"authorization": f"Bearer {presence.token}"}
-            async with (
-                httpx.AsyncClient(base_url=f"http://127.0.0.1:{settings.port}") as public,
-                httpx.AsyncClient(base_url=presence.url, headers=session) as control,
-            ):
-                await asyncio.wait_for(test(Shop(settings.port, public, control)), 60)
-
-    asyncio.run(main())
 
 
 @pytest.fixture

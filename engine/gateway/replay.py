@@ -1,0 +1,130 @@
+"""Sends a recorded request anew to what serves now, through the same gateway as every other.
+
+Owns what of a recording is sent, and how its answer is gathered. It is a request like any other: it runs, is
+metered and recorded; what it changes, it changes again.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from engine.errors import SvcError
+from engine.gateway.app import GONE, REQUEST_ID, Cut
+from engine.gateway.identity import request_id
+from engine.timeline.feed import Timeline
+from engine.timeline.record import PlatformRecord, Record
+from engine.timeline.recording import HIDDEN, MOST_BODY, Exchange, Recording, exchange
+from engine.wasm.exchange import Receive, Send
+
+SECONDS = 60.0
+"""How long an answer may take before its client is taken to have left."""
+MOST_RECORDS = 20_000
+_OWN = frozenset({"traceparent", "tracestate", "x-request-id"})
+"""Header fields that say which request it was."""
+
+Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+
+class NotReplayable(SvcError):
+    """A part of the request was not kept."""
+
+    code = "not-replayable"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How it went: the new request and its response, and what the timeline has of it so far.
+
+    `left_out` names the header fields whose values had been hidden, and which were not sent.
+    """
+
+    exchange: Exchange
+    left_out: tuple[str, ...]
+    records: tuple[Record, ...]
+
+
+def mark(request_id: str) -> str:
+    """Return what the timeline says of a request that is a replay of another."""
+    return f"replay of {request_id}"
+
+
+class Replayer:
+    """Sends requests anew to one Project in this process. Use on its event loop."""
+
+    def __init__(self, gateway: Application, timeline: Timeline, seconds: float = SECONDS) -> None:
+        self._gateway = gateway
+        self._timeline = timeline
+        self._seconds = seconds
+
+    async def replay(self, kept: Exchange, redact: frozenset[str]) -> Replay:
+        """Send a request anew and return its answer. Raises `NotReplayable`.
+
+        `redact` names header fields that are hidden in what is returned, besides those that always are.
+        """
+        if kept.request.cut:
+            raise NotReplayable(
+                f"request {kept.request_id} can not be sent anew: of its body of {kept.request.size} bytes"
+                f" the first {MOST_BODY} were recorded",
+                "Send it anew from where it came from.",
+            )
+        own, found = request_id(), list[Record]()
+
+        def follow(record: Record) -> None:
+            if record.request_id == own and len(found) < MOST_RECORDS:
+                found.append(record)
+
+        unfollow = self._timeline.subscribe(follow)
+        try:
+            self._timeline.append(PlatformRecord(time.time_ns(), "", "INFO", mark(kept.request_id), own))
+            recording = await self._ask(kept, own, redact)
+        finally:
+            unfollow()
+        left_out = sorted({name for name, value in kept.request.headers if value == HIDDEN})
+        return Replay(exchange(recording), tuple(left_out), tuple(found))
+
+    async def _ask(self, kept: Exchange, own: str, redact: frozenset[str]) -> Recording:
+        headers = [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in kept.request.headers
+            if value != HIDDEN and name not in _OWN
+        ]
+        path, _, query = kept.target.partition("?")
+        said = (own, time.time_ns(), kept.method, kept.scheme, kept.authority, kept.target)
+        recording = Recording(*said, headers, redact)
+        recording.body.add(kept.request.body)
+        left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": kept.method,
+            "scheme": kept.scheme,
+            "path": unquote(path),
+            "raw_path": path.encode("latin-1"),
+            "query_string": query.encode("latin-1"),
+            "headers": headers,
+            "extensions": {REQUEST_ID: own, GONE: left},
+        }
+        parts = iter(({"type": "http.request", "body": kept.request.body, "more_body": False},))
+
+        async def receive() -> dict[str, Any]:
+            part = next(parts, None)
+            if part is None:
+                await asyncio.shield(left)
+                return {"type": "http.disconnect"}
+            return part
+
+        async def send(message: dict[str, Any]) -> None:
+            recording.sent(message)
+
+        timer = asyncio.get_running_loop().call_later(self._seconds, left.set_result, None)
+        try:
+            with suppress(Cut):  # told by `complete`
+                await self._gateway(scope, receive, send)
+        finally:
+            timer.cancel()
+            left.cancel()
+        return recording

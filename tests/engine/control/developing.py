@@ -1,0 +1,75 @@
+"""A Project in development, run as `svc dev` does and without a terminal, for tests of its control API."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from engine.deploy.live import Built
+from engine.errors import SvcError
+from engine.listen import bind
+from engine.manifest.load import load
+from engine.timeline.feed import Timeline
+from svc_tui.development import Settings, developing
+
+
+class Quiet:
+    """A teller that nobody hears."""
+
+    def progress(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def warn(self, error: SvcError) -> None: ...
+
+    def error(self, error: SvcError) -> None: ...
+
+    def built(self, event: Built) -> None: ...
+
+
+class Shop:
+    """A Project in development: its own address, and its control API."""
+
+    def __init__(self, port: int, public: httpx.AsyncClient, control: httpx.AsyncClient) -> None:
+        self.port = port
+        self.public = public
+        self.control = control
+
+    async def call(self, method: str, path: str, status: int = 200, **wish: Any) -> dict[str, Any]:
+        """Return the document that answers a request below the Project's place."""
+        answer = await self.control.request(method, f"/v1/projects/shop{path}", **wish)
+        assert answer.status_code == status, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    async def state(self, **wish: Any) -> dict[str, Any]:
+        return await self.call("GET", "/state", params=wish)
+
+    async def until(self, name: str, state: str) -> dict[str, Any]:
+        """Return the state of a Resource once it is this."""
+        while True:
+            for each in (await self.state())["resources"]:
+                if (each["name"], each["state"]) == (name, state):
+                    return dict(each)
+            await asyncio.sleep(0.02)
+
+
+def develop(root: Path, test: Callable[[Shop], Awaitable[None]], cache: Path | None = None) -> None:
+    """Run a Project in development, and a test against it."""
+
+    async def main() -> None:
+        sockets, stop = bind("localhost", 0), asyncio.Event()
+        settings = Settings([sockets], cache or root.parent / "cache", "dev")
+        async with developing(load(root), settings, Timeline(), Quiet(), stop) as running:
+            presence = await running.presence
+            await running.live.ready()
+            session = {"authorization": f"Bearer {presence.token}"}
+            async with (
+                httpx.AsyncClient(base_url=f"http://localhost:{settings.port}", timeout=60) as public,
+                httpx.AsyncClient(base_url=presence.url, headers=session, timeout=60) as control,
+            ):
+                await asyncio.wait_for(test(Shop(settings.port, public, control)), 60)
+
+    asyncio.run(main())

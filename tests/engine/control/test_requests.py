@@ -1,0 +1,174 @@
+"""Requests as they were recorded, and replayed, over the control API of a Project in development."""
+
+import asyncio
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.timeline.recording import HIDDEN, MOST_BODY
+from tests.engine.control.developing import Shop, develop
+
+STATIC = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
+JS = """
+[project]
+name = "shop"
+redact_headers = ["X-Pin"]
+
+[resource.web]
+lane = "static"
+public = true
+output = "site"
+mounts = { "/api/*" = "api" }
+
+[resource.api]
+lane = "js"
+workdir = "api"
+"""
+HANDLER = """
+let number = 0
+export default {
+  async fetch(request) {
+    const text = await request.text()
+    console.log(`got ${text.length}`)
+    if (request.url.endsWith("/fail")) throw new Error("no")
+    const told = [request.method, new URL(request.url).search, request.headers.get("x-kind"),
+      request.headers.get("cookie"), request.headers.get("x-pin"), text]
+    const headers = {"set-cookie": "id=secret", "x-pin": "4711", "content-type": "text/plain"}
+    return new Response(told.join("|"), {status: 201, headers})
+  }
+}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "shop ü"
+    (root / "site").mkdir(parents=True)
+    (root / "api").mkdir()
+    (root / "svc.toml").write_text(STATIC)
+    (root / "site" / "index.html").write_text("one")
+    (root / "site" / "large.bin").write_bytes(bytes(range(256)) * 1024)
+    (root / "api" / "index.js").write_text(HANDLER)
+    return root
+
+
+async def recorded(shop: Shop, request_id: str) -> dict[str, Any]:
+    """Return a recording once it is written."""
+    while True:
+        answer = await shop.control.get(f"/v1/projects/shop/requests/{request_id}")
+        if answer.status_code == 200:
+            return dict(answer.json())
+        await asyncio.sleep(0.02)
+
+
+async def replayed_as(status: int, shop: Shop, request_id: str) -> None:
+    """Replay a request until it is answered so."""
+    while True:
+        again = await shop.call("POST", f"/requests/{request_id}/replay")
+        if again["response"]["status"] == status:
+            return
+
+
+def body(of: dict[str, Any]) -> bytes:
+    return b64decode(of["body"])
+
+
+def test_a_request_and_its_response_are_kept_as_they_were(root: Path) -> None:
+    async def test(shop: Shop) -> None:
+        answer = await shop.public.get("/?a=1&b=%20", headers={"x-kind": "plain", "cookie": "id=secret"})
+        found = await recorded(shop, answer.headers["x-request-id"])
+        request, response = found["request"], found["response"]
+        assert (request["method"], request["target"], request["scheme"]) == ("GET", "/?a=1&b=%20", "http")
+        assert request["authority"] == f"localhost:{shop.port}"
+        assert ["x-kind", "plain"] in request["headers"] and ["cookie", HIDDEN] in request["headers"]
+        assert (request["body"], request["size"], request["cut"]) == ("", 0, False)
+        assert (response["status"], body(response), response["complete"]) == (200, b"one", True)
+        assert ["content-type", "text/html; charset=utf-8"] in response["headers"]
+        assert [record["kind"] for record in found["records"]] == ["request"]
+        assert found["wall_ns"] == found["records"][0]["wall_ns"] and found["replay_of"] is None
+
+    develop(root, test)
+
+
+def test_of_a_large_body_the_beginning_is_kept(root: Path) -> None:
+    async def test(shop: Shop) -> None:
+        answer = await shop.public.get("/large.bin", headers={"accept-encoding": "identity"})
+        response = (await recorded(shop, answer.headers["x-request-id"]))["response"]
+        assert (response["size"], response["cut"]) == (256 * 1024, True)
+        assert body(response) == answer.content[:MOST_BODY]
+
+    develop(root, test)
+
+
+def test_nothing_is_kept_where_the_manifest_says_so(root: Path) -> None:
+    (root / "svc.toml").write_text(STATIC.replace('"shop"', '"shop"\nrecord_bodies = false', 1))
+
+    async def test(shop: Shop) -> None:
+        kept = (await shop.public.get("/")).headers["x-request-id"]
+        (root / "svc.toml").write_text(STATIC)
+        while True:
+            answer = await shop.public.get("/")
+            await asyncio.sleep(0.3)
+            own = answer.headers["x-request-id"]
+            if (await shop.control.get(f"/v1/projects/shop/requests/{own}")).status_code == 200:
+                break
+        told = await shop.call("GET", f"/requests/{kept}", 404)
+        assert "is not recorded" in told["title"] and "record_bodies" in told["hint"]
+
+    develop(root, test)
+
+
+def test_a_request_that_nobody_knows_can_not_be_replayed(root: Path) -> None:
+    async def test(shop: Shop) -> None:
+        assert (await shop.call("POST", "/requests/01nobody/replay", 404))["code"] == "not-found"
+
+    develop(root, test)
+
+
+@pytest.mark.slow
+def test_a_request_is_sent_anew_to_what_serves_now(root: Path, cache: Path) -> None:
+    (root / "svc.toml").write_text(JS)
+
+    async def test(shop: Shop) -> None:
+        headers = {
+            "x-kind": "first",
+            "cookie": "id=secret",
+            "x-pin": "4711",
+            "traceparent": f"00-{7:032}-{7:016}-01",
+        }
+        answer = await shop.public.post("/api/a?b=c", content=b"four", headers=headers)
+        assert (answer.status_code, answer.text) == (201, "POST|?b=c|first|id=secret|4711|four")
+        first = await recorded(shop, answer.headers["x-request-id"])
+        assert body(first["request"]) == b"four" and body(first["response"]) == answer.content
+        assert ["set-cookie", HIDDEN] in first["response"]["headers"]
+        assert ["x-pin", HIDDEN] in first["request"]["headers"]
+        assert [record["kind"] for record in first["records"]] == ["stdout", "request", "request"]
+        assert first["compute_ns"] > 0 and first["peak_memory"] > 0
+
+        again = await shop.call("POST", f"/requests/{first['request_id']}/replay")
+        assert again["replay_of"] == first["request_id"] != again["request_id"]
+        assert (again["response"]["status"], body(again["response"])) == (201, b"POST|?b=c|first|||four")
+        assert again["left_out"] == ["cookie", "x-pin"]
+        kinds = [record["kind"] for record in again["records"]]
+        assert kinds == ["platform", "stdout", "request", "request"]
+        assert again["wall_ns"] > again["compute_ns"] > 0 and again["peak_memory"] > 0
+        assert again["records"][-1]["trace_id"] != first["records"][-1]["trace_id"]
+        assert (await recorded(shop, again["request_id"]))["replay_of"] == first["request_id"]
+
+        (root / "api" / "index.js").write_text(HANDLER.replace("four", "").replace("201", "202"))
+        await replayed_as(202, shop, first["request_id"])
+
+        large = await shop.public.post("/api/a", content=b"x" * (MOST_BODY + 1))
+        await recorded(shop, large.headers["x-request-id"])
+        told = await shop.call("POST", f"/requests/{large.headers['x-request-id']}/replay", 422)
+        assert told["code"] == "not-replayable" and "65537 bytes" in told["title"]
+
+        failed = await shop.public.post("/api/fail", content=b"four")
+        found = await recorded(shop, failed.headers["x-request-id"])
+        assert (found["response"]["status"], found["code"]) == (500, "guest-failed")
+        again = await shop.call("POST", f"/requests/{found['request_id']}/replay")
+        assert (again["response"]["status"], again["code"]) == (500, "guest-failed")
+
+    develop(root, test, cache)
