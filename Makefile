@@ -5,8 +5,13 @@ PORT ?= 3000
 VENV := .venv
 BIN := $(VENV)/bin
 SECONDS ?= 600
+# How many processes share the tests: a number, or auto for one a processor.
+WORKERS ?= auto
+PYTEST = "$(BIN)/pytest" -q -n $(WORKERS) --maxprocesses 8
 # Toolchains and compiled code of the tests are kept here between runs; any folder will do.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
+# What Python made of sources is kept: tests start it some hundred times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo install test test-tools rust-target check format bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service soak clean
 
@@ -71,7 +76,7 @@ check: $(VENV)/.installed-dev
 	@echo "· types"
 	@"$(BIN)/mypy" --no-error-summary
 	@"$(BIN)/lint-imports" --no-cache --no-logo >/dev/null || { "$(BIN)/lint-imports" --no-cache; exit 1; }
-	@"$(BIN)/pytest" -q -m "not slow"
+	@$(PYTEST) -m "not slow"
 
 format: $(VENV)/.installed-dev
 	@"$(BIN)/ruff" format .

@@ -1,7 +1,48 @@
 import os
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
+
+TOGETHER = ("tests/conformance/",)
+"""Folders whose tests share what they saw."""
+
+
+class Files(LoadFileScheduling):
+    """Gives workers whole files, so that what a file sets up is set up once, in the order of the tests."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next(filter(nodeid.startswith, TOGETHER), super()._split_scope(nodeid))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make up fewer examples where slow tests are left out; let no load of the machine fail one."""
+    patient = settings(settings.default, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("whole", patient)
+    settings.register_profile("fast", patient, max_examples=patient.max_examples // 5)
+    settings.load_profile("fast" if config.getoption("markexpr") == "not slow" else "whole")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files:
+    """Say how tests are dealt out when there are several workers."""
+    return Files(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have workers begin with the long files, so that they end at about the same time."""
+    if hasattr(config, "workerinput"):
+        slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+        all_ = Counter(item.path for item in items)
+        items.sort(key=lambda item: (-slow[item.path], -all_[item.path]))
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ def home(cache: Path) -> Path:
     folder = cache.parent / f"{cache.name}-home"
     folder.mkdir(exist_ok=True)
     link = folder / "cache"
-    if not link.is_symlink():
+    with contextlib.suppress(FileExistsError):
         link.symlink_to(cache, target_is_directory=True)
     return folder
 

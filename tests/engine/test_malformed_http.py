@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from tests.engine.gateway.serving import Site, echo, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
+from tests.examples import examples
 
 HOST = b"host: api--shop.localhost\r\n"
 HELLO = b"GET /next HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n"
@@ -296,7 +297,7 @@ def mutations(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(mutations(), min_size=20, max_size=20))
 def test_no_mutation_of_a_request_does_harm(inputs: list[bytes]) -> None:
     survives(inputs)

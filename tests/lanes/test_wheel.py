@@ -15,6 +15,8 @@ import pytest
 from engine.lane import ToolchainMissing
 from lanes.wheel import Wheel, install
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "#!/bin/sh\necho tool $1\n"
 
 

@@ -72,6 +72,7 @@ def test_a_manifest_with_mistakes_is_no_reason_to_stop(
     assert ["svc", "python", "found"] in [row[:3] for row in rows]
 
 
+@pytest.mark.slow
 def test_fix_says_why_something_could_not_be_installed(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, path_without_node: str
 ) -> None:

@@ -313,6 +313,7 @@ def test_a_follower_waits_for_the_first_record_and_ends_with_ctrl_c(
     assert "Traceback" not in follower.err.read()
 
 
+@pytest.mark.slow
 def test_a_follower_takes_up_where_another_ended(project: Path, followers: list[Following]) -> None:
     record(project, *(replace(PRINTED, text=str(number)) for number in range(5)))
     first = Following(project, "--json")
@@ -349,6 +350,7 @@ def test_a_terminal_gets_colours_and_clock_times(project: Path) -> None:
     assert re.match(r"(\x1b\[2m)?\S*\d\d:\d\d:\d\d\.\d{3}", written.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_twenty_thousand_records_are_followed_in_order(project: Path, followers: list[Following]) -> None:
     follower = Following(project, "--json", "--tail", "0")
     followers.append(follower)

@@ -125,6 +125,7 @@ def test_ctrl_c_has_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_completion_offers_commands_and_keeps_silent_about_what_is_none() -> None:
     offered = svc(_SVC_COMPLETE="complete_bash", COMP_WORDS="svc de", COMP_CWORD="1")
     assert offered.returncode == 0, offered.stderr

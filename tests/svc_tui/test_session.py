@@ -84,6 +84,7 @@ def test_a_file_that_others_may_read_is_closed_to_them() -> None:
     assert logins.get().token == "secret" and (home() / FILE).stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "in_keyring"),
     [

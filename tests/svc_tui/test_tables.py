@@ -3,6 +3,7 @@
 import io
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,32 +17,45 @@ from svc_tui.main import run
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "site").mkdir()
-    (tmp_path / "svc.toml").write_text(
+def lay(folder: Path) -> Path:
+    (folder / "site").mkdir()
+    (folder / "svc.toml").write_text(
         "[project]\nname = 'shop'\n[resource.web]\nlane = 'static'\noutput = 'site'\n"
     )
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return folder
 
 
 @pytest.fixture
-def users(project: Path, capsys: Capture) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return lay(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Project with a table of two rows, made as it is typed."""
+    folder = lay(tmp_path_factory.mktemp("first"))
+    insert = "insert into users (name, at) values ($1, {})"
     columns = [
         "id:integer,key",
         "name:text,not null,unique,note=as they, are called",
         "at:timestamp,default=now()",
     ]
-    assert svc(capsys, "create", "users", *columns, "--note", "who is here").out == ""
-    svc(
-        capsys,
-        "query",
-        "insert into users (name, at) values ($1, '2026-01-02T03:04:05.678Z')",
-        "Ada",
-        "--write",
-    )
-    svc(capsys, "query", "insert into users (name, at) values ($1, null)", "Grace", "--write")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for words in (
+            ["create", "users", *columns, "--note", "who is here"],
+            ["query", insert.format("'2026-01-02T03:04:05.678Z'"), "Ada", "--write"],
+            ["query", insert.format("null"), "Grace", "--write"],
+        ):
+            assert run(["tables", *words]) == 0
+    return folder
+
+
+@pytest.fixture
+def users(project: Path, first: Path) -> Path:
+    """A Project of the test's own that is like `first`."""
+    shutil.copytree(first / ".svc", project / ".svc")
     return project
 
 
@@ -199,7 +213,7 @@ def test_nobody_loses_rows_without_being_asked(
     for words in (["drop", "users"], ["alter", "users", "drop", "at"]):
         assert "--yes" in svc(capsys, *words, code=2).err
     assert told(capsys, "show", "users")["rows"] == 2
-    svc(capsys, "create", "empty", "a:text")
+    assert svc(capsys, "create", "empty", "a:text").out == ""
     svc(capsys, "drop", "empty")
 
 

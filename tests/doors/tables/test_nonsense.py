@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from doors.tables.problem import KINDS
 from tests.doors.tables.asking import Answer, Tables
+from tests.examples import examples
 
 TEXT = """
 select insert into update delete from where set values users name id age returning on conflict do nothing
@@ -28,7 +29,7 @@ STATEMENT = st.fixed_dictionaries({"sql": SQL}, optional={"params": st.lists(JSO
 SETTINGS = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
-    max_examples=100,
+    max_examples=examples(100),
 )
 
 

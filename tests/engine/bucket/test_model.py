@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Bucket, Conflict
 from tests.engine.bucket.test_folder import opened
+from tests.examples import examples
 
 KEYS = st.sampled_from(["a", "a/b", "a/ü", "b", "\U0010fffd"])
 VALUES = st.none() | st.binary(max_size=20)
@@ -105,7 +106,7 @@ class Model:
             assert {entry.seq: entry.content for entry in entries} == self.logs.get(name, {})
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(STEPS)
 def test_a_bucket_does_as_its_model(steps: list[Cas | Append | Trim | Reopen]) -> None:
     with TemporaryDirectory() as folder:

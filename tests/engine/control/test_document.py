@@ -72,6 +72,7 @@ def owned(tmp_path: Path) -> Iterator[Owned]:
         hosted.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_every_route_answers_as_the_document_says(owned: Owned, mode: GenerationMode) -> None:
     schema = schemathesis.openapi.from_dict(owned.document)

@@ -19,6 +19,7 @@ from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRe
 from engine.timeline.row import LONGEST, decode, encode
 from engine.timeline.store import Keep, TimelineStore
 from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
+from tests.examples import examples
 
 ALL = Filter()
 APPEND_FOREVER = """
@@ -83,7 +84,9 @@ anything = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60)
+)
 @given(st.lists(anything, max_size=150))
 def test_nothing_in_a_text_is_lost(path: Path, records: list[Record]) -> None:
     path.unlink(missing_ok=True)

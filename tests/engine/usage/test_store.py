@@ -62,6 +62,7 @@ def test_counts_outlive_the_process_and_old_minutes_can_be_forgotten(path: Path)
     again.close()
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
     others = [adding(path, 200) for _ in range(3)]
     assert [other.wait(100) for other in others] == [0, 0, 0]
@@ -75,6 +76,7 @@ def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_file_that_many_make_at_once_is_made_for_all_of_them(tmp_path: Path) -> None:
     for round_ in range(20):
         path, together = place(tmp_path / str(round_)), threading.Barrier(6)
@@ -93,6 +95,7 @@ def test_a_file_that_many_make_at_once_is_made_for_all_of_them(tmp_path: Path) -
         store.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_whole_transactions(path: Path) -> None:
     for _ in range(3):
         other = adding(path, 1 << 30)

@@ -19,6 +19,7 @@ from engine.wasm.abi import Instance, LinkerInstance, Store, address
 from engine.wasm.callbacks import host_function
 from engine.wasm.codec import Handles
 from engine.wasm.config import MIB, Compiler, compile_config
+from tests.examples import examples
 
 WIDTH = 17
 MEMORY_LIMIT = 64 * MIB
@@ -246,7 +247,9 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-@settings(derandomize=True, max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    derandomize=True, max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_a_value_of_any_type_comes_back_as_it_was(data: st.DataObject) -> None:
     kind = data.draw(KINDS)

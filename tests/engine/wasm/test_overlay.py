@@ -26,6 +26,7 @@ from engine.wasm.scan import scan
 from engine.wasm.streams import BUDGET
 from tests.engine.wasm.conftest import Answer, Client
 from tests.engine.wasm.echo_guest import Mode, echo_component
+from tests.examples import examples
 
 TEXT = bytes(range(32, 127)) * 32
 RANDOM = random.Random(11).randbytes(200_000)
@@ -141,7 +142,7 @@ def test_megabytes_come_back_byte_exact(overlaid: Echo) -> None:
     assert max(map(len, answer.chunks)) > 32_768
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_whatever_is_sent_comes_back(overlaid: Echo, data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.binary(max_size=300) | st.text("abcé€", max_size=90).map(str.encode)))

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.wasm.packing import MOST, pack, packed_size, unpack
+from tests.examples import examples
 
 
 def packed(data: bytes) -> bytes:
@@ -17,7 +18,7 @@ def unpacked(text: bytes, count: int) -> bytes:
     return unpack(ctypes.addressof(place), len(text), count)
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(derandomize=True, max_examples=examples(200), deadline=None)
 @given(st.binary(min_size=1, max_size=500), st.integers(1, 140))
 def test_bytes_are_ascii_when_packed_and_themselves_again_when_unpacked(data: bytes, times: int) -> None:
     data = (data * times)[:MOST]

@@ -60,6 +60,7 @@ def test_none_on_path_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found(tmp_path) == "go is not on PATH"
 
 
+@pytest.mark.slow
 def test_none_at_all_and_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = Module(tmp_path / "project", tmp_path / "cache ü")
     module.program(LITE)

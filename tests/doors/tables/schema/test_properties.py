@@ -25,6 +25,7 @@ from doors.tables.schema.change import (
     SetUnique,
 )
 from doors.tables.sqlite import Connection, TablesError, rows
+from tests.examples import examples
 
 START = """
 create table t (mark text not null, a integer, b text, c boolean, d datetime);
@@ -67,7 +68,7 @@ def state(database: Connection) -> Any:
     return tables, {name: rows(database, f"select * from {name}") for name in tables}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(CHANGES, min_size=1, max_size=12))
 def test_whatever_is_changed_rows_are_kept(changes: list[Change]) -> None:
     with TemporaryDirectory() as folder:

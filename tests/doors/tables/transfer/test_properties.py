@@ -19,6 +19,7 @@ from doors.tables.transfer.format import FORMATS, Format
 from doors.tables.transfer.lines import Lines
 from doors.tables.transfer.loading import load
 from doors.tables.transfer.saving import save
+from tests.examples import examples
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ['"', ",", "\r\n", "\n", "", "null", "'"]
@@ -63,7 +64,7 @@ def saved(database: Connection, format: Format) -> bytes:
     return output.getvalue()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.sampled_from(FORMATS))
 def test_export_import_export_gives_the_same_bytes(
     made: tuple[CreateTable, list[tuple[Value, ...]]], format: Format
@@ -91,7 +92,7 @@ def test_export_import_export_gives_the_same_bytes(
             second.close()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.none() | TEXT, min_size=2, max_size=2), max_size=5))
 def test_csv_is_read_as_it_was_written(found: list[list[str | None]]) -> None:
     text = csv_file.written(["a", "b"]) + "".join(map(csv_file.written, found))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from engine.artifact import FolderArtifact, ImageArtifact
 from engine.gateway.static import StaticResponder
 from engine.image import ImageDamaged, blob_path
+from tests.examples import examples
 
 HTML = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 
@@ -238,7 +239,7 @@ _PARTS = [
 ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(200))
 @given(
     parts=st.lists(st.sampled_from(_PARTS), max_size=4),
     spa=st.booleans(),

@@ -14,6 +14,7 @@ from engine.gateway import static_source
 from engine.gateway.static import StaticResponder
 from engine.gateway.static_body import PIECE, FileChanged
 from engine.gateway.static_source import SMALL
+from tests.examples import examples
 
 BIG = 5 * SMALL
 
@@ -251,7 +252,7 @@ def test_no_file_stays_open(live, ask, site: Path) -> None:
     assert len(list(Path("/dev/fd").iterdir())) == before
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(300))
 @given(path=st.text(alphabet="/.\\%2eEfFcC05 ~adocsindex.htmlé", max_size=40))
 def test_no_path_gets_anything_but_the_folders_own_files(live, ask, site: Path, path: str) -> None:
     own = {p.read_bytes() for p in site.rglob("*") if p.is_file()}
