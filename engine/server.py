@@ -1,18 +1,15 @@
-"""The web server: connections, start, stop. The only file that knows Hypercorn, and home of its workarounds.
+"""The web server: connections, start, stop. Home of the workarounds for Hypercorn, but for those of HTTP/2.
 
 - It is given connections one by one: its own loop around them installs signal handlers, and from Python
   3.12 on waits for open connections before its time limit begins (pgjones/hypercorn issue 308).
 - For each request it starts and ends a task with two more for the time that a connection may idle, and
   hands every part of a response to the system by itself: a quarter of the time of a short answer.
-- An application that raises after its response began leaves an HTTP/2 stream open for ever: it is reset
-  here. An HTTP/1.1 connection is closed without the last chunk, which is what is wanted.
-- What a client sends after its request was answered: on HTTP/2 it ends the whole connection, and on HTTP/1.1
-  it waits in a queue that nobody reads, or has the answer thrown away by the client's system. Here it is
-  read and forgotten.
+- h11 and the layers around it take most of a short answer's time. Requests without a body, as most are, are
+  read and answered by `http1.py`, and never come to h11.
+- What a client sends after its request was answered waits in a queue that nobody reads, or has the answer
+  thrown away by the client's system. Here it is read and forgotten.
 - An error in a connection, which a malformed request can cause, is that connection's end and nothing more.
 - A response that waits for an HTTP/2 client's room goes on waiting when the client has left. It is told here.
-- A response on HTTP/2 goes into memory as fast as it is made: its buffer takes an attempt to send that the
-  client has no room for as a sign that there is room. The buffer is another one here.
 - While a request's body is not taken, nobody reads, so nobody sees the client go. The system is asked.
 - A connection that turns to HTTP/2 counts as one with a request under way, before there is any.
 - A server that stops ends connections without a word, and its clients lose what they send at that moment.
@@ -29,26 +26,25 @@ import socket
 from functools import partial
 from typing import Any
 
-import h2.connection
-import h2.errors
-import h2.exceptions
+from h11 import IDLE
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
-from hypercorn.protocol.h2 import BUFFER_LOW_WATER, H2Protocol, StreamBuffer
+from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.utils import wrap_app
 from hyperframe.frame import GoAwayFrame
 
 from engine.certificate import Certificate
 from engine.gateway.app import GONE, Cut
+from engine.http1 import Head, PlainRequest, read_head, scope
+from engine.http2 import Buffer, Streams, reset
 from engine.idle import Idle
 from engine.peers import Peers, is_there
 from engine.reception import Reception
 
 HEADER_BYTES = 32 << 10
-RESET_SECONDS = 1.0
 FAREWELL_SECONDS = 0.25
 """How long clients may send further requests on their connections when the server stops."""
 LAST_STREAM = 2**31 - 1
@@ -172,6 +168,8 @@ class _Connection(TCPServer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.idle_task = Idle(self.loop, self._expire)
+        self._edge: _Edge = self.app.app  # type: ignore[attr-defined]
+        self._plain: PlainRequest | None = None
         self._gathered: list[bytes] = []
         self._size = 0
         self._reading = False
@@ -187,9 +185,10 @@ class _Connection(TCPServer):
                 if self._ending:
                     continue
                 self._held = 1
-                if isinstance(self.protocol.protocol, H11Protocol):
-                    self.idle_task.begin_head()
-                await self.protocol.handle(RawData(data))
+                if (data := await self._take_plain(data)) and not self._ending:
+                    if isinstance(self.protocol.protocol, H11Protocol):
+                        self.idle_task.begin_head()
+                    await self.protocol.handle(RawData(data))
                 self._held = 0
                 if isinstance(self.protocol.protocol, H2Protocol):
                     self._note_frames(self.protocol.protocol)
@@ -200,6 +199,45 @@ class _Connection(TCPServer):
             if self._linger is not None:
                 self._linger.cancel()
             await self._left()
+
+    async def _take_plain(self, data: bytes) -> bytes:
+        """Begin requests that are plain, each when the one before is answered; return what is left."""
+        while data:
+            if self._plain is not None:
+                await self._plain.over()
+            head = read_head(data) if self._between_requests() and not self._ending else None
+            if head is None:
+                break
+            data = data[head.size :]
+            await self.idle_task.stop()
+            self._plain = PlainRequest(head, self)
+            self._task_group.spawn(self._edge.answer, self._scope(head), self._plain)
+        return data
+
+    def _between_requests(self) -> bool:
+        """Whether HTTP/1.1 is spoken, and what comes now is the head of a request."""
+        protocol: Any = self.protocol.protocol
+        if type(protocol) is not H11Protocol or protocol.stream is not None:
+            return False
+        return protocol.connection.their_state is IDLE and not protocol.connection.trailing_data[0]
+
+    def _scope(self, head: Head) -> dict[str, Any]:
+        at = self.protocol
+        scheme = "https" if at.ssl else "http"
+        return scope(head, scheme, at.client, at.server, {GONE: self.gone})
+
+    @property
+    def ends(self) -> bool:
+        """Whether the next answer is the last."""
+        return self._edge.stops
+
+    async def answered(self, *, go_on: bool) -> None:
+        """Hear that a plain request is over."""
+        self._plain = None
+        if go_on and not self.context.terminated.is_set():
+            self.idle_task.begin()
+        else:
+            await self._close()
 
     def _note_frames(self, protocol: H2Protocol) -> None:
         """Have what came in part end as soon as a head: the preface, a frame, a block of fields."""
@@ -223,6 +261,8 @@ class _Connection(TCPServer):
     async def _left(self) -> None:
         """Tell everybody that the client is gone, and let nobody wait for what it could take."""
         self._leave()
+        if self._plain is not None:
+            self._plain.leave()
         await self.protocol.handle(Closed())
         for buffer in list(getattr(self.protocol.protocol, "stream_buffers", {}).values()):
             await buffer.close()
@@ -245,12 +285,15 @@ class _Connection(TCPServer):
         if not isinstance(event, RawData):
             await super().protocol_send(event)
             return
-        if not event.data:
-            return
+        if event.data:
+            await self.write(event.data)
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes, with what else is sent in this turn of the loop; wait while the client takes none."""
         if not self._gathered:
             self.loop.call_soon(self._flush)
-        self._gathered.append(event.data)
-        self._size += len(event.data)
+        self._gathered.append(data)
+        self._size += len(data)
         if self._size < GATHERED_BYTES and not self.writer.transport.get_write_buffer_size():
             return
         self._flush()
@@ -292,6 +335,21 @@ class _Edge:
         self.requests: set[asyncio.Task[Any]] = set()
         self.stops = False
 
+    async def answer(self, scope: Any, request: PlainRequest) -> None:
+        """Have a plain request answered."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.requests.add(task)
+        try:
+            await self._app(scope, request.receive, request.send)
+        except Cut:
+            pass
+        except Exception:
+            _log.exception("an application failed")
+        finally:
+            self.requests.discard(task)
+            await request.abandon()
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         task = asyncio.current_task()
         if scope["type"] != "http" or task is None:
@@ -300,8 +358,8 @@ class _Edge:
         protocol = send.__self__.send.__self__
         if scope["http_version"] == "2":
             if type(protocol.streams) is dict:
-                protocol.streams = _Streams(protocol)
-            protocol.stream_buffers[send.__self__.stream_id] = _Buffer(protocol.context.event_class)
+                protocol.streams = Streams(protocol)
+            protocol.stream_buffers[send.__self__.stream_id] = Buffer(protocol.context.event_class)
         elif self.stops:
             _close_after(protocol)
         scope["extensions"][GONE] = protocol.send.__self__.gone
@@ -311,7 +369,7 @@ class _Edge:
             await self._app(scope, receive, send)
         except Cut:
             if scope["http_version"] == "2":
-                await _reset(send)
+                await reset(send)
         finally:
             self.requests.discard(task)
             _forget(receive.__self__)
@@ -320,50 +378,6 @@ class _Edge:
 def _close_after(protocol: H11Protocol) -> None:
     """Have the next answer be the last of its connection, and say so."""
     protocol.keep_alive_requests = protocol.config.keep_alive_max_requests
-
-
-class _Streams(dict[int, Any]):
-    """The streams of an HTTP/2 connection; what comes for one that was answered is asked to stop."""
-
-    def __init__(self, protocol: Any) -> None:
-        super().__init__(protocol.streams)
-        self._protocol = protocol
-
-    def __missing__(self, stream: int) -> "_Answered":
-        return _Answered(self._protocol, stream)
-
-
-class _Answered:
-    """A stream whose answer was sent while its request goes on."""
-
-    def __init__(self, protocol: Any, stream: int) -> None:
-        self._protocol = protocol
-        self._stream = stream
-
-    async def handle(self, _event: object) -> None:
-        """Let the client know that no more is wanted (RFC 9113 8.1), once it has the whole answer."""
-        if self._stream not in self._protocol.stream_buffers:
-            with contextlib.suppress(h2.exceptions.ProtocolError):
-                self._protocol.connection.reset_stream(self._stream, h2.errors.ErrorCodes.NO_ERROR)
-
-
-class _Buffer(StreamBuffer):
-    """What waits to be sent on an HTTP/2 stream: it holds its writer back until it has been sent."""
-
-    async def push(self, data: bytes) -> None:
-        """Add bytes; return when there is room for more."""
-        await self._paused.clear()
-        await super().push(data)
-
-    async def pop(self, max_length: int) -> bytes:
-        """Take bytes that may be sent now."""
-        data = bytes(self.buffer[:max_length])
-        del self.buffer[:max_length]
-        if len(self.buffer) < BUFFER_LOW_WATER:
-            await self._paused.set()
-        if not self.buffer:
-            await self._is_empty.set()
-        return data
 
 
 async def _put(queue: asyncio.Queue[Any], message: dict[str, Any]) -> None:
@@ -378,18 +392,3 @@ def _forget(queue: asyncio.Queue[Any]) -> None:
     queue._maxsize = 0  # type: ignore[attr-defined]
     while not queue.empty():
         queue.get_nowait()
-
-
-async def _reset(send: Any) -> None:
-    """Reset the HTTP/2 stream that `send` belongs to, after what was sent on it has left."""
-    stream = send.__self__
-    protocol = stream.send.__self__
-    connection: h2.connection.H2Connection = protocol.connection
-    buffer = protocol.stream_buffers.get(stream.stream_id)
-    try:
-        if buffer is not None:
-            await asyncio.wait_for(buffer.drain(), RESET_SECONDS)
-        connection.reset_stream(stream.stream_id, h2.errors.ErrorCodes.INTERNAL_ERROR)
-        await protocol._flush()
-    except (TimeoutError, h2.exceptions.ProtocolError):
-        return

@@ -1,0 +1,290 @@
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import h11
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.gateway.app import Cut
+from engine.http1 import Answer, read_head
+from engine.listen import bind
+from engine.server import serve
+
+HOST = b"host: x\r\n"
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def exchange(app: App, *sent: bytes, end: bool = True) -> bytes:
+    """Serve an application, send it bytes, each after the answer to those before; return all that comes."""
+
+    async def main() -> bytes:
+        sockets = bind("localhost", 0)
+        port, stop = sockets[0].getsockname()[1], asyncio.Event()
+        server = asyncio.create_task(serve(app, sockets, stop=stop, grace=0.2))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        came = b""
+        try:
+            for number, data in enumerate(sent):
+                writer.write(data)
+                if end and number == len(sent) - 1:
+                    writer.write_eof()
+                else:
+                    came += await asyncio.wait_for(reader.read(65536), 30)
+            return came + await asyncio.wait_for(reader.read(), 30)
+        finally:
+            writer.close()
+            stop.set()
+            await server
+
+    return asyncio.run(main())
+
+
+def start(*fields: tuple[bytes, bytes], status: int = 200) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": status, "headers": list(fields)}
+
+
+def body(data: bytes, *, more: bool = False) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+def answering(*messages: dict[str, Any]) -> App:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for message in messages:
+            await send(message)
+
+    return app
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Answer with method, target and body."""
+    data = b""
+    while (message := await receive())["type"] == "http.request":
+        data += message["body"]
+        if not message["more_body"]:
+            break
+    text = b"%b %b?%b %b" % (scope["method"].encode(), scope["raw_path"], scope["query_string"], data)
+    await send(start((b"content-length", b"%d" % len(text))))
+    await send(body(text))
+
+
+def understood_by_h11(data: bytes) -> tuple[bytes, bytes, list[tuple[bytes, bytes]], bytes]:
+    """Return method, target, fields and what follows the head, as h11 reads them; it may find no body."""
+    connection = h11.Connection(h11.SERVER)
+    connection.receive_data(data)
+    request = connection.next_event()
+    assert isinstance(request, h11.Request)
+    assert isinstance(connection.next_event(), h11.EndOfMessage)
+    return request.method, request.target, list(request.headers), connection.trailing_data[0]
+
+
+PIECES = st.one_of(
+    st.sampled_from(
+        [
+            *(
+                b"\r\n",
+                b"\n",
+                b"\r",
+                b" ",
+                b"\t",
+                b":",
+                b"\0",
+                b"\x80",
+                b"\x7f",
+                b"HTTP/1.1",
+                b"HTTP/1.0",
+                b"/",
+            ),
+            *(
+                b"GET",
+                b"get",
+                b"POST",
+                b"CONNECT",
+                HOST,
+                b"connection: close\r\n",
+                b"connection: upgrade\r\n",
+            ),
+            *(b"content-length: 0\r\n", b"Content-Length: 5\r\n", b"transfer-encoding: chunked\r\n"),
+            *(b"expect: 100-continue\r\n", b"upgrade: h2c\r\n", b"x-empty:\r\n", b"X-Two: a \t b \r\n"),
+        ]
+    ),
+    st.binary(max_size=3),
+)
+
+
+@st.composite
+def heads(draw: st.DrawFn) -> bytes:
+    """A head of a request, or nearly one, with something behind it."""
+    data = bytearray(b"GET /a?b HTTP/1.1\r\n" + HOST + b"accept: */*\r\n\r\n")
+    for piece in draw(st.lists(PIECES, max_size=4)):
+        at = draw(st.integers(0, len(data)))
+        data[at : draw(st.integers(at, min(len(data), at + 4)))] = piece
+    return bytes(data)
+
+
+@given(heads())
+def test_what_is_read_as_plain_is_what_h11_would_read(data: bytes) -> None:
+    head = read_head(data)
+    if head is not None:
+        found = (head.method.encode(), head.target, head.fields, data[head.size :])
+        assert found == understood_by_h11(data)
+
+
+def test_a_usual_head_is_plain() -> None:
+    head = read_head(b"GET /a?b HTTP/1.1\r\nHost: x\r\nAccept:  */* \r\nCookie: a=b; c=d\r\n\r\nnext")
+    assert head is not None
+    assert (head.method, head.target, head.last) == ("GET", b"/a?b", False)
+    assert head.fields == [(b"host", b"x"), (b"accept", b"*/*"), (b"cookie", b"a=b; c=d")]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *(b"\r\n", HOST + HOST + b"\r\n", HOST + b"content-length: 0\r\n\r\n", HOST + b"x: \xff\r\n\r\n"),
+        *(HOST + b"transfer-encoding: chunked\r\n\r\n", HOST + b"expect: 100-continue\r\n\r\n"),
+        *(HOST + b"upgrade: h2c\r\n\r\n", HOST + b"connection: te, close\r\n\r\n", HOST + b" folded\r\n\r\n"),
+        *(
+            HOST,
+            HOST + b"x : y\r\n\r\n",
+            HOST + b"x: y\n\r\n",
+            b"x: " + b"y" * 20_000 + b"\r\n" + HOST + b"\r\n",
+        ),
+    ],
+)
+def test_what_needs_a_second_look_is_not_plain(rest: bytes) -> None:
+    assert read_head(b"GET / HTTP/1.1\r\n" + rest) is None
+
+
+def test_requests_with_and_without_bodies_take_turns_on_a_connection() -> None:
+    plain = b"GET /%d?q HTTP/1.1\r\n" + HOST + b"\r\n"
+    upload = b"POST /%d HTTP/1.1\r\n" + HOST + b"content-length: 4\r\n\r\nbody"
+    pipelined = b"".join((plain if number % 3 else upload) % number for number in range(9))
+    answer = exchange(echo, pipelined + plain % 9)
+    assert answer.count(b"HTTP/1.1 200 ") == 10
+    expected = [b"GET /%d?q " % n if n % 3 else b"POST /%d? body" % n for n in range(9)]
+    at = [answer.index(text) for text in expected]
+    assert at == sorted(at)
+
+
+def test_a_client_that_has_said_all_is_answered() -> None:
+    assert exchange(echo, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n").endswith(b"GET /? ")
+
+
+def test_a_client_that_wants_one_answer_gets_one() -> None:
+    request = b"GET / HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n"
+    answer = exchange(echo, request * 2, end=False)
+    assert answer.count(b"HTTP/1.1 200 ") == 1 and b"\r\nconnection: close\r\n" in answer
+
+
+def test_a_body_of_unknown_length_is_chunked() -> None:
+    app = answering(start(), body(b"hello", more=True), body(b"", more=True), body(b"!" * 16))
+    answer = exchange(app, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert b"transfer-encoding: chunked\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n5\r\nhello\r\n10\r\n" + b"!" * 16 + b"\r\n0\r\n\r\n")
+
+
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
+def test_answers_without_a_body_have_none(method: str, status: int) -> None:
+    app = answering(start((b"x", b"y"), status=status), body(b"hello"))
+    answer = exchange(app, f"{method} / HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    assert answer.startswith(f"HTTP/1.1 {status} \r\nx: y\r\ndate: ".encode())
+    assert answer.endswith(b"\r\n\r\n") and b"hello" not in answer
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [start((b"x", b"a\r\ninjected: b")), body(b"")],
+        [start((b"x: y\r\nz", b"a")), body(b"")],
+        [start((b"content-length", b"5"), (b"content-length", b"6")), body(b"hello")],
+        [start((b"content-length", b"-1")), body(b"")],
+        [start(status=99), body(b"")],
+        [body(b"hello")],
+    ],
+)
+def test_an_application_that_answers_with_no_http_has_failed(messages: list[dict[str, Any]]) -> None:
+    answer = exchange(answering(*messages), b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", end=False)
+    assert answer.startswith(b"HTTP/1.1 500 \r\ncontent-length: 0\r\n") and b"injected" not in answer
+    assert answer.endswith(b"\r\nconnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("length", [b"4", b"6"])
+def test_a_body_of_another_length_than_announced_cuts_the_connection(length: bytes) -> None:
+    app = answering(start((b"content-length", length)), body(b"hel", more=True), body(b"lo"))
+    answer = exchange(app, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", end=False)
+    assert answer.endswith(b"\r\n\r\nhel")
+
+
+def test_a_response_that_is_cut_has_no_last_chunk() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start())
+        await send(body(b"hello", more=True))
+        raise Cut("half")
+
+    answer = exchange(app, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", end=False)
+    assert answer.endswith(b"5\r\nhello\r\n")
+
+
+def test_what_belongs_to_the_connection_is_not_for_applications_to_say() -> None:
+    fields = [(b"connection", b"upgrade"), (b"transfer-encoding", b"gzip"), (b"keep-alive", b"timeout=1")]
+    head = Answer("GET").head(200, fields, last=False)
+    assert b"upgrade" not in head and b"gzip" not in head and b"timeout" not in head
+    assert head.count(b"transfer-encoding: chunked\r\n") == 1
+
+
+def test_applications_hear_of_the_end_of_their_answer_and_of_clients_that_leave() -> None:
+    heard: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert await receive() == {"type": "http.request", "body": b"", "more_body": False}
+        if scope["raw_path"] == b"/whole":
+            await send(start())
+            await send(body(b"hello"))
+        heard.append((await receive())["type"])
+
+    request = b"GET /%b HTTP/1.1\r\n" + HOST + b"\r\n"
+    exchange(app, request % b"whole", request % b"left")
+    assert heard == ["http.disconnect"] * 2
+
+
+def test_the_next_request_is_answered_while_the_application_of_the_last_goes_on() -> None:
+    waits = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start((b"content-length", b"5")))
+        await send(body(b"hello"))
+        if scope["raw_path"] == b"/first":
+            await waits.wait()
+        else:
+            waits.set()
+
+    request = b"GET /%b HTTP/1.1\r\n" + HOST + b"\r\n"
+    assert exchange(app, request % b"first", request % b"second").count(b"hello") == 2
+
+
+def test_a_client_that_takes_nothing_holds_the_answer_back() -> None:
+    async def main() -> None:
+        held = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await send(start())
+            for _ in range(500):
+                try:
+                    await asyncio.wait_for(send(body(bytes(1 << 16), more=True)), 1)
+                except TimeoutError:
+                    held.set()
+                    raise
+
+        sockets = bind("localhost", 0)
+        stop = asyncio.Event()
+        server = asyncio.create_task(serve(app, sockets, stop=stop, grace=0.2))
+        with socket.create_connection(("127.0.0.1", sockets[0].getsockname()[1])) as client:
+            client.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            await asyncio.wait_for(held.wait(), 30)
+        stop.set()
+        await server
+
+    asyncio.run(main())
