@@ -70,7 +70,8 @@ def running(
 ) -> Iterator[int]:
     """Run statements in a transaction that the caller holds; yield how many, after each.
 
-    `name` is the file's, for messages. With `own` the script may make and fill svc's own tables, as dumps do.
+    `name` is the file's, for messages; without one they say the line alone. With `own` the script may make
+    and fill svc's own tables, as dumps do.
     Raises `TablesError`.
     """
     with _held(connection, notes.OWN if own else ()) as refusals:
@@ -80,7 +81,7 @@ def running(
                 yield count
         except StatementTooLong as error:
             raise TablesError(
-                f"{name}:{error.line}: the statement has more than {LONGEST} characters",
+                f"{_at(name, error.line)}: the statement has more than {LONGEST} characters",
                 "Split it; or a quote is never closed.",
             ) from None
     _refuse_reserved(connection, name)
@@ -89,7 +90,7 @@ def running(
 def _run(connection: Connection, name: str, statement: Statement, refusals: list[tuple[str, str]]) -> None:
     if "\0" in statement.sql:
         line = statement.line + statement.sql.count("\n", 0, statement.sql.index("\0"))
-        raise TablesError(f"{name}:{line}: there is a NUL in the SQL", "Remove it; char(0) makes one.")
+        raise TablesError(f"{_at(name, line)}: there is a NUL in the SQL", "Remove it; char(0) makes one.")
     renames = statement.sql[:5].lower() == "alter"
     before = _shape(connection) if renames else {}
     refusals.clear()
@@ -98,14 +99,18 @@ def _run(connection: Connection, name: str, statement: Statement, refusals: list
             pass
     except AuthError:
         what, hint = refusals[0] if refusals else ("does what scripts may not", "")
-        raise TablesError(f"{name}:{statement.line}: the statement {what}", hint) from None
+        raise TablesError(f"{_at(name, statement.line)}: the statement {what}", hint) from None
     except (FullError, InterruptError):
         raise
     except Error as error:
         line = statement.line + _lines_before(statement.sql, getattr(error, "error_offset", -1))
-        raise TablesError(f"{name}:{line}: {error}", _hint(str(error))) from error
+        raise TablesError(f"{_at(name, line)}: {error}", _hint(str(error))) from error
     if renames:
         _let_notes_follow(connection, before)
+
+
+def _at(name: str, line: int) -> str:
+    return f"{name}:{line}" if name else f"line {line}"
 
 
 def _hint(message: str) -> str:
@@ -152,7 +157,9 @@ def _refuse_reserved(connection: Connection, name: str) -> None:
     """Find what was renamed to a reserved name, of which SQLite does not ask."""
     for kind, found in rows(connection, "SELECT type, name FROM sqlite_schema"):
         if reserved(found) and found not in notes.OWN and not found.startswith("sqlite_"):
-            raise TablesError(f"{name}: the {kind} {found} has a reserved name", "Choose another name.")
+            raise TablesError(
+                f"{name or 'the file'}: the {kind} {found} has a reserved name", "Choose another name."
+            )
 
 
 def _shape(connection: Connection) -> dict[int, tuple[str, list[str]]]:

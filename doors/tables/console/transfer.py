@@ -195,7 +195,7 @@ def _closing(file: BinaryIO, make: Callable[[Sink], None]) -> Callable[[Sink], N
 def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: Sink) -> None:
     last, told = Progress(0), 0.0
     try:
-        with writing(data) as connection:
+        with _room(), writing(data) as connection:
             _check(how, {fold(name) for name in read(connection)})
             going: Iterator[Progress] = load(
                 connection, file, how.format, table=how.table, replace=how.replace

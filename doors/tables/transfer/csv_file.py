@@ -74,8 +74,10 @@ def _rows(lines: Lines, width: int, delimiter: str) -> Iterator[tuple[int, Cells
             continue
         cells = _cells(lines, text, pattern, delimiter)
         if len(cells) != width:
+            cells_are = "is 1 cell" if len(cells) == 1 else f"are {len(cells)} cells"
+            columns = "1 column" if width == 1 else f"{width} columns"
             raise TablesError(
-                f"line {line}: there are {len(cells)} cells for {width} columns",
+                f"line {line}: there {cells_are} for {columns}",
                 "Where a cell has a delimiter or a line end in it, put it in double quotes.",
             )
         yield line, cells

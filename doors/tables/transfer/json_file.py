@@ -107,7 +107,8 @@ class _Reader:
 
     def object(self) -> list[Field]:
         """Return the object that is next."""
-        self.peek()
+        if not self.peek():
+            raise _mistake(self.line, "the file ends where a row was expected", _ARRAY)
         while True:
             try:
                 fields, end = _object(self._held, self._at, self.line)

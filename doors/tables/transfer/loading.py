@@ -86,7 +86,7 @@ def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[P
     ):
         made.execute("pragma synchronous = off")
         with changing(made, "nothing was imported"):
-            for count in script.running(made, "the file", _statements(source), own=True):
+            for count in script.running(made, "", _statements(source), own=True):
                 if count % STEP == 0:
                     yield Progress(count, source.tell(), total)
         yield from _into_place(connection, made, replace)
@@ -115,7 +115,7 @@ def _database(connection: Connection, source: BinaryIO, replace: bool) -> Iterat
                     if texts:
                         raise TablesError(
                             f"{what}: the file is damaged: {texts[0]}",
-                            "Take another copy of it; `sqlite3 FILE .recover` saves what can be read.",
+                            "Use a copy that is whole; `sqlite3 FILE .recover` saves what can be read.",
                         )
                 yield from _into_place(connection, made, replace)
         except Error as error:

@@ -79,7 +79,7 @@ def test_columns_that_must_have_a_value_take_their_default(users: Connection) ->
         ("name,Name\n", "line 1: two columns are named Name"),
         ("name,\n", "line 1: column 2 has no name"),
         ("name,nick\na,b\n", "line 1: table users has no column nick\nIt has id, name, age"),
-        ("name,age\nx\n", "line 2: there are 1 cells for 2 columns"),
+        ("name,age\nx\n", "line 2: there is 1 cell for 2 columns"),
         ("name,age\na,1\n\nx,1,2\n", "line 4: there are 3 cells for 2 columns"),
         ('name,age\n"a\nb",1\n"c,2\n', "line 4: a quote is never closed"),
         ('name,age\n5" disk,1\nb"c,2\n', "line 2: a quote stands where none may"),
@@ -177,7 +177,8 @@ def test_json_that_can_not_be_is_named_by_its_line(
     [
         ("", "the file ends where [ was expected"),
         ("{}", "'{' stands where [ was expected"),
-        ("[", "line 1: "),
+        ("[", "line 1: the file ends where a row was expected"),
+        ('[{"name": "a"},\n', "line 2: the file ends where a row was expected"),
         ('[{"name": "a"}', "the file ends where , or ] was expected"),
         ('[{"name": "a"}{', "'{' stands where , or ] was expected"),
         ('[{"name": "a"},]', "a row is no object"),
@@ -186,7 +187,7 @@ def test_json_that_can_not_be_is_named_by_its_line(
         (b'[\n{"name": "\xff"}]', "line 2: the byte 0xff is not UTF-8"),
         ('[{"name": "' + "x" * (MAX_RECORD + 100_000), "line 1: the row has more than 8 MiB"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_an_array_that_can_not_be_is_named(users: Connection, data: str | bytes, message: str) -> None:
     assert message in refused(users, data, "json")
