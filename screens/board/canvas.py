@@ -303,11 +303,12 @@ class Canvas(ScrollView, can_focus=True):
         hit = cell.hit
         chosen = hit == self._selected if self._source is None else hit.key in (self._source, self._aim)
         glyph = cell.glyph(self._heavy if chosen else self._glyphs)
+        tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
         if chosen:
-            return Segment(glyph, base + self._looks("selected"))
+            wrong = self._source is not None and self._faint(hit)
+            return Segment(glyph, base + self._looks("warn" if wrong else tone or "selected"))
         if self._faint(hit):
             return Segment(glyph, base + self._looks("faint"))
-        tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
         return Segment(glyph, base + self._looks(tone or ("label" if cell.text else "line")))
 
     def _faint(self, hit: Hit) -> bool:
@@ -327,16 +328,20 @@ class Canvas(ScrollView, can_focus=True):
         return [pad, *pieces, pad]
 
     def _rubber(self, picture: Picture) -> set[Offset]:
-        """Return the cells of the line that is being drawn: across, then up or down, then across."""
+        """Return the cells of the line that is being drawn: across, up or down beside its end, across."""
         if self._source is None or self._aim is None or self._aim == self._source:
             return set()
         begin, end = (picture.placed.boxes[key] for key in (self._source, self._aim))
         ay, by = begin.y + begin.height // 2, end.y + end.height // 2
-        ax, bx = begin.x + begin.width, end.x - 1
-        if end.x <= begin.x:
-            bx = end.x + end.width
-        turn = max(ax, bx) if end.x <= begin.x else bx - 2
+        if end.x > begin.x:
+            ax, bx = begin.x + begin.width, end.x - 1
+            turn = bx - 1
+        elif end.x < begin.x:
+            ax, bx = begin.x - 1, end.x + end.width
+            turn = bx + 1
+        else:
+            ax = bx = begin.x + begin.width
+            turn = bx + 1
         across = {Offset(x, ay) for x in range(min(ax, turn), max(ax, turn) + 1)}
         down = {Offset(turn, y) for y in range(min(ay, by), max(ay, by) + 1)}
-        last = {Offset(x, by) for x in range(min(turn, bx), max(turn, bx) + 1)}
-        return across | down | last
+        return across | down | {Offset(x, by) for x in range(min(turn, bx), max(turn, bx) + 1)}

@@ -1,6 +1,9 @@
 """What is said of what is selected: a line at the foot, and all of it in the sheet. Imports no Textual."""
 
+import re
 from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len, chop_cells
 
 from screens.board.cards import TONES, Line, milliseconds, percent, rate, size
 from screens.board.edits import Shown
@@ -47,23 +50,23 @@ def mount_foot(edge: Shown, per_second: float | None) -> Line:
 
 
 def of_resource(
-    resource: Resource, health: Health, mounts: Iterable[Mount], addresses: Sequence[str]
+    resource: Resource, health: Health, mounts: Iterable[Mount], addresses: Sequence[str], room: int
 ) -> list[Line]:
     """Return all that is known of a Resource; `addresses` are those at which it is mounted."""
-    rates = health.rates
-    return [
-        _said("state", (_stage_line(health), TONES[health.stage])),
-        *([_said("", (line, "bad")) for line in health.failure.splitlines()]),
-        *([_said("", (line, "")) for line in health.hint.splitlines()]),
-        _said("address", (health.address or "private: 404 from outside", "" if health.address else "dim")),
-        *_list("mounted at", addresses),
-        *_list("mounts", [f"{each.pattern} → {each.target}" for each in mounts]),
-        _said("last minute", *_rates(rates)),
-        _said("limits", (f"{resource.run_limit_secs} s a run, {resource.memory_limit_mb} MB of memory", "")),
-        *_list("egress", resource.egress, none="none"),
-        *_list("env", [", ".join(resource.env)] if resource.env else []),
-        *_list("secrets", [", ".join(resource.secrets)] if resource.secrets else []),
-    ]
+    return _table(
+        room,
+        ("state", [((_stage_line(health), TONES[health.stage]),)]),
+        ("", [((line, "bad"),) for line in health.failure.splitlines()]),
+        ("", [((line, ""),) for line in health.hint.splitlines()]),
+        ("address", [((health.address or "private: 404 from outside", "" if health.address else "dim"),)]),
+        ("mounted at", [((address, ""),) for address in addresses]),
+        ("mounts", [((each.pattern, "accent"), (f" → {each.target}", "")) for each in mounts]),
+        ("last minute", [_rates(health.rates)]),
+        ("limits", [((f"{resource.run_limit_secs} s a run, {resource.memory_limit_mb} MB of memory", ""),)]),
+        ("egress", [((origin, ""),) for origin in resource.egress] or [(("none", "dim"),)]),
+        ("env", [((", ".join(resource.env), ""),)] if resource.env else []),
+        ("secrets", [((", ".join(resource.secrets), ""),)] if resource.secrets else []),
+    )
 
 
 def _stage_line(health: Health) -> str:
@@ -74,7 +77,7 @@ def _stage_line(health: Health) -> str:
     return _STAGES[health.stage]
 
 
-def _rates(rates: Rates) -> Sequence[Piece]:
+def _rates(rates: Rates) -> Line:
     if rates.p95_ms is None:
         return (("no requests", "dim"),)
     said: list[Piece] = [(f"{rate(rates.per_second)}, 95 of 100 below {milliseconds(rates.p95_ms)}", "")]
@@ -82,7 +85,7 @@ def _rates(rates: Rates) -> Sequence[Piece]:
         said.append((f", peak memory {size(rates.peak_memory)}", ""))
     if rates.errors:
         said.append((f", {percent(rates.errors)} failed", "bad"))
-    return said
+    return tuple(said)
 
 
 def door_foot(name: str, door: Door) -> Line:
@@ -92,17 +95,18 @@ def door_foot(name: str, door: Door) -> Line:
     return (name, "bold"), ("  ", ""), (f"a Door: {what}, at {where}", "dim")
 
 
-def of_mount(edge: Shown, per_second: float | None) -> list[Line]:
+def of_mount(edge: Shown, per_second: float | None, room: int) -> list[Line]:
     """Return all that is known of a mount."""
     mount = edge.mount
     exact = not mount.pattern.endswith("/*")
     prefix = mount.pattern if exact else mount.pattern[:-2]
     which = f"the path {mount.pattern} only" if exact else f"{prefix or '/'} and all below it"
-    return [
-        _said("requests", (f"to {mount.source}, for {which}", "")),
-        _said("answered by", (mount.target, "bold")),
-        _said("last minute", (rate(per_second or 0.0), "")),
-    ]
+    return _table(
+        room,
+        ("requests", [((f"to {mount.source}, for {which}", ""),)]),
+        ("answered by", [((mount.target, "bold"),)]),
+        ("last minute", [((rate(per_second or 0.0), ""),)]),
+    )
 
 
 def difference(diff: str) -> list[Line]:
@@ -118,11 +122,27 @@ def problem(message: str, hint: str) -> list[Line]:
     return wrong + [((shown(line), "dim"),) for line in hint.splitlines()]
 
 
-def _said(key: str, *pieces: Piece) -> Line:
-    return ((f"{key:<{_KEY}}  ", "dim"), *((shown(text), tone) for text, tone in pieces))
+def _table(room: int, *rows: tuple[str, Sequence[Line]]) -> list[Line]:
+    """Put names before what is said of them; what is longer than `room` goes on below."""
+    lines: list[Line] = []
+    for key, values in rows:
+        parts = [part for value in values for part in folded(value, room - _KEY - 2)]
+        lines += [((f"{key if at == 0 else '':<{_KEY}}  ", "dim"), *part) for at, part in enumerate(parts)]
+    return lines
 
 
-def _list(key: str, values: Sequence[str], none: str = "") -> list[Line]:
-    if not values:
-        return [_said(key, (none, "dim"))] if none else []
-    return [_said(key if at == 0 else "", (value, "")) for at, value in enumerate(values)]
+def folded(line: Line, room: int) -> list[Line]:
+    """Break a line at its blanks, and words that are longer than `room` where they have to be."""
+    lines: list[list[Piece]] = [[]]
+    free = room = max(room, 2)
+    for text, tone in line:
+        for word in re.findall(r"\S+|\s+", shown(text)):
+            for part in chop_cells(word, room) if cell_len(word) > free else (word,):
+                if cell_len(part) > free:
+                    lines.append([])
+                    free = room
+                    if part.isspace():
+                        continue
+                lines[-1].append((part, tone))
+                free -= cell_len(part)
+    return [tuple(each) for each in lines]

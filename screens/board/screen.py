@@ -49,6 +49,7 @@ class BoardScreen(ConsoleScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "connect", "Connect", id="board.connect"),
+        Binding("enter", "join", "Draw", id="board.join"),
         Binding("enter", "open", "Open", id="board.open"),
         Binding("e", "pattern", "Pattern", id="board.pattern"),
         Binding("d", "remove", "Remove", id="board.remove"),
@@ -178,6 +179,8 @@ class BoardScreen(ConsoleScreen):
             self._write_in(now, manifest)
         self._tell_foot()
         self._tell_hint(manifest)
+        if self._details:
+            self._show_details()
 
     def _write_in(self, shown: Picture, manifest: Manifest) -> None:
         cards: dict[str, tuple[Line, ...]] = {}
@@ -257,10 +260,8 @@ class BoardScreen(ConsoleScreen):
         return ()
 
     def action_open(self) -> None:
-        """Show what is known of what is selected; take the line that is drawn."""
-        if self._connecting is not None:
-            self._join(self.canvas.aim)
-        elif self._hit is not None:
+        """Show what is known of what is selected."""
+        if self._hit is not None:
             self._open(self._hit)
 
     def on_canvas_opened(self, event: Canvas.Opened) -> None:
@@ -282,12 +283,13 @@ class BoardScreen(ConsoleScreen):
         manifest = self._manifest
         if (edge := self._edge) is not None:
             rate = self._state.mounts.get((edge.mount.source, edge.mount.pattern))
-            self.sheet.tell(f"{edge.mount.source}{edge.mount.pattern}", details.of_mount(edge, rate))
+            lines = details.of_mount(edge, rate, self.sheet.room)
+            self.sheet.tell(f"{edge.mount.source}{edge.mount.pattern}", lines)
         elif (name := self._resource) is not None and manifest is not None:
             own = [mount for mount in manifest.mounts if mount.source == name]
             into = [f"{each.source}:{each.pattern}" for each in manifest.mounts if each.target == name]
             resource = manifest.resources[name]
-            lines = details.of_resource(resource, self._health(name), own, into)
+            lines = details.of_resource(resource, self._health(name), own, into, self.sheet.room)
             self.sheet.tell(f"{name}  {resource.lane}", lines)
         else:
             self.sheet.close()
@@ -376,6 +378,10 @@ class BoardScreen(ConsoleScreen):
         if door_of(target) is not None:
             return "a Door is reached by its address in the environment, not by a mount"
         return self._reasons.get(target, "")
+
+    def action_join(self) -> None:
+        """End the line here."""
+        self._join(self.canvas.aim)
 
     def on_canvas_joined(self, event: Canvas.Joined) -> None:
         """End the line where the mouse was let go."""
@@ -536,11 +542,13 @@ class BoardScreen(ConsoleScreen):
         """Leave out the keys that do nothing now."""
         walking = self._connecting is None and self._asking is None
         editable = self._manifest is not None and self._manifest.editable
+        there = (edge := self._edge) is not None and edge.mark != "removed"
         return {
             "connect": walking and editable and self._resource is not None,
-            "open": self._asking is None,
-            "pattern": walking and editable and self._edge is not None,
-            "remove": walking and editable and self._edge is not None,
+            "join": self._connecting is not None,
+            "open": walking and not self._details,
+            "pattern": walking and editable and there,
+            "remove": walking and editable and there,
             "write": walking and bool(self._draft.edits),
             "undo": walking and self._draft.can_undo,
             "back": not walking or self._details or bool(self._draft.edits),

@@ -71,6 +71,11 @@ class Sheet(Vertical):
         """Whether there is a line to answer in."""
         return self.display and self.query_one(Answer).display
 
+    @property
+    def room(self) -> int:
+        """The cells of a line, beside a scrollbar."""
+        return self.screen.size.width - 3
+
     def tell(self, title: str, lines: Iterable[Line]) -> None:
         """Open the sheet with a text; a line that is asked for stays."""
         self.border_title = f" {title} "
