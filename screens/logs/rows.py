@@ -48,6 +48,12 @@ def row(document: Document, below: Sequence[Document] = (), zone: tzinfo | None 
     return Row(document["cursor"], (when, *cells, ((request[-8:], "dim"),)))
 
 
+def removed(cursor: int) -> Row:
+    """Return the line of a record that is no longer kept."""
+    said: Cell = (("removed: the timeline keeps the last 7 days, and 256 MiB at most", "dim"),)
+    return Row(cursor, ((), (), (), said, (), ()))
+
+
 def clock(time_ns: int, zone: tzinfo | None = None) -> str:
     """Return the time of day with milliseconds; `time_ns` is of the Unix epoch."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
@@ -65,6 +71,33 @@ def duration(nanoseconds: int) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
+def size(count: int | None) -> str:
+    """Return bytes in at most 8 characters: `312 B`, `0.9 MiB`; nothing where it is not known."""
+    if count is None:
+        return ""
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1024:.0f} KiB" if count < 100 << 10 else f"{count / (1 << 20):.1f} MiB"
+
+
+def status(code: int) -> Piece:
+    """Return the status of an answer, in 3 cells."""
+    return f"{code:>3}", _STATUS.get(code // 100, "bold")
+
+
+def badge(document: Document) -> Piece:
+    """Return the badge of a record that says something, in 6 cells."""
+    kind = document["kind"]
+    name = kind.upper() if kind in ("stdout", "stderr") else document["level"]
+    return f"{name:<6}", _BADGES.get(name, "bold")
+
+
+def began(document: Document) -> int:
+    """Return when a record is of, in nanoseconds of the Unix epoch."""
+    whole, _, rest = document["time"].removesuffix("Z").partition(".")
+    return _epoch(whole) * 1_000_000_000 + int(rest.ljust(9, "0"))
+
+
 def _request(document: Document, below: Sequence[Document]) -> tuple[Cell, ...]:
     """Return the badge, the way, what was asked and what it took; the innermost span knows what it took."""
     inner = below[0] if below else document
@@ -72,27 +105,22 @@ def _request(document: Document, below: Sequence[Document]) -> tuple[Cell, ...]:
     asked: Cell = ((document["method"], "bold"), (f" {document['target']}", ""))
     if code := inner["code"]:
         asked = ((f"{code} ", "dim" if code in _QUIET else "bad"), *asked)
-    status = document["status"]
     compute = f"{duration(inner['compute_ns'])} cpu" if inner["compute_ns"] else ""
-    peak = inner["peak_memory"]
-    memory = f"{peak / (1 << 20):.1f} MiB" if peak is not None else ""
     took: Cell = (
-        (f"{status:>3}", _STATUS.get(status // 100, "bold")),
+        status(document["status"]),
         (f"  {duration(document['wall_ns']):>7}", ""),
-        (f"  {compute:>11}  {memory:>8}", "dim"),
+        (f"  {compute:>11}  {size(inner['peak_memory']):>8}", "dim"),
     )
-    badge: Piece = ("REQ", "bad" if document["level"] in _BAD else "dim")
-    return (badge,), ((way, "accent"),), asked, took
+    sign: Piece = ("REQ", "bad" if document["level"] in _BAD else "dim")
+    return (sign,), ((way, "accent"),), asked, took
 
 
 def _said(document: Document) -> tuple[Cell, ...]:
     """Return the badge, the Resource, what was said and its attributes."""
-    kind, level = document["kind"], document["level"]
-    name = kind.upper() if kind in ("stdout", "stderr") else level
-    tone: Tone = "bad" if level in _BAD else ""
+    tone: Tone = "bad" if document["level"] in _BAD else ""
     said = (document["body"].rstrip("\n"), tone)
     attributes: Piece = (_joined(document.get("attributes", {})), "dim")
-    return ((name, _BADGES.get(name, "bold")),), ((document["resource"], "accent"),), (said,), (attributes,)
+    return (badge(document),), ((document["resource"], "accent"),), (said,), (attributes,)
 
 
 def _joined(attributes: Mapping[str, str]) -> str:
@@ -109,9 +137,7 @@ def _joined(attributes: Mapping[str, str]) -> str:
 
 def _shown_at(document: Document) -> int:
     """Return when the line stands in time: a request's when it was over."""
-    whole, _, rest = document["time"].removesuffix("Z").partition(".")
-    began = _epoch(whole) * 1_000_000_000 + int(rest.ljust(9, "0"))
-    return began + document["wall_ns"] if document["kind"] == "request" else began
+    return began(document) + (document["wall_ns"] if document["kind"] == "request" else 0)
 
 
 @lru_cache(maxsize=16)

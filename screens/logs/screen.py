@@ -1,34 +1,50 @@
-"""The Logs tab: the timeline of a Project."""
+"""The Logs tab: the timeline of a Project as it grows, filtered, searched, followed.
+
+Owns the keys and what is chosen; which records there are is `timeline.py`'s, a line of one `rows.py`'s, a
+request as a whole `request_view.py`'s.
+"""
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from textual import work
+from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widgets import Input, Static
 
-from screens.console_screen import ConsoleScreen, Tab
-from screens.logs.rows import COLUMNS, row
-from screens.widgets.row_source import Row
+from screens.console_screen import Command, ConsoleScreen, Tab
+from screens.link import Link
+from screens.logs.filter import Filter
+from screens.logs.request_view import RequestView
+from screens.logs.rows import COLUMNS
+from screens.logs.timeline import Timeline
+from screens.logs.trace import whole
+from screens.widgets.content import content
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
-TAIL = 1000
+EMPTY = "nothing has happened here yet · open the Project's address, or `curl` it"
+NOTHING = "nothing that is recorded passes the filter · x takes it away"
+BAR_HZ = 5
 
 
-class Records:
-    """Records as rows."""
+class FilterLine(Input):
+    """The line in which a filter is written, or what is searched."""
 
-    def __init__(self, documents: Sequence[dict[str, Any]] = ()) -> None:
-        self._documents = documents
+    GROUP: ClassVar[str] = "Logs"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", id="logs.line-back")]
 
-    def count(self) -> int:
-        """Return how many there are."""
-        return len(self._documents)
+    purpose = "filter"
+    """What the line is for: `filter` or `search`."""
 
-    def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return some of them."""
-        return [row(document) for document in self._documents[start : start + n]]
+    def action_leave(self) -> None:
+        """Leave the line as it was."""
+        self.display = False
+        self.screen.query_one(VirtualRows).focus()
 
 
 class LogsScreen(ConsoleScreen):
@@ -36,22 +52,322 @@ class LogsScreen(ConsoleScreen):
 
     TAB: ClassVar[Tab] = "logs"
     GROUP: ClassVar[str] = "Logs"
+    HELP: ClassVar[str] = (
+        "Every request, record and line that a Resource printed, as they come. Filters are words:\n"
+        "resource:api level:warn status:5xx request:ID since:10m, and any text."
+    )
+    AUTO_FOCUS = "VirtualRows"
+    DEFAULT_CSS = """
+    LogsScreen {
+        layers: base above;
+        & #chips { height: 1; padding: 0 1; }
+        & #parts { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
+        & #state { width: auto; height: 1; color: $foreground-muted; }
+        & VirtualRows { height: 1fr; }
+        & FilterLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
+        & FilterLine:focus { border: none; }
+        & #whole { display: none; height: auto; max-height: 40%; padding: 0 1; background: $surface; }
+        & #whole { scrollbar-size-vertical: 1; }
+        & #unseen {
+            layer: above; display: none; dock: bottom; width: auto; height: 1; padding: 0 1;
+            background: $primary; color: $background; text-style: bold; link-color: $background;
+            link-style: none;
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search", key_display="/", id="logs.search"),
+        Binding("f", "filter", "Filter", id="logs.filter"),
+        Binding("e", "jump(1,'error')", "Next error", id="logs.next-error"),
+        Binding("E", "jump(-1,'error')", "Error before", show=False, id="logs.previous-error"),
+        Binding("w", "jump(1,'warn')", "Next warning", show=False, id="logs.next-warning"),
+        Binding("W", "jump(-1,'warn')", "Warning before", show=False, id="logs.previous-warning"),
+        Binding("o", "same(1)", "Same request", show=False, id="logs.next-same"),
+        Binding("O", "same(-1)", "Same request before", show=False, id="logs.previous-same"),
+        Binding("n", "found(1)", "Next found", show=False, id="logs.next-found"),
+        Binding("N", "found(-1)", "Found before", show=False, id="logs.previous-found"),
+        Binding("r", "replay", "Replay", id="logs.replay"),
+        Binding("p", "pause", "Pause", id="logs.pause"),
+        Binding("s", "whole", "Whole record", show=False, id="logs.whole"),
+        Binding("t", "only_request", "Only this request", show=False, id="logs.only-request"),
+        Binding("x,backspace", "less", "Less filter", show=False, id="logs.less"),
+        Binding("y", "copy", "Copy", show=False, id="logs.copy"),
+    ]
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._timeline = Timeline(link, Filter(), self._failed)
+        self._sought = ""
+        self._dropped = 0
 
     def body(self) -> ComposeResult:
-        """Yield the list."""
-        yield VirtualRows(Records(), COLUMNS, empty="nothing has happened yet")
+        """Place the chips, the list, the line for words, and the record as a whole."""
+        with Horizontal(id="chips"):
+            yield Static(id="parts")
+            yield Static(id="state")
+        yield VirtualRows(self._timeline, COLUMNS, head=False, live=True)
+        with VerticalScroll(id="whole", can_focus=False):
+            yield Static()
+        yield FilterLine(select_on_focus=False)
+        yield Static(id="unseen")
+
+    def on_mount(self) -> None:
+        """Keep what stands beside the list true."""
+        self.set_interval(1 / BAR_HZ, self._tell_state)
+        self.watch(self.rows, "unseen", self._tell_unseen, init=False)
+        self._tell_parts()
+
+    def on_unmount(self) -> None:
+        """Read no more."""
+        self._timeline.end()
 
     def restored(self) -> None:
-        """Read it again."""
-        self._read()
+        """Begin to read, or go on behind what was read."""
+        self._timeline.begin()
 
-    @work(exclusive=True)
-    async def _read(self) -> None:
-        try:
-            found = await asyncio.to_thread(
-                lambda: list(self.link.lines("GET", "/logs", params={"tail": TAIL}))
+    @property
+    def rows(self) -> VirtualRows:
+        """The list."""
+        return self.query_one(VirtualRows)
+
+    def commands(self) -> Sequence[Command]:
+        """Return what Logs can be told in words."""
+        return [
+            Command("filter [WORDS]", "Show what passes: resource:api level:warn status:5xx text", self.go)
+        ]
+
+    def go(self, words: Sequence[str]) -> None:
+        """Show what words say."""
+        self._show(Filter.of(words))
+
+    # What is shown
+
+    def _show(self, filter: Filter) -> None:
+        """Show what passes another filter."""
+        if filter == self._timeline.filter and self._timeline.ready:
+            return
+        self._timeline.end()
+        self._timeline = Timeline(self.link, filter, self._failed)
+        self._dropped = 0
+        self.rows.show(self._timeline)
+        self._tell_parts()
+        if self.link.state == "live":
+            self._timeline.begin()
+
+    def _failed(self, error: SvcError) -> None:
+        """Tell of a stream that ended; one that was cut is taken up when the engine is back."""
+        if error.code != "unreachable":
+            self.app.call_from_thread(self.tell, error)
+
+    def _tell_parts(self) -> None:
+        chips = self._timeline.filter.chips()
+        parts = [
+            Content.from_markup(
+                "[on $panel][@click=screen.filter] [dim]$key:[/]$value[/] "
+                f"[@click=screen.without('{key}')][dim]×[/][/] [/]",
+                key=key,
+                value=value,
             )
+            for key, value in chips
+        ]
+        hint = Content.from_markup("[dim @click=screen.filter]f filter: everything is shown[/]")
+        self.query_one("#parts", Static).update(Content(" ").join(parts) if parts else hint)
+        self.rows.empty = NOTHING if chips else EMPTY
+
+    def _tell_state(self) -> None:
+        timeline = self._timeline
+        if timeline.dropped != self._dropped:
+            self._dropped = timeline.dropped
+            self.rows.reload()
+        count = f"{timeline.read():,}"
+        if not timeline.ready:
+            text = f"reading {count}" if self.link.state == "live" else ""
+        elif timeline.waiting() or timeline.paused:
+            text = f"{count} records   ❚❚ paused, {timeline.waiting():,} waiting"
+        else:
+            text = f"{count} records   {'following ●' if self.rows.following else '○ G follows'}"
+        if timeline.missed:
+            text = f"{timeline.missed:,} removed before they were shown   {text}"
+        self.query_one("#state", Static).update(Content(text))
+
+    def _tell_unseen(self, unseen: int) -> None:
+        pill = self.query_one("#unseen", Static)
+        pill.display = unseen > 0
+        said = Content.from_markup("[@click=screen.bottom]$count new ↓[/]", count=f"{unseen:,}")
+        pill.update(said)
+        pill.styles.offset = (max(self.size.width - said.cell_length - 5, 0), -2)
+
+    def action_bottom(self) -> None:
+        """Follow again."""
+        self.rows.action_bottom()
+
+    def action_pause(self) -> None:
+        """Show nothing that comes, or all of it."""
+        self._timeline.pause(not self._timeline.paused)
+        self._tell_state()
+
+    def on_windowed_failed(self, event: VirtualRows.Failed) -> None:
+        """Tell that rows could not be had."""
+        self.notify(event.reason, severity="error", markup=False)
+
+    # Words
+
+    def action_filter(self) -> None:
+        """Write a filter."""
+        self._ask(
+            "filter", self._timeline.filter.words(), "resource:api level:warn status:5xx since:10m text"
+        )
+
+    def action_search(self) -> None:
+        """Write what to search."""
+        self._ask("search", self._sought, "text to be found; n and N go from one to the next")
+
+    def _ask(self, purpose: str, value: str, example: str) -> None:
+        line = self.query_one(FilterLine)
+        line.purpose = purpose
+        line.value, line.placeholder = value, example
+        line.cursor_position = len(value)
+        line.display = True
+        line.focus()
+
+    @on(Input.Submitted, "FilterLine")
+    def _answered(self, event: Input.Submitted) -> None:
+        line = self.query_one(FilterLine)
+        if line.purpose == "search":
+            self._sought = event.value.strip()
+            line.action_leave()
+            self.action_found(-1)
+            return
+        try:
+            wanted = Filter.parse(event.value)
         except SvcError as error:
             self.tell(error)
-        else:
-            self.query_one(VirtualRows).show(Records(found))
+            return
+        line.action_leave()
+        self._show(wanted)
+
+    def action_without(self, key: str) -> None:
+        """Take one part of the filter away."""
+        self._show(self._timeline.filter.without(key))
+
+    def action_less(self) -> None:
+        """Take the last part of the filter away."""
+        if chips := self._timeline.filter.chips():
+            self.action_without(chips[-1][0])
+
+    # Jumps
+
+    def _cursor(self) -> int | None:
+        row = self.rows.cursor_row
+        return self._timeline.cursor(row) if row < self._timeline.read() else None
+
+    def action_jump(self, step: int, level: str) -> None:
+        """Go to the next record of a level, or above."""
+        self._jump(step, {"level": level}, f"no {level} {'further down' if step > 0 else 'further up'}")
+
+    def action_found(self, step: int) -> None:
+        """Go to the next record in which the text is found."""
+        if self._sought:
+            where = "further down" if step > 0 else "further up"
+            self._jump(step, {"text": self._sought}, f'"{self._sought}" is not found {where}')
+
+    def action_same(self, step: int) -> None:
+        """Go to the next record of the same request."""
+        self.run_worker(self._same(step), group="jump", exclusive=True)
+
+    async def _same(self, step: int) -> None:
+        if (document := await self._document()) is not None and document["request_id"]:
+            await self._go_to(
+                step, {"request": document["request_id"]}, "the request has no other record there"
+            )
+
+    def _jump(self, step: int, more: Mapping[str, str], otherwise: str) -> None:
+        self.run_worker(self._go_to(step, more, otherwise), group="jump", exclusive=True)
+
+    async def _go_to(self, step: int, more: Mapping[str, str], otherwise: str) -> None:
+        if (cursor := self._cursor()) is None:
+            return
+        try:
+            found = await asyncio.to_thread(self._timeline.next, cursor, step, more)
+        except SvcError as error:
+            self.tell(error)
+            return
+        index = self._timeline.index(found) if found is not None else None
+        if index is None:
+            self.notify(otherwise, markup=False, timeout=2)
+            return
+        self.rows.following = False
+        self.rows.cursor_row = index
+
+    # One record
+
+    async def _document(self) -> dict[str, Any] | None:
+        """Return the record that the cursor is on."""
+        if (cursor := self._cursor()) is None:
+            return None
+        try:
+            return await asyncio.to_thread(self._timeline.document, cursor)
+        except SvcError as error:
+            self.tell(error)
+            return None
+
+    def on_virtual_rows_moved(self) -> None:
+        """Have the record below the list be that of the cursor."""
+        if self.query_one("#whole").display:
+            self.run_worker(self._tell_whole(), group="whole", exclusive=True)
+
+    def action_whole(self) -> None:
+        """Show the whole record below the list, or no longer."""
+        panel = self.query_one("#whole")
+        panel.display = not panel.display
+        self.on_virtual_rows_moved()
+
+    async def _tell_whole(self) -> None:
+        if (document := await self._document()) is not None:
+            said = document | {"body": _request_line(document)} if document["kind"] == "request" else document
+            self.query_one("#whole Static", Static).update(content(whole(said, self.size.width)))
+
+    def on_virtual_rows_opened(self) -> None:
+        """Show the request, or the record where it is of none."""
+        self.run_worker(self._open(), group="open", exclusive=True)
+
+    async def _open(self) -> None:
+        document = await self._document()
+        if document is None:
+            return
+        if document["request_id"]:
+            self.app.push_screen(RequestView(self.link, document["request_id"]))
+        elif not self.query_one("#whole").display:
+            self.action_whole()
+
+    def action_replay(self) -> None:
+        """Send the request of this record anew."""
+        self.run_worker(self._replay(), group="open", exclusive=True)
+
+    async def _replay(self) -> None:
+        document = await self._document()
+        if document is not None and document["request_id"]:
+            self.app.push_screen(RequestView(self.link, document["request_id"], replay=True))
+
+    def action_only_request(self) -> None:
+        """Show the records of this request only."""
+        self.run_worker(self._only_request(), group="open", exclusive=True)
+
+    async def _only_request(self) -> None:
+        document = await self._document()
+        if document is not None and document["request_id"]:
+            self._show(Filter(request=document["request_id"]))
+
+    def action_copy(self) -> None:
+        """Copy the record as JSON."""
+        self.run_worker(self._copy(), group="open", exclusive=True)
+
+    async def _copy(self) -> None:
+        if (document := await self._document()) is not None:
+            self.app.copy_to_clipboard(json.dumps(document, ensure_ascii=False))
+            self.notify("the record is in the clipboard, as JSON", timeout=2)
+
+
+def _request_line(document: Mapping[str, Any]) -> str:
+    text = f"{document['method']} {document['target']}  {document['status']}"
+    return f"{text}\n{document['code']}  {document['detail']}" if document["code"] else text

@@ -78,7 +78,8 @@ class Windowed(ScrollView):
         self._source = source
         self._columns = tuple(columns)
         self._head = int(head)
-        self._empty = empty
+        self.empty = empty
+        """What is said when there are no rows."""
         self._count = 0
         self._coming: int | None = None
         self._chunks = Chunks()
@@ -217,7 +218,7 @@ class Windowed(ScrollView):
             return self._line(titles, "  ", self._base + self._look("head"))
         if index < self._count:
             return self._row_line(index, self._chunks.row(index))
-        said = self._empty.center(self._room.width) if self._empty and index == 0 else ""
+        said = self.empty.center(self._room.width) if self.empty and index == 0 else ""
         line = Strip([Segment(said, self._base + self._look("dim"))])
         return line.adjust_cell_length(self._room.width, self._base)
 

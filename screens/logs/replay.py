@@ -1,0 +1,119 @@
+"""A request and its replay side by side: what it took, status, header fields, body, records. Pure.
+
+Both come as the control API's `/requests/<id>` sends them.
+"""
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+from screens.logs.rows import badge, duration, size, status
+from screens.logs.trace import laid_out
+from screens.widgets.columns import shown
+from screens.widgets.content import Line
+from screens.widgets.row_source import Piece, Tone
+
+Recorded = Mapping[str, Any]
+MOST_LINES = 2_000
+"""Lines of a body that are compared."""
+_GAP: Piece = ("  ", "")
+_PER_LINE = 16
+"""Bytes in a line of a body that is no text."""
+
+
+def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
+    """Return both for a screen of `width` cells, with `≠` where they differ."""
+    room = max((width - 4) // 2, 20)
+    found: list[Line] = [_pair("recorded", "now", room, "dim", mark=False)]
+    found += [
+        _pair(before["request_id"], after["request_id"], room, "dim", mark=False),
+        _sides([_answer(before)], [_answer(after)], room, _status(before) != _status(after)),
+        _sides([(_took(before), "dim")], [(_took(after), "dim")], room, differs=False),
+    ]
+    if left_out := after.get("left_out"):
+        found.append([(f"not kept, so not sent: {', '.join(left_out)}", "warn")])
+    old, new = before["response"], after["response"]
+    if old is not None and new is not None:
+        found += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room)]
+        found += [[], [("body", "dim")], *_diff(body_lines(old), body_lines(new), room)]
+    found += [[], [("records", "dim")], *_diff(_records(before), _records(after), room)]
+    return found
+
+
+def body_lines(sent: Mapping[str, Any]) -> list[str]:
+    """Return a body as lines: JSON laid out, other text as it is, anything else as bytes in hexadecimal."""
+    body = b64decode(sent["body"])
+    lines = _text_lines(body)
+    more = [f"… cut: {size(len(body))} of {size(sent['size'])} were kept"] if sent["cut"] else []
+    return [*lines[:MOST_LINES], *(["… and more"] if len(lines) > MOST_LINES else []), *more]
+
+
+def _text_lines(body: bytes) -> list[str]:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return [
+            f"{at:06x}  {body[at : at + _PER_LINE].hex(' ')}"
+            for at in range(0, min(len(body), MOST_LINES * _PER_LINE), _PER_LINE)
+        ]
+    return [shown(line) for line in laid_out(text).splitlines()]
+
+
+def _status(recorded: Recorded) -> int:
+    return int(recorded["response"]["status"]) if recorded["response"] is not None else 0
+
+
+def _answer(recorded: Recorded) -> Piece:
+    if recorded["response"] is None:
+        return f"no answer {recorded['code']}".rstrip(), "bad"
+    text, tone = status(_status(recorded))
+    return f"{text} {recorded['code']}".rstrip(), tone
+
+
+def _took(recorded: Recorded) -> str:
+    parts = (
+        duration(recorded["wall_ns"]),
+        f"{duration(recorded['compute_ns'])} cpu",
+        size(recorded["peak_memory"]),
+    )
+    return "   ".join(part for part in parts if part)
+
+
+def _fields(sent: Mapping[str, Any]) -> list[str]:
+    return sorted(shown(f"{name}: {value}") for name, value in sent["headers"])
+
+
+def _records(recorded: Recorded) -> list[str]:
+    return [
+        shown(f"{badge(record)[0]} {record['resource']}  {line}")
+        for record in recorded["records"]
+        if record["kind"] not in ("request", "platform")
+        for line in record["body"].splitlines()[:MOST_LINES]
+    ]
+
+
+def _diff(before: Sequence[str], after: Sequence[str], room: int) -> Iterator[Line]:
+    """Yield lines beside each other; where there are none on both sides, say so."""
+    if not before and not after:
+        yield [("none", "dim")]
+    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        left, right = before[a:b], after[c:d]
+        for number in range(max(len(left), len(right))):
+            one = left[number] if number < len(left) else ""
+            other = right[number] if number < len(right) else ""
+            yield _pair(one, other, room, "", mark=kind != "equal")
+
+
+def _pair(one: str, other: str, room: int, tone: Tone, *, mark: bool) -> Line:
+    left: Tone = "bad" if mark and one else tone
+    right: Tone = "good" if mark and other else tone
+    return _sides([(one, left)], [(other, right)], room, mark)
+
+
+def _sides(one: Line, other: Line, room: int, differs: bool) -> Line:
+    text, tone = one[0]
+    cut = set_cell_size(text, room - 1) + "…" if cell_len(text) > room else set_cell_size(text, room)
+    return [(cut, tone), (" ≠ " if differs else "   ", "warn"), *other]

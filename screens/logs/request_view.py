@@ -1,0 +1,148 @@
+"""One request over the whole screen: its spans and records; and its replay beside it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static
+
+from screens.dialog import Question
+from screens.link import Link
+from screens.logs.replay import compare
+from screens.logs.trace import lines
+from screens.widgets.content import content
+from svc_tui.client import SvcError
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods whose replay asks for no leave: they change nothing (RFC 9110, 9.2.1)."""
+
+
+class RequestView(ModalScreen[None]):
+    """Shows a request by its id."""
+
+    GROUP: ClassVar[str] = "Request"
+    DEFAULT_CSS = """
+    RequestView { background: $background; }
+    RequestView > #title { height: 1; background: $panel; padding: 0 1; text-style: bold; }
+    RequestView > VerticalScroll { height: 1fr; padding: 1 2; scrollbar-size-vertical: 1; }
+    RequestView VerticalScroll > Static { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "replay", "Replay", id="request.replay"),
+        Binding("escape,q", "back", "Back", id="request.back"),
+        Binding("j,down", "scroll(1)", "Down", show=False, id="request.down"),
+        Binding("k,up", "scroll(-1)", "Up", show=False, id="request.up"),
+        Binding("g,home", "end(-1)", "Beginning", show=False, id="request.top"),
+        Binding("G,end", "end(1)", "End", show=False, id="request.bottom"),
+        Binding("y", "copy", "Copy the id", show=False, id="request.copy"),
+    ]
+
+    def __init__(self, link: Link, request_id: str, *, replay: bool = False) -> None:
+        """`replay` begins with that."""
+        super().__init__()
+        self._link, self._request, self._replays = link, request_id, replay
+        self._records: Sequence[Any] = ()
+        self._pair: tuple[Any, Any] | None = None
+        self._said = "…"
+
+    def compose(self) -> ComposeResult:
+        """Place the title, the text and the keys."""
+        yield Static(id="title")
+        with VerticalScroll():
+            yield Static("…")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Fetch the request."""
+        self.query_one("#title", Static).update(Content(f"request {self._request}"))
+        if self._replays:
+            self.action_replay()
+        else:
+            self.run_worker(self._fetch(), exclusive=True)
+
+    def on_resize(self) -> None:
+        """Lay it out anew."""
+        self._draw()
+
+    async def _fetch(self) -> None:
+        params = {"request": self._request}
+        try:
+            found = await asyncio.to_thread(lambda: list(self._link.lines("GET", "/logs", params=params)))
+        except SvcError as error:
+            self._tell(error)
+            return
+        self._records = [document for document in found if "kind" in document]
+        self._draw()
+
+    def _draw(self) -> None:
+        width = self.size.width - 5
+        if self._pair is not None:
+            found = compare(*self._pair, width)
+        elif self._records:
+            found = lines(self._records, width)
+        else:
+            return
+        self.query_one("VerticalScroll > Static", Static).update(content(found))
+
+    def _tell(self, error: SvcError) -> None:
+        text = f"{error.message}\n{error.hint}" if error.hint else error.message
+        self.query_one("VerticalScroll > Static", Static).update(Content(text))
+
+    def action_replay(self) -> None:
+        """Send the request anew, and ask first where that may change something."""
+        self.run_worker(self._replay(), exclusive=True)
+
+    async def _replay(self) -> None:
+        try:
+            before = await self._link.call("GET", f"/requests/{self._request}")
+        except SvcError as error:
+            self._tell(error)
+            return
+        method, target = before["request"]["method"], before["request"]["target"]
+        if method not in SAFE:
+            question = Question(
+                f"Send {method} {target} once more?",
+                "What it changes, it changes again: it runs against the working copy and its tables.",
+                "send it",
+            )
+            if not await self.app.push_screen_wait(question):
+                if not self._records:
+                    await self._fetch()
+                return
+        self.query_one("VerticalScroll > Static", Static).update(Content(f"{method} {target} …"))
+        try:
+            after = await self._link.call("POST", f"/requests/{self._request}/replay")
+        except SvcError as error:
+            self._tell(error)
+            return
+        self._pair = before, after
+        self.query_one("#title", Static).update(Content(f"replay of {method} {target}"))
+        self._draw()
+
+    def action_back(self) -> None:
+        """Go back to the records from a replay that was asked for here, else to the list."""
+        if self._pair is not None and self._records:
+            self._pair = None
+            self.query_one("#title", Static).update(Content(f"request {self._request}"))
+            self._draw()
+        else:
+            self.dismiss()
+
+    def action_scroll(self, rows: int) -> None:
+        """Scroll by rows."""
+        self.query_one(VerticalScroll).scroll_relative(y=rows, animate=False)
+
+    def action_end(self, end: int) -> None:
+        """Scroll to an end."""
+        scroll = self.query_one(VerticalScroll)
+        scroll.scroll_to(y=scroll.max_scroll_y if end > 0 else 0, animate=False)
+
+    def action_copy(self) -> None:
+        """Copy the request's id."""
+        self.app.copy_to_clipboard(self._request)
+        self.notify("the request's id is in the clipboard", timeout=2)

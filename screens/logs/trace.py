@@ -1,0 +1,143 @@
+"""One request, whole: its spans as a tree over a common time axis, and every record of it. Pure.
+
+Records come as docs/logs.md documents them, in the order of their cursors.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from screens.logs.rows import badge, began, clock, duration, size, status
+from screens.widgets.columns import shown
+from screens.widgets.content import Line
+
+Document = Mapping[str, Any]
+MOST_LINES = 5_000
+"""Lines of records that are put together."""
+_NAME, _BAR = 20, 10
+"""Cells of a span's name, and at least of its bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span, and how deep below the root it is."""
+
+    document: Document
+    depth: int
+
+
+def spans(documents: Sequence[Document]) -> list[Span]:
+    """Return the spans of a request as a tree, from the root down; what has no parent here is a root."""
+    requests = [document for document in documents if document["kind"] == "request"]
+    known = {document["span_id"] for document in requests}
+    below: dict[str, list[Document]] = {}
+    for document in requests:
+        below.setdefault(document["parent"] if document["parent"] in known else "", []).append(document)
+    found: list[Span] = []
+
+    def add(parent: str, depth: int) -> None:
+        for document in sorted(below.get(parent, ()), key=began):
+            found.append(Span(document, depth))
+            add(document["span_id"], depth + 1)
+
+    add("", 0)
+    return found
+
+
+def lines(documents: Sequence[Document], width: int) -> list[Line]:
+    """Return the request for a screen of `width` cells."""
+    tree = spans(documents)
+    found: list[Line] = []
+    if tree:
+        root = tree[0].document
+        found.append([(f"{root['method']} ", "bold"), (shown(root["target"]), "")])
+        found.append([(f"request {root['request_id']}   trace {root['trace_id']}", "dim")])
+        found.append([])
+        found += _bars(tree, width)
+        found += [
+            [(f"{span.document['code']}  ", "bad"), (shown(span.document["detail"]), "")]
+            for span in tree
+            if span.document["code"]
+        ]
+        found.append([])
+    said = [document for document in documents if document["kind"] != "request"]
+    if not said:
+        found.append([("it left no other record", "dim")])
+    start = began(tree[0].document) if tree else (began(said[0]) if said else 0)
+    for document in said[:MOST_LINES]:
+        found += _said(document, start, width)
+    if len(said) > MOST_LINES:
+        found.append([(f"… and {len(said) - MOST_LINES:,} more; `svc logs --request` shows them", "dim")])
+    return found
+
+
+def whole(document: Document, width: int) -> list[Line]:
+    """Return one record with all that it says; JSON is laid out."""
+    found: list[Line] = [
+        [
+            badge(document),
+            ("  ", ""),
+            (clock(began(document)), "dim"),
+            ("  ", ""),
+            (document["resource"], "accent"),
+        ]
+    ]
+    found += [[(shown(text), "")] for text in laid_out(document.get("body", "")).splitlines() or [""]]
+    attributes = document.get("attributes", {})
+    name = max((len(key) for key in attributes), default=0)
+    for key, value in attributes.items():
+        found.append([(f"{shown(key):<{name}}  ", "dim"), (shown(value), "")])
+    if document["request_id"]:
+        found.append([(f"request {document['request_id']}", "dim")])
+    return found
+
+
+def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
+    first = min(began(span.document) for span in tree)
+    last = max(began(span.document) + span.document["wall_ns"] for span in tree)
+    room = max(width - _NAME - 62, _BAR)
+    scale = room / max(last - first, 1)
+    for span in tree:
+        document = span.document
+        start = min(int((began(document) - first) * scale), room - 1)
+        length = min(max(round(document["wall_ns"] * scale), 1), room - start)
+        branch = "" if not span.depth else "  " * (span.depth - 1) + "└ "
+        name = f"{branch}{document['resource'] or '–'}"[:_NAME]
+        compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
+        yield [
+            (f"{name:<{_NAME}}", "accent"),
+            status(document["status"]),
+            (f" {duration(document['wall_ns']):>8}  ", ""),
+            (
+                " " * start + "━" * length + " " * (room - start - length),
+                "bad" if document["code"] else "notice",
+            ),
+            (f"  {compute:>11}  {size(document['peak_memory']):>8}  ", "dim"),
+            (f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}", "dim"),
+        ]
+
+
+def _said(document: Document, start: int, width: int) -> Iterator[Line]:
+    offset = f"+{duration(max(began(document) - start, 0))}"
+    head: list[tuple[str, Any]] = [
+        (f"{offset:>9}  ", "dim"),
+        badge(document),
+        (f"  {document['resource']:<12}  ", "accent"),
+    ]
+    text = document["body"].rstrip("\n")
+    attributes = document.get("attributes", {})
+    for number, line in enumerate(text.splitlines() or [""]):
+        yield [*(head if number == 0 else [(" " * 33, "")]), (shown(line), "")]
+    for key, value in attributes.items():
+        yield [(" " * 33, ""), (f"{shown(key)}=", "dim"), (shown(value), "dim")]
+
+
+def laid_out(text: str) -> str:
+    """Return JSON on several lines; what is none as it is."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,27 @@
+"""Lines of pieces as the toolkit draws them: what a tone looks like outside of a list."""
+
+from collections.abc import Iterable, Sequence
+
+from textual.content import Content
+
+from screens.widgets.row_source import Piece, Tone
+
+Line = Sequence[Piece]
+
+_STYLES: dict[Tone, str] = {
+    "": "",
+    "bold": "bold",
+    "dim": "$foreground 60%",
+    "accent": "$accent",
+    "good": "$text-success",
+    "notice": "$text-primary",
+    "warn": "$text-warning",
+    "bad": "$text-error",
+}
+
+
+def content(lines: Iterable[Line]) -> Content:
+    """Return lines as one text."""
+    return Content("\n").join(
+        Content.assemble(*((text, _STYLES[tone]) for text, tone in line)) for line in lines
+    )
