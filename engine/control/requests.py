@@ -38,7 +38,8 @@ class RequestShown(_Shape):
     """A request as its client sent it.
 
     `headers` are pairs of a name in lower case and a value, `[redacted]` where it was not kept. `body` is in
-    base64, `size` the bytes of all of it; `cut` says that only its first 64 KiB were kept.
+    base64, `size` the bytes that were read of it. `cut` says that not all of it was kept: the first 64 KiB
+    are, as far as it was read.
     """
 
     method: str
@@ -52,7 +53,7 @@ class RequestShown(_Shape):
 
 
 class ResponseShown(_Shape):
-    """A response; members as those of a request. `complete` is false where it was cut off in the middle."""
+    """A response; members as those of a request. `complete` is false where it broke off in the middle."""
 
     status: int
     headers: list[Header]
@@ -144,7 +145,7 @@ def _members(kept: Exchange, entries: Sequence[Entry]) -> dict[str, Any]:
         authority=kept.authority,
         **_sent(kept.request),
     )
-    response = ResponseShown(status=kept.status, complete=kept.complete, **_sent(kept.response))
+    response = ResponseShown(status=kept.status, complete=kept.response.ended, **_sent(kept.response))
     return {
         "request_id": kept.request_id,
         "time": utc(kept.time_ns),
@@ -161,7 +162,7 @@ def _members(kept: Exchange, entries: Sequence[Entry]) -> dict[str, Any]:
 
 def _sent(sent: Sent) -> dict[str, Any]:
     body = b64encode(sent.body).decode()
-    return {"headers": list(sent.headers), "body": body, "size": sent.size, "cut": sent.cut}
+    return {"headers": list(sent.headers), "body": body, "size": sent.size, "cut": not sent.whole}
 
 
 def _replay_of(records: Iterable[Record]) -> str | None:

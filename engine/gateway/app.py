@@ -101,11 +101,11 @@ class _Request:
         self.recording: Recording | None = None
         self._send = send
 
-    def record(self, redact: frozenset[str]) -> None:
+    def record(self, project: str, redact: frozenset[str]) -> None:
         """Have this request and its response recorded, as they pass."""
         receive = self.receive
         self.recording = recording = Recording(
-            *(self.id, time.time_ns(), self.method, self.scheme, self.authority, self.target),
+            *(project, self.id, time.time_ns(), self.method, self.scheme, self.authority, self.target),
             self.headers,
             redact,
         )
@@ -117,6 +117,8 @@ class _Request:
 
         if self.has_body:
             self.receive = received
+        else:
+            recording.body.ended = True
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send a part of the response; the head gets the request's id."""
@@ -163,6 +165,9 @@ class Gateway:
             except Exception:
                 await self._internal(request)
                 return
+            finally:
+                if request.recording is not None:
+                    self._timeline_of(request.recording.project).hand_on(request.recording)
             if result.cut:
                 raise Cut(result.code)
         elif scope["type"] == "lifespan":
@@ -189,19 +194,8 @@ class Gateway:
             self._record(request, trace, "", "", now, began, result, root=True)
             return result
         if self._settings.record and endpoint.recorded is not None and self._capture.due():
-            return await self._recorded(request, endpoint, trace, endpoint.recorded)
+            request.record(endpoint.project, endpoint.recorded)
         return await self._span(request, endpoint, trace, 0)
-
-    async def _recorded(
-        self, request: _Request, endpoint: Endpoint, trace: Trace, redact: frozenset[str]
-    ) -> _Result:
-        """Answer a request, and hand on what it was and what was answered."""
-        request.record(redact)
-        try:
-            return await self._span(request, endpoint, trace, 0)
-        finally:
-            assert request.recording is not None
-            self._timeline_of(endpoint.project).hand_on(request.recording)
 
     async def _span(self, request: _Request, endpoint: Endpoint, trace: Trace, depth: int) -> _Result:
         """Answer a request at one Resource, or hand it on; one record when it is over."""

@@ -65,11 +65,11 @@ class Replayer:
 
         `redact` names header fields that are hidden in what is returned, besides those that always are.
         """
-        if kept.request.cut:
+        if not kept.request.whole:
             raise NotReplayable(
-                f"request {kept.request_id} can not be sent anew: of its body of {kept.request.size} bytes"
-                f" the first {MOST_BODY} were recorded",
-                "Send it anew from where it came from.",
+                f"request {kept.request_id} can not be sent anew:"
+                f" only the first {len(kept.request.body)} bytes of its body were recorded",
+                f"Bodies are recorded as far as they are read, up to {MOST_BODY} bytes.",
             )
         own, found = request_id(), list[Record]()
 
@@ -93,9 +93,10 @@ class Replayer:
             if value != HIDDEN and name not in _OWN
         ]
         path, _, query = kept.target.partition("?")
-        said = (own, time.time_ns(), kept.method, kept.scheme, kept.authority, kept.target)
+        said = ("", own, time.time_ns(), kept.method, kept.scheme, kept.authority, kept.target)
         recording = Recording(*said, headers, redact)
-        recording.body.add(kept.request.body)
+        message = {"type": "http.request", "body": kept.request.body, "more_body": False}
+        recording.received(message)
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         scope = {
             "type": "http",
@@ -108,7 +109,7 @@ class Replayer:
             "headers": headers,
             "extensions": {REQUEST_ID: own, GONE: left},
         }
-        parts = iter(({"type": "http.request", "body": kept.request.body, "more_body": False},))
+        parts = iter((message,))
 
         async def receive() -> dict[str, Any]:
             part = next(parts, None)
@@ -122,7 +123,7 @@ class Replayer:
 
         timer = asyncio.get_running_loop().call_later(self._seconds, left.set_result, None)
         try:
-            with suppress(Cut):  # told by `complete`
+            with suppress(Cut):  # told by the response, which has not ended
                 await self._gateway(scope, receive, send)
         finally:
             timer.cancel()

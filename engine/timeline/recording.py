@@ -25,17 +25,20 @@ _OVERHEAD = 1024
 
 
 class Body:
-    """A body as it passes: its first `MOST_BODY` bytes, and how many there were."""
+    """A body as it passes: its first `MOST_BODY` bytes, how many passed, and whether it came to its end."""
 
-    __slots__ = ("chunks", "kept", "size")
+    __slots__ = ("chunks", "ended", "kept", "size")
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
         self.kept = 0
         self.size = 0
+        self.ended = False
 
-    def add(self, chunk: bytes) -> None:
-        """Take a piece; it is not copied unless it has to be cut."""
+    def add(self, message: dict[str, Any]) -> None:
+        """Take a piece, as ASGI says it; it is not copied unless it has to be cut."""
+        chunk = message.get("body", b"")
+        self.ended = not message.get("more_body", False)
         if not chunk:
             return
         self.size += len(chunk)
@@ -48,11 +51,14 @@ class Body:
 
 @dataclass(slots=True)
 class Recording:
-    """One request of a client and its response. `redact` names header fields besides `REDACTED`, lower case.
+    """One request of a client and its response.
 
-    `status` is 0 where no head was sent; `complete` says that the response came to its end.
+    `redact` names header fields whose values are hidden besides those of `REDACTED`, in lower case.
+
+    `status` is 0 where no head was sent.
     """
 
+    project: str
     request_id: str
     time_ns: int
     method: str
@@ -65,20 +71,18 @@ class Recording:
     status: int = 0
     response_headers: Headers = field(default_factory=list)
     response: Body = field(default_factory=Body)
-    complete: bool = False
 
     def sent(self, message: dict[str, Any]) -> None:
         """Take a part of the response, as ASGI says it."""
         if message["type"] == "http.response.start":
             self.status, self.response_headers = message["status"], message["headers"]
         elif message["type"] == "http.response.body":
-            self.response.add(message.get("body", b""))
-            self.complete = not message.get("more_body", False)
+            self.response.add(message)
 
     def received(self, message: dict[str, Any]) -> None:
         """Take a part of the request, as ASGI says it."""
         if message["type"] == "http.request":
-            self.body.add(message.get("body", b""))
+            self.body.add(message)
 
     @property
     def weight(self) -> int:
@@ -88,16 +92,20 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A head and a body as they were kept. Hidden values are `HIDDEN`; `size` is that of the whole body."""
+    """A head and a body as they were kept. Hidden values are `HIDDEN`.
+
+    `size` is how many bytes of the body passed; it `ended` unless it was given up before.
+    """
 
     headers: tuple[tuple[str, str], ...]
     body: bytes
     size: int
+    ended: bool
 
     @property
-    def cut(self) -> bool:
-        """Whether a part of the body was not kept."""
-        return self.size > len(self.body)
+    def whole(self) -> bool:
+        """Whether all of the body was kept."""
+        return self.ended and self.size == len(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,6 @@ class Exchange:
     request: Sent
     status: int
     response: Sent
-    complete: bool
 
 
 def exchange(recording: Recording) -> Exchange:
@@ -128,7 +135,6 @@ def exchange(recording: Recording) -> Exchange:
         _sent(recording.headers, recording.body, recording.redact),
         recording.status,
         _sent(recording.response_headers, recording.response, recording.redact),
-        recording.complete,
     )
 
 
@@ -137,7 +143,7 @@ def _sent(headers: Iterable[tuple[bytes, bytes]], body: Body, redact: frozenset[
     for name, value in headers:
         key = name.decode("latin-1").lower()
         shown.append((key, HIDDEN if key in REDACTED or key in redact else value.decode("latin-1")))
-    return Sent(tuple(shown), b"".join(body.chunks), body.size)
+    return Sent(tuple(shown), b"".join(body.chunks), body.size, body.ended)
 
 
 def encode(kept: Exchange) -> tuple[str, bytes, bytes]:
@@ -150,10 +156,11 @@ def encode(kept: Exchange) -> tuple[str, bytes, bytes]:
         "target": kept.target,
         "headers": kept.request.headers,
         "size": kept.request.size,
+        "ended": kept.request.ended,
         "status": kept.status,
         "response_headers": kept.response.headers,
         "response_size": kept.response.size,
-        "complete": kept.complete,
+        "response_ended": kept.response.ended,
     }
     return json.dumps(head), kept.request.body, kept.response.body
 
@@ -168,10 +175,11 @@ def decode(request_id: str, head: str, request: bytes, response: bytes) -> Excha
         said["scheme"],
         said["authority"],
         said["target"],
-        Sent(tuple((name, value) for name, value in said["headers"]), request, said["size"]),
+        Sent(_pairs(said["headers"]), request, said["size"], said["ended"]),
         said["status"],
-        Sent(
-            tuple((name, value) for name, value in said["response_headers"]), response, said["response_size"]
-        ),
-        said["complete"],
+        Sent(_pairs(said["response_headers"]), response, said["response_size"], said["response_ended"]),
     )
+
+
+def _pairs(headers: list[list[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in headers)

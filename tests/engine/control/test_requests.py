@@ -120,6 +120,17 @@ def test_nothing_is_kept_where_the_manifest_says_so(root: Path) -> None:
     develop(root, test)
 
 
+def test_a_request_whose_body_was_not_read_can_not_be_replayed(root: Path) -> None:
+    async def test(shop: Shop) -> None:
+        answer = await shop.public.post("/", content=b"unread")
+        found = await recorded(shop, answer.headers["x-request-id"])
+        assert (found["response"]["status"], found["request"]["cut"]) == (405, True)
+        told = await shop.call("POST", f"/requests/{found['request_id']}/replay", 422)
+        assert told["code"] == "not-replayable" and "first 0 bytes" in told["title"]
+
+    develop(root, test)
+
+
 def test_a_request_that_nobody_knows_can_not_be_replayed(root: Path) -> None:
     async def test(shop: Shop) -> None:
         assert (await shop.call("POST", "/requests/01nobody/replay", 404))["code"] == "not-found"
@@ -163,7 +174,7 @@ def test_a_request_is_sent_anew_to_what_serves_now(root: Path, cache: Path) -> N
         large = await shop.public.post("/api/a", content=b"x" * (MOST_BODY + 1))
         await recorded(shop, large.headers["x-request-id"])
         told = await shop.call("POST", f"/requests/{large.headers['x-request-id']}/replay", 422)
-        assert told["code"] == "not-replayable" and "65537 bytes" in told["title"]
+        assert told["code"] == "not-replayable" and "first 65536 bytes" in told["title"]
 
         failed = await shop.public.post("/api/fail", content=b"four")
         found = await recorded(shop, failed.headers["x-request-id"])

@@ -23,7 +23,9 @@ def path(tmp_path: Path) -> Path:
 
 def recording(request_id: str = "01a", body: bytes = b"question", **fields: Any) -> Recording:
     made = Recording(
-        *(request_id, BEGAN, "POST", "http", "localhost:3000", "/a?b=c"), [(b"X-Kind", b"caf\xe9")], **fields
+        *("shop", request_id, BEGAN, "POST", "http", "localhost:3000", "/a?b=c"),
+        [(b"X-Kind", b"caf\xe9")],
+        **fields,
     )
     made.received({"type": "http.request", "body": body, "more_body": False})
     made.sent({"type": "http.response.start", "status": 201, "headers": [(b"x-a", b"b")]})
@@ -55,8 +57,8 @@ def test_what_was_recorded_is_read_as_it_was(path: Path) -> None:
     reader.close()
     assert found == exchange(made) and found is not None
     assert found.request.headers == (("x-kind", "café"),) and found.request.body == b"question"
-    assert (found.status, found.response.body, found.complete) == (201, b"answer", True)
-    assert not found.request.cut and found.target == "/a?b=c"
+    assert (found.status, found.response.body, found.response.whole) == (201, b"answer", True)
+    assert found.request.whole and found.target == "/a?b=c"
 
 
 def test_a_body_is_kept_up_to_its_limit_whatever_its_pieces(path: Path) -> None:
@@ -64,12 +66,18 @@ def test_a_body_is_kept_up_to_its_limit_whatever_its_pieces(path: Path) -> None:
     for size in (MOST_BODY - 3, 7, 1000):
         made.received({"type": "http.request", "body": memoryview(b"x" * size), "more_body": True})
     found = exchange(made).request
-    assert (found.body, found.size, found.cut) == (b"x" * MOST_BODY, MOST_BODY + 1004, True)
+    assert (found.body, found.size, found.whole) == (b"x" * MOST_BODY, MOST_BODY + 1004, False)
 
 
 def test_a_body_of_just_the_limit_is_whole() -> None:
     found = exchange(recording(body=b"x" * MOST_BODY)).request
-    assert len(found.body) == MOST_BODY and not found.cut
+    assert len(found.body) == MOST_BODY and found.whole
+
+
+def test_a_body_that_was_not_read_to_its_end_is_not_whole() -> None:
+    made = recording()
+    made.received({"type": "http.request", "body": b"more", "more_body": True})
+    assert not exchange(made).request.whole
 
 
 @pytest.mark.parametrize("name", sorted(REDACTED))
