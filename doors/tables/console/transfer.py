@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from quart import Blueprint, Response, request
 from quart_schema import document_response, validate_querystring
 
@@ -19,8 +19,9 @@ from doors.tables.console.stream import Sink, Stream
 from doors.tables.database import MAX_BYTES
 from doors.tables.sqlite import TablesError, fold
 from doors.tables.transfer.format import Format, Progress
-from doors.tables.transfer.inference import preview
+from doors.tables.transfer.inference import SHOWN, preview
 from doors.tables.transfer.loading import load
+from doors.tables.transfer.pasted import Header, preview_pasted
 from doors.tables.transfer.saving import save
 from engine.control.access import Role
 from engine.control.app import require
@@ -30,6 +31,8 @@ from engine.errors import SvcError
 
 TOLD_SECONDS = 0.2
 """How often progress is told."""
+MOST_SHOWN = 10_000
+"""Rows of a preview: a range that is pasted comes back whole."""
 _TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
@@ -55,10 +58,16 @@ class ImportQuery(BaseModel):
 
 
 class PreviewQuery(BaseModel):
-    """What a file of rows is previewed as."""
+    """What a file of rows is previewed as. `tsv` is a range of a spreadsheet, as it is pasted.
+
+    `header` is for `tsv` alone: whether its first row names the columns; `auto` looks whether it can be
+    anything else. `rows` is how many of the first rows are wanted; of other formats there are at most 20.
+    """
 
     model_config = ConfigDict(extra="forbid")
-    format: Literal["csv", "json", "jsonl"]
+    format: Literal["csv", "tsv", "json", "jsonl"]
+    header: Header = "auto"
+    rows: int = Field(default=SHOWN, ge=0, le=MOST_SHOWN)
 
 
 class ExportQuery(BaseModel):
@@ -95,11 +104,15 @@ class PreviewColumn:
 
 @dataclass(frozen=True, slots=True)
 class PreviewAnswer:
-    """What a file would become: its columns, the number of its rows, and the first of them as texts."""
+    """What a file would become: its columns, the number of its rows, and the first of them as texts.
+
+    Where `header` is false, the columns are named for their places, and the first row is one of the rows.
+    """
 
     columns: list[PreviewColumn]
     rows: list[list[str | None]]
     count: int
+    header: bool
 
 
 def add_routes(routes: Blueprint, projects: Projects) -> None:
@@ -126,7 +139,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
         """Tell what a file would become, which is the body; needs the role viewer, and changes nothing."""
         file = await _spooled(allowed(projects, project, "viewer"))
-        stream = Stream(_closing(file, lambda sink: _preview(file, query_args.format, sink)))
+        stream = Stream(_closing(file, lambda sink: _preview(file, query_args, sink)))
         await stream.begin()
         return Response(stream.pieces(), content_type="application/json")
 
@@ -243,13 +256,14 @@ def _line(progress: Progress, *, done: bool) -> bytes:
     return json.dumps(members).encode() + b"\n"
 
 
-def _preview(file: BinaryIO, format: Format, sink: Sink) -> None:
-    found = preview(file, format)
+def _preview(file: BinaryIO, how: PreviewQuery, sink: Sink) -> None:
+    found = preview_pasted(file, how.header, how.rows) if how.format == "tsv" else preview(file, how.format)
     columns = [
         {"name": column.name, "type": column.type, "primary_key": column.primary_key}
         for column in found.columns
     ]
-    document = {"columns": columns, "rows": found.rows, "count": found.count}
+    rows = found.rows[: how.rows]
+    document = {"columns": columns, "rows": rows, "count": found.count, "header": found.header}
     with sink.gathered() as output:
         output.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
 

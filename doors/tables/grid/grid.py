@@ -96,14 +96,14 @@ class Grid:
     def window(self, start: int, n: int) -> Window:
         """Return the rows at `start` to `start + n`, from 0 on; fewer where there are fewer."""
         order = self._order
-        last = min(start + n, order.count)
-        where = f"{order.place} BETWEEN {start + 1} AND {last}"
+        wanted = range(order.first + start, order.first + min(start + n, order.count))
+        where = f"{order.place} BETWEEN {wanted.start} AND {wanted.stop - 1}"
         head = (order.place, order.handle[0])
         with self._moment():
             found = self._select(head, order.source, where, keys=True)
         there = {row[0]: row[2:] for row in found if row[1] is not None}
         shown = Window([], [], [])
-        for place in range(start + 1, last + 1):
+        for place in wanted:
             row = there.get(place)
             cells = self._cells(row[3 * self._keys :]) if row else None
             shown.rows.append(cells)

@@ -22,10 +22,10 @@ SHOWN = "_svc_shown"
 class Order:
     """The order of one grid at one moment.
 
-    `source` is what a window is read from, `single` what one row is, both with the row as `t`; `place` is
-    the expression for a row's place, from 1. `columns` are those of a row, `handle` tells it from others and
-    is null in `source` where the row is gone. `top` is the greatest number of a row, None where rows have
-    none; `first` the number of the first row, where numbers say the places.
+    `source` is what a window is read from, `single` what one row is, both with the row as `t`. `place` is an
+    expression that is `first` for the first row and one more for each that follows. `columns` are those of a
+    row, `handle` tells it from others and is null in `source` where the row is gone. `top` is the greatest
+    number of a row, None where rows have none. `dense`: a row's own number is its place.
     """
 
     count: int
@@ -35,7 +35,8 @@ class Order:
     columns: tuple[str, ...]
     handle: tuple[str, ...]
     top: int | None = None
-    first: int | None = None
+    first: int = 1
+    dense: bool = False
 
 
 def put_down(connection: Connection, table: Table, identity: Identity, clauses: Clauses) -> Order:
@@ -52,8 +53,7 @@ def put_down(connection: Connection, table: Table, identity: Identity, clauses: 
         first = scalar(connection, f"SELECT min({handle[0]}) FROM {main}")
         count = scalar(connection, f"SELECT count(*) FROM {main}")
         if count == 0 or top - first + 1 == count:
-            place = f"{handle[0]} - {(first or 1) - 1}"
-            return Order(count, main, main, place, columns, handle, top, first or 1)
+            return Order(count, main, main, handle[0], columns, handle, top, first or 1, dense=True)
     order = (clauses.order or " ORDER BY ") + ", " * bool(clauses.order) + ", ".join(handle)
     parts = ", ".join(f"{part} AS h{number}" for number, part in enumerate(handle))
     connection.execute(
@@ -80,10 +80,8 @@ def places(
     connection: Connection, order: Order, found: Sequence[tuple[Value, ...]]
 ) -> Mapping[tuple[Value, ...], int]:
     """Return the places, from 0 on, of those rows that an order has, by their handles: in one pass."""
-    if order.first is not None:
-        return {each: each[0] - order.first for each in found if isinstance(each[0], int)}
     if order.single == order.source:
-        return {each: each[0] - 1 for each in found if isinstance(each[0], int)}
+        return {each: each[0] - order.first for each in found if isinstance(each[0], int)}
     if not found:
         return {}
     names = ", ".join(f"h{number}" for number in range(len(order.handle)))
@@ -98,7 +96,7 @@ def places(
 
 def added(connection: Connection, table: Table, order: Order, top: int) -> int:
     """Return how many rows of an order have a greater number than `top`."""
-    if order.first is not None:
+    if order.dense:
         counted = f"SELECT count(*) FROM main.{quoted(table.name)} t WHERE {order.handle[0]} > ?"
     else:
         counted = f"SELECT count(*) FROM temp.{SHOWN} WHERE h0 > ?"

@@ -46,12 +46,14 @@ class Progress:
 class Preview:
     """What a file of rows would become: columns with the types that all its rows fit, and the first rows.
 
-    `rows` has as many texts a row as there are columns, None for no value.
+    `rows` has as many texts a row as there are columns, None for no value. `header`: the names of the columns
+    are the file's own.
     """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str | None, ...], ...]
     count: int
+    header: bool = True
 
 
 def format_of(name: str) -> Format:

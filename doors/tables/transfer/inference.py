@@ -5,6 +5,7 @@ stays the text that it is. Blobs can not be told from text.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -118,14 +119,26 @@ def preview(source: BinaryIO, format: Format) -> Preview:
 
 def _preview_csv(source: BinaryIO) -> Preview:
     names, rows = csv_file.read(Lines(source))
+    return infer(names, (cells for _, cells in rows), SHOWN)
+
+
+def infer(
+    names: Sequence[str], rows: Iterable[csv_file.Cells], shown: int, *, header: bool = True
+) -> Preview:
+    """Return what rows of texts would become, with the first of them; `header`: the names are their own."""
     seen = [_Seen(name, _CSV) for name in names]
     first, count = [], 0
-    for count, (_, cells) in enumerate(rows, 1):
-        if count <= SHOWN:
+    for count, cells in enumerate(rows, 1):
+        if count <= shown:
             first.append(tuple(cells))
         for column, cell in zip(seen, cells, strict=True):
             column.see_text(cell)
-    return Preview(tuple(column.column() for column in seen), tuple(first), count)
+    return Preview(tuple(column.column() for column in seen), tuple(first), count, header)
+
+
+def is_plain_text(text: str) -> bool:
+    """Say whether a text can be a value of no other type."""
+    return not any(_fits(text, type) for type in _CSV if type != "text")
 
 
 def _preview_json(source: BinaryIO, format: Any) -> Preview:

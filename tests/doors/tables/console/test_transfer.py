@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,52 @@ def test_a_preview_tells_types_and_changes_nothing(shop: Shop) -> None:
     ]
     assert (found["rows"], found["count"]) == ([["1", "2026-01-02T03:04:05Z"]], 1)
     assert shop.get("tables") == {"tables": []}
+
+
+def pasted(shop: Shop, text: str, **more: Any) -> Any:
+    params = {"format": "tsv", **more}
+    path = "/v1/projects/shop/import/preview"
+    return shop.client.call("POST", path, params=params, content=iter([text.encode()]))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_range_of_a_spreadsheet_is_previewed_as_it_is_pasted(shop: Shop, end: str) -> None:
+    found = pasted(shop, end.join(['7\t"two\tcells, ""so"""', '5.5\t5" disk', "8\t", ""]))
+    assert [each["type"] for each in found["columns"]] == ["real", "text"]
+    assert found["rows"] == [["7", 'two\tcells, "so"'], ["5.5", '5" disk'], ["8", None]]
+    assert (found["count"], found["header"]) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "named"),
+    [
+        ("name\tage\nAda\t36", "auto", True),
+        ("Ada\t36\nGrace\t85", "auto", False),
+        ("name\tname\nAda\tGrace", "auto", False),
+        ("name\tage", "auto", False),
+        ("1\t2\n3\t4", "yes", True),
+        ("name\tage\nAda\t36", "no", False),
+    ],
+)
+def test_the_first_row_of_a_range_names_columns_where_it_can_be_nothing_else(
+    shop: Shop, text: str, header: str, named: bool
+) -> None:
+    found = pasted(shop, text, header=header)
+    first = text.splitlines()[0].split("\t")
+    assert found["header"] == named
+    assert [each["name"] for each in found["columns"]] == (first if named else ["column 1", "column 2"])
+    assert found["count"] == len(text.splitlines()) - named
+
+
+def test_as_many_rows_of_a_range_come_back_as_are_wanted(shop: Shop) -> None:
+    text = "".join(f"{number}\tx\n" for number in range(500))
+    assert len(pasted(shop, text)["rows"]) == 20
+    assert len(pasted(shop, text, rows=10_000)["rows"]) == 500
+    assert pasted(shop, text, rows=0)["rows"] == []
+    with pytest.raises(Refused, match="row 2: there are 3 cells"):
+        pasted(shop, "1\t2\n3\t4\t5\n")
+    with pytest.raises(Refused, match="nothing to paste"):
+        pasted(shop, "")
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "jsonl", "sql", "db"])
