@@ -20,8 +20,8 @@ PAUSE_SECONDS = 1.0
 """How long none is taken when the system has no file or memory for one."""
 NOTED_SECONDS = 60.0
 """How often it is noted, at most, that an address has too many."""
-CLOSE_SECONDS = 5.0
-"""How long a client may take to confirm the end of TLS."""
+CLOSE_SECONDS = 2.0
+"""How long a client may take to confirm the end of TLS; a stop of the server waits for it."""
 FILES_SHARE = 3
 """One of so many open files may be a connection of one server; the rest is for what serves them."""
 _log = logging.getLogger("svc.server")

@@ -125,7 +125,8 @@ class _Service:
                 raise
         except Exception:
             _log.debug("a connection failed", exc_info=True)
-            writer.transport.abort()
+            with contextlib.suppress(AttributeError):  # What TLS has ended has nothing to abort.
+                writer.transport.abort()
         finally:
             self._connections.remove(connection)
 
@@ -294,7 +295,9 @@ class _Connection(TCPServer):
             self.loop.call_soon(self._flush)
         self._gathered.append(data)
         self._size += len(data)
-        if self._size < GATHERED_BYTES and not self.writer.transport.get_write_buffer_size():
+        transport = self.writer.transport
+        # What TLS has ended has no size of its buffer any more.
+        if self._size < GATHERED_BYTES and not (transport.is_closing() or transport.get_write_buffer_size()):
             return
         self._flush()
         try:

@@ -1,6 +1,9 @@
 import asyncio
 import resource
+import socket
+import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +85,36 @@ def test_who_never_ends_the_handshake_of_tls_is_counted_and_closed(
         await server
 
     asyncio.run(main())
+
+
+def test_who_does_not_confirm_the_end_of_tls_is_no_fault_and_holds_up_no_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "CLOSE_SECONDS", 0.2)
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+
+    def ask(port: int) -> ssl.SSLSocket:
+        client = trust.wrap_socket(socket.create_connection(("127.0.0.1", port), 30))
+        client.sendall(KEPT)
+        assert client.recv(12) == b"HTTP/1.1 200"
+        return client
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def main() -> list[dict[str, Any]]:
+        faults: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+        stop, sockets = asyncio.Event(), bind("127.0.0.1", 0)
+        port = sockets[0].getsockname()[1]
+        certificate = Certificate(*self_signed(tmp_path))
+        server = asyncio.create_task(serve(app, sockets, stop=stop, grace=600, certificate=certificate))
+        client = await asyncio.to_thread(ask, port)
+        stop.set()
+        await asyncio.wait_for(server, 60)
+        client.close()
+        return faults
+
+    assert asyncio.run(main()) == []
