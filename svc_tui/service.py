@@ -8,7 +8,7 @@ import secrets
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from engine.control.app import create
 from engine.control.attempts import Attempts
 from engine.control.login import Gate
 from engine.control.manifest import Deployed
+from engine.control.passwords import Passwords
 from engine.control.presence import Presence, announce, withdraw
 from engine.control.projects import unknown
 from engine.control.sessions import Sessions
@@ -87,6 +88,8 @@ class Settings:
     """Takes a level and a line for the service's own log."""
     per_address: int = PER_ADDRESS
     """Connections that one address may have in each process, 0 for no limit."""
+    passwords: Passwords = field(default_factory=Passwords)
+    """How passwords are kept, and what checking one costs."""
 
     def url_of(self, project: str, resource: str) -> str:
         """Return the public address of a Resource."""
@@ -252,7 +255,7 @@ def _presence(sockets: list[socket.socket]) -> Presence:
 
 def control(service: Service, settings: Settings, local: Authority, serving: Serving) -> Quart:
     """Return the control API of the service; `local` lets in who may read the data folder."""
-    accounts = Accounts(service.bucket.cells)
+    accounts = Accounts(service.bucket.cells, settings.passwords)
     sessions = Sessions(service.bucket.cells, accounts)
     gate = Gate(accounts, sessions, Attempts())
     subjects = (

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 
 START_SECONDS = 170
-SHOW_SECONDS = 10
+SHOW_SECONDS = 30
 
 
 @dataclass

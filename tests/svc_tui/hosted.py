@@ -1,6 +1,7 @@
 """The service as `svc serve` runs it, on a thread of the test; and deploys to it, as `svc deploy`'s."""
 
 import asyncio
+import ssl
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,11 +17,14 @@ from engine.manifest.model import Resource
 from svc_tui import deploying
 from svc_tui.client import Client
 from svc_tui.service import Settings, running
+from tests.engine.control.service import quick
 
 MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
 
 
 PASSWORD = "correct horse battery"
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts nobody; reading those that are trusted takes longer than most requests."""
 
 
 class Heard:
@@ -63,6 +67,7 @@ class Hosted:
             certificate,
             1.0,
             lambda level, text: self.said.append(text),
+            passwords=quick(),
         )
         self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run(settings)))
         self._thread.start()
@@ -85,7 +90,7 @@ class Hosted:
             self._loop.close()
 
     def get(self, path: str = "/", host: str = "web--shop.apps.example") -> httpx.Response:
-        return httpx.get(f"{self.public}{path}", headers={"host": host})
+        return httpx.get(f"{self.public}{path}", headers={"host": host}, verify=NO_CERTIFICATES)
 
     def claim(self) -> Client:
         """Become the owner, and return a client with a session."""

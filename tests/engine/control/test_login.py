@@ -12,6 +12,7 @@ import pytest
 from engine.control import login
 from svc_tui.client import Refused
 from tests.engine.control.service import PASSWORD, Service, running
+from tests.svc_tui.hosted import NO_CERTIFICATES
 
 
 def refused(service: Service, token: str, method: str, path: str, body: Any = None, **more: Any) -> Refused:
@@ -21,7 +22,10 @@ def refused(service: Service, token: str, method: str, path: str, body: Any = No
 
 
 def raw(service: Service, path: str, content: bytes, kind: str = "application/json") -> httpx.Response:
-    return httpx.post(service.url + path, content=content, headers={"content-type": kind}, timeout=60)
+    headers = {"content-type": kind}
+    return httpx.post(
+        service.url + path, content=content, headers=headers, timeout=60, verify=NO_CERTIFICATES
+    )
 
 
 def test_the_code_makes_the_first_owner_once(service: Service) -> None:
