@@ -6,11 +6,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from engine.control.presence import find
+from svc_tui.client import Client, Refused
 from tests.e2e.dev_server import DevServer, dev_server
 from tests.e2e.test_dev import edit
 
@@ -65,6 +68,30 @@ def test_one_that_dies_is_replaced_and_no_connection_is_refused(pulse: DevServer
     pulse.wait_for("ended by signal 9; starting another")
     assert {answer.status_code for answer in answers(pulse, "/api/now")} == {200}
     assert len(workers(pulse)) == 2 and first[0] not in workers(pulse)
+
+
+def test_the_control_api_knows_what_went_through_either(pulse: DevServer, project: Path) -> None:
+    ids = [answer.headers["x-request-id"] for answer in answers(pulse, "/api/now")]
+    presence = find(project / ".svc")
+    assert presence is not None
+    with Client(presence.url, presence.token) as client:
+        end = time.monotonic() + 60
+        while sorted(kept(client, ids)) != sorted(ids):
+            assert time.monotonic() < end
+        state = client.call("GET", "/v1/projects/pulse/state")
+        mount = next(each for each in state["mounts"] if each["pattern"] == "/api/*")
+        assert mount["requests"] * state["seconds"] == pytest.approx(CONNECTIONS, rel=0.1)
+        again = client.call("POST", f"/v1/projects/pulse/requests/{ids[0]}/replay")
+        assert again["response"]["status"] == 200 and again["replay_of"] == ids[0]
+
+
+def kept(client: Client, ids: list[str]) -> list[str]:
+    """Return which of these requests are recorded so far."""
+    found = []
+    for each in ids:
+        with suppress(Refused):
+            found.append(client.call("GET", f"/v1/projects/pulse/requests/{each}")["request_id"])
+    return found
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
