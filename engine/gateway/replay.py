@@ -6,8 +6,7 @@ metered and recorded; what it changes, it changes again.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -26,7 +25,7 @@ MOST_RECORDS = 20_000
 _OWN = frozenset({"traceparent", "tracestate", "x-request-id"})
 """Header fields that say which request it was."""
 
-Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+Application = Callable[[dict[str, Any], Receive, Send], Coroutine[Any, Any, None]]
 
 
 class NotReplayable(SvcError):
@@ -121,11 +120,13 @@ class Replayer:
         async def send(message: dict[str, Any]) -> None:
             recording.sent(message)
 
-        timer = asyncio.get_running_loop().call_later(self._seconds, left.set_result, None)
+        answering = asyncio.ensure_future(self._gateway(scope, receive, send))
         try:
-            with suppress(Cut):  # told by the response, which has not ended
-                await self._gateway(scope, receive, send)
+            await asyncio.wait({answering}, timeout=self._seconds)
         finally:
-            timer.cancel()
-            left.cancel()
+            left.set_result(None)
+            await asyncio.wait({answering})  # a guest that is told that its client left has little time
+            failure = answering.exception()
+        if failure is not None and not isinstance(failure, Cut):  # a cut is told by the response
+            raise failure
         return recording

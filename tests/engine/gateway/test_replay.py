@@ -1,0 +1,165 @@
+"""Recorded requests that are sent anew: what is sent, what comes back, and how it ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.capture import MOST_A_SECOND, Capture
+from engine.gateway.replay import NotReplayable, Replayer
+from engine.manifest.model import Project, Resource
+from engine.routes import RouteTable
+from engine.timeline.feed import Timeline
+from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
+from engine.timeline.recording import MOST_BODY, Exchange, Recording, exchange
+from engine.wasm.exchange import Exchange as Run
+from engine.wasm.exchange import RunReport
+from tests.engine.gateway.serving import Scripted, reply, report
+
+NONE: frozenset[str] = frozenset()
+
+
+class Site:
+    """A gateway in front of one Resource, and what it handed on."""
+
+    def __init__(self, body: Callable[[Run], Awaitable[RunReport]], seconds: float = 60.0) -> None:
+        project = Project("shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)})
+        table = RouteTable.build(project, {"web": Scripted(body)}, domain="localhost")
+        self.timeline = Timeline()
+        self.recordings: list[Recording] = []
+        self.timeline.listen(self.recordings.append)
+        gateway = Gateway(lambda: table, lambda _: self.timeline, GatewaySettings(record=True))
+        self.replayer = Replayer(gateway, self.timeline, seconds)
+
+
+def kept(body: bytes = b"question", *headers: tuple[bytes, bytes]) -> Exchange:
+    """Return a request as it was recorded."""
+    length = (b"content-length", str(len(body)).encode())
+    recording = Recording(
+        *("shop", "01old", 1, "POST", "http", "localhost:3000", "/a%20b?c=d"),
+        [(b"host", b"localhost:3000"), length, *headers],
+    )
+    recording.received({"type": "http.request", "body": body})
+    return exchange(recording)
+
+
+async def whole(run: Run) -> bytes:
+    """Return the body of a request."""
+    read = b""
+    while (message := await run.receive())["type"] == "http.request":
+        read += message["body"]
+        if not message.get("more_body"):
+            break
+    return read
+
+
+def test_it_is_sent_as_it_was_with_a_trace_of_its_own() -> None:
+    async def answer(run: Run) -> RunReport:
+        run.on_line("stdout", "hello")
+        headers = b" ".join(name for name, _ in run.headers if name != b"traceparent")
+        text = f"{run.method} {run.target} {run.authority}|".encode() + headers + b"|" + await whole(run)
+        return await reply(run, text, 201)
+
+    async def main() -> None:
+        site = Site(answer)
+        hidden = [(b"authorization", b"secret"), (b"cookie", b"secret"), (b"x-kind", b"plain")]
+        done = await site.replayer.replay(kept(b"question", *hidden, (b"traceparent", b"00-1-2-01")), NONE)
+        sent = b"POST /a%20b?c=d localhost:3000|host content-length x-kind|question"
+        assert (done.exchange.status, done.exchange.response.body) == (201, sent)
+        assert done.exchange.response.whole and done.left_out == ("authorization", "cookie")
+        mark, line, span = done.records
+        assert isinstance(mark, PlatformRecord) and mark.text == "replay of 01old"
+        assert isinstance(line, LineRecord) and isinstance(span, RequestRecord)
+        assert {record.request_id for record in done.records} == {done.exchange.request_id}
+        (recorded,) = site.recordings
+        assert exchange(recorded).request.body == b"question"
+        assert recorded.request_id == done.exchange.request_id != "01old"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("size", [MOST_BODY + 1, 5 * MOST_BODY])
+def test_a_body_of_which_a_part_is_missing_is_not_sent(size: int) -> None:
+    async def answer(run: Run) -> RunReport:
+        raise AssertionError("sent")
+
+    with pytest.raises(NotReplayable, match="only the first 65536 bytes"):
+        asyncio.run(Site(answer).replayer.replay(kept(b"x" * size), NONE))
+
+
+def test_an_answer_that_breaks_off_has_not_ended() -> None:
+    async def answer(run: Run) -> RunReport:
+        await run.send({"type": "http.response.start", "status": 200, "headers": []})
+        await run.send({"type": "http.response.body", "body": b"half", "more_body": True})
+        return report("guest-failed", complete=False)
+
+    done = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
+    assert (done.exchange.response.body, done.exchange.response.ended) == (b"half", False)
+
+
+async def endless(run: Run) -> RunReport:
+    """Answer until the client has left."""
+    await run.send({"type": "http.response.start", "status": 200, "headers": []})
+    await run.send({"type": "http.response.body", "body": b"first", "more_body": True})
+    assert run.gone is not None
+    await run.gone
+    return report("client-gone", complete=False)
+
+
+def test_an_endless_answer_is_ended_after_a_time() -> None:
+    done = asyncio.run(Site(endless, seconds=0.02).replayer.replay(kept(), NONE))
+    assert (done.exchange.response.body, done.exchange.response.ended) == (b"first", False)
+    assert isinstance(span := done.records[-1], RequestRecord) and span.code == "client-gone"
+
+
+def test_when_nobody_waits_for_it_any_more_it_is_ended() -> None:
+    async def main() -> None:
+        site = Site(endless)
+        replaying = asyncio.create_task(site.replayer.replay(kept(), NONE))
+        begun = asyncio.Event()
+        site.timeline.subscribe(lambda record: begun.set())
+        await begun.wait()
+        replaying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await replaying
+        assert isinstance(span := site.timeline.tail(1)[0], RequestRecord) and span.code == "client-gone"
+
+    asyncio.run(main())
+
+
+def test_a_fault_of_the_service_is_an_answer_too() -> None:
+    async def answer(run: Run) -> RunReport:
+        raise KeyError("internal")
+
+    done = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
+    assert done.exchange.status == 500 and b"internal" in done.exchange.response.body
+
+
+def test_so_many_a_second_are_recorded_and_no_more() -> None:
+    now = [1000.2]
+    capture = Capture(lambda: now[0])
+    assert [capture.due() for _ in range(MOST_A_SECOND + 2)] == [True] * MOST_A_SECOND + [False, False]
+    now[0] += 1
+    assert capture.due()
+
+
+def test_where_nothing_is_to_be_recorded_nothing_is() -> None:
+    async def answer(run: Run) -> RunReport:
+        return await reply(run, b"")
+
+    async def main(settings: GatewaySettings, recorded: frozenset[str] | None) -> int:
+        timeline, found = Timeline(), list[Any]()
+        timeline.listen(found.append)
+        project = Project(
+            "shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)}, recorded=recorded
+        )
+        table = RouteTable.build(project, {"web": Scripted(answer)}, domain="localhost")
+        await Replayer(Gateway(lambda: table, lambda _: timeline, settings), timeline).replay(kept(), NONE)
+        return len(found)
+
+    assert asyncio.run(main(GatewaySettings(record=True), NONE)) == 1
+    assert asyncio.run(main(GatewaySettings(record=True), None)) == 0
+    assert asyncio.run(main(GatewaySettings(), NONE)) == 0
