@@ -88,6 +88,14 @@ class Settings:
     """Takes a level and a line for the service's own log."""
     per_address: int = PER_ADDRESS
     """Connections that one address may have in each process, 0 for no limit."""
+    proxied: bool = False
+    """Whether what is in front of this has TLS."""
+
+    @property
+    def scheme(self) -> str:
+        """How callers reach what is in front, where that has TLS."""
+        return "https" if self.proxied else ""
+
     passwords: Passwords = field(default_factory=Passwords)
     """How passwords are kept, and what checking one costs."""
 
@@ -153,7 +161,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         publish=fleet.publish if fleet else None,
         migrate=partial(_migrate, settings.data),
     )
-    gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings())
+    gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings(scheme=settings.scheme))
 
     sockets, grace, certificate = settings.public, settings.grace, settings.certificate
     serving: asyncio.Future[Any] | None = None
@@ -238,6 +246,7 @@ def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
         *(True, data / "projects", data / "cache", "deploy", settings.domain, False, settings.grace),
         settings.certificate,
         settings.per_address,
+        settings.scheme,
     )
     return Fleet(
         settings.public,

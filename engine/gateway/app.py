@@ -43,12 +43,14 @@ class Cut(Exception):
 class GatewaySettings:
     """`dev` shows developers what went wrong; `max_body` is the most bytes a request may carry.
 
-    With `record`, requests are recorded where their Project has nothing against it.
+    With `record`, requests are recorded where their Project has nothing against it. `scheme` is how callers
+    reach what is in front, where that has TLS; else the connection's own is.
     """
 
     dev: bool = False
     max_body: int = MAX_BODY
     record: bool = False
+    scheme: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,13 @@ class _Request:
         *("started", "table"),
     )
 
-    def __init__(self, scope: dict[str, Any], receive: Receive, send: Send, table: RouteTable) -> None:
+    def __init__(
+        self, scope: dict[str, Any], receive: Receive, send: Send, table: RouteTable, scheme: str
+    ) -> None:
         extensions = scope.get("extensions", {})
         self.id: str = extensions.get(REQUEST_ID) or request_id()
         self.method: str = scope["method"]
-        self.scheme: str = scope["scheme"]
+        self.scheme: str = scheme or scope["scheme"]
         self.path: str = scope["raw_path"].decode("ascii", errors="replace")
         self.query: bytes = scope["query_string"]
         self.headers: Headers = scope["headers"]
@@ -159,7 +163,7 @@ class Gateway:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
         if scope["type"] == "http":
-            request = _Request(scope, receive, send, self._routes())
+            request = _Request(scope, receive, send, self._routes(), self._settings.scheme)
             try:
                 result = await self._serve(request)
             except Exception:

@@ -26,7 +26,8 @@ class Start:
     """How to serve: the first thing that a worker is told.
 
     `data` is the folder of the Project's data or, with `many`, of a folder for each Project's; `grace` is in
-    seconds; `per_address` is how many connections one address may have, 0 for no limit.
+    seconds; `per_address` is how many connections one address may have, 0 for no limit;
+    `scheme` is how callers reach what is in front, where that has TLS.
     """
 
     many: bool
@@ -38,6 +39,7 @@ class Start:
     grace: float
     certificate: Certificate | None = None
     per_address: int = PER_ADDRESS
+    scheme: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
     tenants = Tenants(doors, lambda project: start.data / project if start.many else start.data, made)
     versions = Versions(runner, start.mode, lambda line: None, tenants.doors)
     site = Site(versions, start.domain, front=not start.many)
-    gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings(dev=start.dev, record=start.dev))
+    settings = GatewaySettings(dev=start.dev, record=start.dev, scheme=start.scheme)
+    gateway = Gateway(lambda: site.routes, tenants.timeline, settings)
     serving: asyncio.Task[None] | None = None
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -44,7 +44,7 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
     proxied: Annotated[
         bool,
-        typer.Option("--proxied", help="A proxy in front has TLS: addresses are https:// without a port."),
+        typer.Option("--proxied", help="A proxy in front has TLS: everything is at https:// without a port."),
     ] = False,
     workers: Annotated[
         int, typer.Option("--workers", "-w", min=1, max=64, help="Processes that serve, a socket each.")
@@ -105,6 +105,7 @@ def serve(
         grace,
         diagnostics.event,
         per_address,
+        proxied,
     )
     asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 

@@ -90,6 +90,7 @@ def with_site(
     test: Callable[[Site], Awaitable[Any]],
     *,
     dev: bool = False,
+    scheme: str = "",
     max_body: int = 1 << 20,
     peers: Peers | None = None,
     grace: float = 0.2,
@@ -100,7 +101,8 @@ def with_site(
         project = Project("shop", Path("/"), {r.name: r for r in resources})
         table = RouteTable.build(project, versions, domain="localhost")
         timeline, stop = Timeline(), asyncio.Event()
-        gateway = Gateway(lambda: table, lambda _: timeline, GatewaySettings(dev=dev, max_body=max_body))
+        settings = GatewaySettings(dev=dev, max_body=max_body, scheme=scheme)
+        gateway = Gateway(lambda: table, lambda _: timeline, settings)
         sockets = bind("localhost", 0)
         port = sockets[0].getsockname()[1]
         server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=grace, peers=peers))

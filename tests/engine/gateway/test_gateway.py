@@ -81,6 +81,18 @@ def test_a_mount_makes_two_spans_of_one_trace(files: StaticResponder) -> None:
     with_site([FRONT, API], {"front": files, "api": echo()}, test)
 
 
+@pytest.mark.parametrize(("scheme", "seen"), [("", "http"), ("https", "https")])
+def test_behind_a_proxy_that_has_tls_guests_see_what_their_callers_do(scheme: str, seen: str) -> None:
+    async def body(exchange: Exchange) -> RunReport:
+        return await reply(exchange, exchange.scheme.encode())
+
+    async def test(site: Site) -> None:
+        spoofed = {"x-forwarded-proto": "gopher"}
+        assert (await site.ask("/", "api--shop.localhost", headers=spoofed)).text == seen
+
+    alone(Scripted(body), test, scheme=scheme)
+
+
 def test_the_guest_gets_ids_and_no_hop_by_hop_fields() -> None:
     seen: list[Exchange] = []
 
