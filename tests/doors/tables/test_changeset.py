@@ -1,0 +1,157 @@
+"""Change sets against a plain model: a dictionary of rows, and the rules written out."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from doors.tables.database import open_owner
+from doors.tables.rows.changes import Change, Delete, Insert, Update
+from doors.tables.rows.changeset import apply
+from doors.tables.sqlite import Connection, rows
+
+TABLES = {
+    "numbered": "create table t (k integer primary key not null, u text unique, v blob) strict",
+    "without": "create table t (k integer primary key not null, u text unique, v blob) strict, without rowid",
+    "named": "create table t (u text unique, k integer not null, v blob, primary key (k)) strict",
+}
+Row = dict[str, Any]
+KEYS = st.integers(0, 4)
+CELLS: dict[str, st.SearchStrategy[Any]] = {
+    "k": KEYS,
+    "u": st.sampled_from([None, "a", "b", "ü", ""]),
+    "v": st.sampled_from([None, {"base64": "AA=="}, {"base64": ""}]),
+}
+SOME = st.fixed_dictionaries({}, optional=CELLS)
+CHANGES = st.one_of(
+    st.builds(lambda values, key: Insert({**values, "k": key}), SOME, KEYS),
+    st.builds(
+        Update,
+        KEYS.map(lambda key: {"k": key}),
+        st.fixed_dictionaries({}, optional={"u": CELLS["u"], "v": CELLS["v"]}),
+        SOME.filter(bool),
+    ),
+    st.builds(Delete, KEYS.map(lambda key: [key]), st.fixed_dictionaries({}, optional={"u": CELLS["u"]})),
+)
+
+
+class Model:
+    """The rows by their keys, and what a change set makes of them."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Row] = {}
+
+    def apply(self, changes: list[Change], *, skip: bool) -> tuple[int, list[tuple[int, str]], list[int]]:
+        """Return how many were applied, which are in conflict and why, and which are wrong."""
+        kept, applied = deepcopy(self.rows), 0
+        conflicts: list[tuple[int, str]] = []
+        wrong: list[int] = []
+        for index, change in enumerate(changes):
+            if isinstance(change, Insert):
+                done = self._put(None, {"u": None, "v": None, **change.values})
+            else:
+                key = change.key["k"] if isinstance(change.key, dict) else change.key[0]  # type: ignore[index]
+                row = self.rows.get(key)
+                if row is None or any(row[name] != value for name, value in change.was.items()):
+                    conflicts.append((index, "gone" if row is None else "changed"))
+                    continue
+                if isinstance(change, Delete):
+                    done = bool(self.rows.pop(key))
+                else:
+                    done = self._put(key, {**row, **change.set})
+            applied += done
+            if not done:
+                wrong.append(index)
+        if wrong or (conflicts and not skip):
+            self.rows, applied = kept, 0
+        return applied, conflicts, wrong
+
+    def _put(self, old: int | None, row: Row) -> bool:
+        others = [each for key, each in self.rows.items() if key != old]
+        if any(each["k"] == row["k"] or (row["u"] is not None and each["u"] == row["u"]) for each in others):
+            return False
+        if old is not None:
+            del self.rows[old]
+        self.rows[row["k"]] = row
+        return True
+
+
+@pytest.fixture(params=TABLES)
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connection]:
+    connection = open_owner(tmp_path / "tables.db")
+    connection.execute("pragma synchronous = off")
+    connection.execute(TABLES[request.param])
+    yield connection
+    connection.close()
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sets=st.lists(st.tuples(st.lists(CHANGES, min_size=1, max_size=6), st.booleans()), max_size=5))
+def test_a_change_set_does_what_the_plain_model_does(
+    table: Connection, sets: list[tuple[list[Change], bool]]
+) -> None:
+    table.execute("delete from t")
+    model = Model()
+    for changes, skip in sets:
+        applied, conflicts, wrong = model.apply(changes, skip=skip)
+        done = apply(table, "t", changes, skip=skip)
+        assert done.applied == applied
+        assert [(each.index, each.reason) for each in done.conflicts] == conflicts
+        assert [each.index for each in done.errors] == wrong
+        assert stored(table) == model.rows
+        for conflict in done.conflicts:
+            assert conflict.now is None or conflict.now in model.rows.values()
+        assert len(done.rows) == applied
+        for each in done.rows:
+            assert each.row == model.rows.get(each.key[0])
+    assert not table.in_transaction
+
+
+def stored(table: Connection) -> dict[int, Row]:
+    found = rows(table, "select k, u, v from t")
+    blobs = {None: None, b"\0": {"base64": "AA=="}, b"": {"base64": ""}}
+    return {key: {"k": key, "u": text, "v": blobs[blob]} for key, text, blob in found}
+
+
+def test_a_trigger_that_undoes_all_is_told_with_its_change(tmp_path: Path) -> None:
+    connection = open_owner(tmp_path / "tables.db")
+    connection.execute("create table t (k integer primary key, v text) strict")
+    connection.execute(
+        "create trigger no before insert on t when new.v = 'no' begin select raise(rollback, 'no!'); end"
+    )
+    done = apply(connection, "t", [Insert({"v": v}) for v in ("yes", "no", "maybe")], skip=True)
+    ((index, words),) = [(each.index, each.message) for each in done.errors]
+    assert (index, done.applied, rows(connection, "select * from t")) == (1, 0, [])
+    assert "no!" in words
+    connection.close()
+
+
+def test_a_reference_may_be_put_right_by_a_later_change(tmp_path: Path) -> None:
+    connection = open_owner(tmp_path / "tables.db")
+    connection.execute(
+        "create table t (k integer primary key, up integer references t (k) deferrable initially deferred)"
+    )
+    done = apply(connection, "t", [Insert({"k": 1, "up": 2}), Insert({"k": 2})], skip=False)
+    assert (done.applied, done.errors) == (2, [])
+    done = apply(connection, "t", [Insert({"k": 3, "up": 9})], skip=False)
+    ((index, constraint),) = [(each.index, each.constraint) for each in done.errors]
+    assert (index, constraint, done.applied) == (None, "foreign-key", 0)
+    assert len(rows(connection, "select * from t")) == 2
+    connection.close()
+
+
+def test_tables_that_are_not_strict_keep_what_they_are_given(tmp_path: Path) -> None:
+    connection = open_owner(tmp_path / "tables.db")
+    connection.execute("create table t (k integer primary key, n integer, d datetime, b blob)")
+    connection.execute("insert into t values (1, 'many', '2026-01-02 03:04:05', 'text')")
+    seen = {"n": "many", "d": "2026-01-02T03:04:05.000Z", "b": "text"}
+    done = apply(connection, "t", [Update({"k": "1"}, seen, {"n": "few", "d": "now()"})], skip=False)
+    assert done.applied == 1 and done.rows[0].row is not None
+    assert (done.rows[0].row["n"], done.rows[0].row["b"]) == ("few", "text")
+    assert len(done.rows[0].row["d"]) == 24
+    connection.close()
