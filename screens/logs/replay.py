@@ -13,8 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from screens.logs.rows import badge, duration, size, status
 from screens.logs.trace import laid_out
 from screens.widgets.columns import shown
-from screens.widgets.content import Line
-from screens.widgets.row_source import Piece, Tone
+from screens.widgets.row_source import Line, Piece, Tone
 
 Recorded = Mapping[str, Any]
 MOST_LINES = 2_000

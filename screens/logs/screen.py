@@ -276,10 +276,8 @@ class LogsScreen(ConsoleScreen):
         self.run_worker(self._same(step), group="jump", exclusive=True)
 
     async def _same(self, step: int) -> None:
-        if (document := await self._document()) is not None and document["request_id"]:
-            await self._go_to(
-                step, {"request": document["request_id"]}, "the request has no other record there"
-            )
+        if request := await self._request():
+            await self._go_to(step, {"request": request}, "the request has no other record there")
 
     def _jump(self, step: int, more: Mapping[str, str], otherwise: str) -> None:
         self.run_worker(self._go_to(step, more, otherwise), group="jump", exclusive=True)
@@ -310,6 +308,13 @@ class LogsScreen(ConsoleScreen):
         except SvcError as error:
             self.tell(error)
             return None
+
+    async def _request(self) -> str:
+        """Return the id of the cursor's request; empty, and told, where the record is of none."""
+        document = await self._document()
+        if document is not None and not document["request_id"]:
+            self.notify("this record belongs to no request", timeout=2)
+        return str(document["request_id"]) if document is not None else ""
 
     def on_virtual_rows_moved(self) -> None:
         """Have the record below the list be that of the cursor."""
@@ -345,18 +350,16 @@ class LogsScreen(ConsoleScreen):
         self.run_worker(self._replay(), group="open", exclusive=True)
 
     async def _replay(self) -> None:
-        document = await self._document()
-        if document is not None and document["request_id"]:
-            self.app.push_screen(RequestView(self.link, document["request_id"], replay=True))
+        if request := await self._request():
+            self.app.push_screen(RequestView(self.link, request, replay=True))
 
     def action_only_request(self) -> None:
         """Show the records of this request only."""
         self.run_worker(self._only_request(), group="open", exclusive=True)
 
     async def _only_request(self) -> None:
-        document = await self._document()
-        if document is not None and document["request_id"]:
-            self._show(Filter(request=document["request_id"]))
+        if request := await self._request():
+            self._show(Filter(request=request))
 
     def action_copy(self) -> None:
         """Copy the record as JSON."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from screens.logs.rows import badge, began, clock, duration, size, status
 from screens.widgets.columns import shown
-from screens.widgets.content import Line
+from screens.widgets.row_source import Line
 
 Document = Mapping[str, Any]
 MOST_LINES = 5_000

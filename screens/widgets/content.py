@@ -1,12 +1,10 @@
 """Lines of pieces as the toolkit draws them: what a tone looks like outside of a list."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from textual.content import Content
 
-from screens.widgets.row_source import Piece, Tone
-
-Line = Sequence[Piece]
+from screens.widgets.row_source import Line, Tone
 
 _STYLES: dict[Tone, str] = {
     "": "",

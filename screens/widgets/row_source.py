@@ -9,6 +9,8 @@ Tone = Literal["", "bold", "dim", "accent", "good", "notice", "warn", "bad"]
 Piece = tuple[str, Tone]
 Cell = tuple[Piece, ...]
 """The text of one cell, piece by piece; what does not fit into its column is cut."""
+Line = Sequence[Piece]
+"""A line outside of a list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,234 @@
+"""Logs over the timeline of a real Project in development."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from screens.dialog import Question
+from screens.logs.request_view import RequestView
+from screens.logs.screen import LogsScreen
+from tests.screens.board.conftest import Console, Shop, root, shop
+from tests.screens.conftest import text
+
+__all__ = ["root", "shop"]
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+SECONDS = 60.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def opened(shop: Shop, size: tuple[int, int] = (110, 24)) -> AsyncIterator["Logs"]:
+    link = shop.link()
+    screen = LogsScreen(link)
+    app = Console(screen)
+    app.animation_level = "none"
+    try:
+        async with app.run_test(size=size) as pilot:
+            await asyncio.to_thread(link.reconnect)
+            screen.linked()
+            logs = Logs(pilot, screen)
+            await logs.until(lambda: "following" in logs.text)
+            yield logs
+    finally:
+        link.end()
+
+
+class Logs:
+    """The screen in the hands of a test."""
+
+    def __init__(self, pilot: Pilot[Any], screen: LogsScreen) -> None:
+        self.pilot, self.screen = pilot, screen
+
+    @property
+    def text(self) -> str:
+        return text(self.pilot.app)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SECONDS):
+            while not holds():
+                await self.pilot.pause(0.02)
+
+    async def shows(self, *words: str) -> None:
+        try:
+            await self.until(lambda: all(word in self.text for word in words))
+        except TimeoutError:
+            raise AssertionError(f"{words} not in\n{self.text}") from None
+
+    async def hides(self, word: str) -> None:
+        await self.until(lambda: word not in self.text)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def say(self, line: str) -> None:
+        """Write a line where one is asked for."""
+        await self.until(lambda: bool(self.screen.query_one("FilterLine").display))
+        self.screen.query_one("FilterLine").value = line  # type: ignore[attr-defined]
+        await self.press("enter")
+
+
+async def test_what_happens_is_a_line_as_it_happens(shop: Shop) -> None:
+    async with opened(shop) as logs:
+        await asyncio.to_thread(shop.get, "/docs/x")
+        await logs.shows("web → docs", "GET /docs/x", "200")
+        await asyncio.to_thread(shop.get, "/none")
+        await logs.shows("not-found", "GET /none", "404")
+        count = len([line for line in logs.text.splitlines() if "REQ" in line])
+        assert count == 2
+
+
+async def test_who_goes_up_is_told_how_many_came_and_follows_again(shop: Shop) -> None:
+    for _ in range(30):
+        shop.get("/")
+    async with opened(shop) as logs:
+        await logs.shows("GET /")
+        await logs.press("g")
+        await logs.shows("G follows")
+        for _ in range(3):
+            await asyncio.to_thread(shop.get, "/new")
+        await logs.shows("3 new ↓")
+        assert "/new" not in logs.text
+        await logs.press("G")
+        await logs.shows("GET /new", "following ●")
+        assert "new ↓" not in logs.text
+
+
+async def test_a_paused_list_stands_still_and_says_how_many_wait(shop: Shop) -> None:
+    async with opened(shop) as logs:
+        await logs.press("p")
+        await logs.shows("paused, 0 waiting")
+        await asyncio.to_thread(shop.get, "/later")
+        await logs.shows("paused, 1 waiting")
+        assert "/later" not in logs.text
+        await logs.press("p")
+        await logs.shows("/later")
+
+
+async def test_a_filter_is_words_and_chips_that_are_taken_away(shop: Shop) -> None:
+    for path in ("/", "/missing", "/docs/x"):
+        shop.get(path)
+    async with opened(shop) as logs:
+        await logs.shows("GET /missing", "GET /docs/x")
+        await logs.press("f")
+        await logs.say("status:4xx resource:web")
+        await logs.shows("status:4xx ×", "GET /missing")
+        await logs.hides("GET /docs/x")
+        await logs.press("f")
+        await logs.say("status:9xx")
+        await logs.until(lambda: bool(logs.pilot.app._notifications))
+        await logs.press("escape", "x")
+        await logs.hides("status:4xx")
+        await logs.press("x")
+        await logs.shows("GET /docs/x", "everything is shown")
+
+
+async def test_a_filter_that_nothing_passes_says_so(shop: Shop) -> None:
+    async with opened(shop) as logs:
+        logs.screen.go(["no such text"])
+        await logs.shows("nothing that is recorded passes the filter")
+
+
+async def test_jumps_go_to_errors_found_texts_and_the_same_request(shop: Shop) -> None:
+    for path in ("/one", "/", "/two", "/", "/docs/x", "/"):
+        shop.get(path)
+    async with opened(shop) as logs:
+        await logs.shows("GET /docs/x")
+        await logs.press("slash")
+        await logs.say("/two")
+        await logs.until(lambda: "/two" in at(logs))
+        await logs.press("slash")
+        await logs.say("get /")
+        await logs.until(lambda: "/two" not in at(logs))
+        await logs.press("n")
+        await logs.until(lambda: "/two" in at(logs))
+        await logs.press("e")
+        await logs.until(lambda: any("no error" in told.message for told in logs.pilot.app._notifications))
+
+
+def at(logs: Logs) -> str:
+    """Return the line of the cursor."""
+    return next((line for line in logs.text.splitlines() if line.startswith("▌")), "")
+
+
+async def test_a_request_is_a_tree_of_spans_and_back(shop: Shop) -> None:
+    shop.get("/docs/x")
+    async with opened(shop) as logs:
+        await logs.shows("GET /docs/x")
+        await logs.press("enter")
+        await logs.shows("└ docs", "━", "trace")
+        assert isinstance(logs.pilot.app.screen, RequestView)
+        await logs.press("escape")
+        assert logs.pilot.app.screen is logs.screen
+
+
+async def test_a_request_is_replayed_against_the_working_copy(shop: Shop) -> None:
+    shop.get("/docs/x")
+    async with opened(shop) as logs:
+        await logs.shows("GET /docs/x")
+        (shop.root / "site" / "docs" / "x").write_text("changed")
+        await asyncio.to_thread(shop.answers, "/docs/x", "changed")
+        logs.screen.go(["resource:docs", "GET"])
+        await logs.shows("resource:docs ×", "2 records")
+        await logs.press("g", "r")
+        await logs.shows("replay of GET /docs/x", "≠ changed")
+        await logs.press("escape")
+        assert logs.pilot.app.screen is logs.screen
+
+
+async def test_a_replay_that_may_change_something_asks_first(shop: Shop) -> None:
+    async with opened(shop) as logs:
+        await asyncio.to_thread(httpx.post, f"http://127.0.0.1:{shop.port}/docs/x")
+        await logs.shows("POST /docs/x")
+        await logs.press("r")
+        await logs.until(lambda: isinstance(logs.pilot.app.screen, Question))
+        await logs.press("r", "n")
+        await logs.shows("POST /docs/x", "trace")
+        await logs.press("r")
+        await logs.until(lambda: isinstance(logs.pilot.app.screen, Question))
+        await logs.press("y")
+        await logs.shows("replay of POST /docs/x", "405")
+
+
+async def test_the_record_of_the_cursor_can_be_seen_whole_and_copied(shop: Shop) -> None:
+    shop.get("/" + "long" * 60)
+    async with opened(shop) as logs:
+        await logs.shows("GET /long")
+        await logs.press("s")
+        await logs.shows("request 01")
+        await logs.press("y")
+        await logs.until(lambda: bool(logs.pilot.app.clipboard))
+        assert json.loads(logs.pilot.app.clipboard)["target"].startswith("/long")
+
+
+async def test_an_engine_that_went_and_came_back_loses_and_repeats_nothing(shop: Shop) -> None:
+    async with opened(shop) as logs:
+        await asyncio.to_thread(shop.get, "/before")
+        await logs.shows("/before")
+        logs.screen.link.renew()
+        await asyncio.to_thread(shop.get, "/meanwhile")
+        await asyncio.to_thread(logs.screen.link.reconnect)
+        logs.screen.linked()
+        await asyncio.to_thread(shop.get, "/after")
+        await logs.shows("/after")
+        targets = [
+            word for line in logs.text.splitlines() for word in line.split() if word[:2] in ("/b", "/m", "/a")
+        ]
+        assert targets == ["/before", "/meanwhile", "/after"]
+
+
+async def test_a_small_terminal_shows_what_matters(shop: Shop) -> None:
+    async with opened(shop, size=(60, 20)) as logs:
+        await asyncio.to_thread(shop.get, "/none")
+        await logs.shows("REQ", "web")
+        assert isinstance(logs.screen.query_one("#state"), Static)

@@ -1,0 +1,143 @@
+from typing import Any
+
+from screens.logs.replay import body_lines, compare
+from screens.logs.trace import lines, spans, whole
+from screens.widgets.row_source import Line
+
+ID = "01m7znz3zarc2z7c5f16ypj0h8"
+
+
+def request(
+    resource: str, span: str, parent: str, second: float, wall_ms: int, **more: Any
+) -> dict[str, Any]:
+    return {
+        "cursor": 1,
+        "kind": "request",
+        "time": f"2026-11-21T09:14:{second:06.3f}Z",
+        "level": "INFO",
+        "resource": resource,
+        "request_id": ID,
+        "trace_id": "b0e71d321e61a724264ff0e661c70d89",
+        "span_id": span,
+        "parent": parent,
+        "root": not parent,
+        "method": "POST",
+        "target": "/api/entries",
+        "status": 201,
+        "code": "",
+        "detail": "",
+        "wall_ns": wall_ms * 1_000_000,
+        "compute_ns": 5_100_000 if parent else 0,
+        "peak_memory": 3 << 20 if parent else None,
+        "bytes_in": 12,
+        "bytes_out": 2048,
+    } | more
+
+
+def said(kind: str, level: str, body: str, **attributes: str) -> dict[str, Any]:
+    return {
+        "cursor": 2,
+        "kind": kind,
+        "time": "2026-11-21T09:14:03.121000000Z",
+        "level": level,
+        "resource": "api",
+        "request_id": ID,
+        "body": body,
+        "attributes": attributes,
+    }
+
+
+def text(found: list[Line]) -> str:
+    return "\n".join("".join(piece for piece, _ in line).rstrip() for line in found)
+
+
+RECORDS = [
+    said("structured", "INFO", "entry saved", id="12407", mood="sunny"),
+    said("stdout", "INFO", "took 2 ms\nand more\n"),
+    request("api", "b", "a", 3.119, 6),
+    request("web", "a", "", 3.118, 8),
+]
+
+
+def test_spans_are_a_tree_from_the_root_down_whatever_their_order() -> None:
+    assert [(span.document["resource"], span.depth) for span in spans(RECORDS)] == [("web", 0), ("api", 1)]
+    lost = [request("api", "b", "gone", 3.119, 6)]
+    assert [span.depth for span in spans(lost)] == [0]
+
+
+def test_a_request_is_its_tree_and_its_records() -> None:
+    assert text(lines(RECORDS, 110)).splitlines() == [
+        "POST /api/entries",
+        f"request {ID}   trace b0e71d321e61a724264ff0e661c70d89",
+        "",
+        "web                 201   8.0 ms  ━━━━━━━━━━━━━━━━━━                         ↑12 B ↓2 KiB",
+        "└ api               201   6.0 ms    ━━━━━━━━━━━━━━     5.1 ms cpu   3.0 MiB  ↑12 B ↓2 KiB",
+        "",
+        "  +3.0 ms  INFO    api           entry saved",
+        "                                 id=12407",
+        "                                 mood=sunny",
+        "  +3.0 ms  STDOUT  api           took 2 ms",
+        "                                 and more",
+    ]
+
+
+def test_a_failure_says_why() -> None:
+    failed = [
+        request("web", "a", "", 3.0, 30, status=504, code="run-limit", detail="run limit of 30 s reached")
+    ]
+    assert "run-limit  run limit of 30 s reached" in text(lines(failed, 100))
+
+
+def test_a_record_without_its_request_is_shown_too() -> None:
+    assert "entry saved" in text(lines(RECORDS[:1], 80))
+
+
+def test_a_whole_record_lays_json_out_and_commands_no_terminal() -> None:
+    shown = text(whole(said("stdout", "INFO", '{"a": [1]}'), 80))
+    assert '{\n  "a": [\n    1\n  ]\n}' in shown
+    assert "\x1b" not in text(whole(said("stdout", "INFO", "\x1b[2J\u202eevil"), 80))
+
+
+def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
+    response = {
+        "status": status,
+        "headers": [("content-type", "text/plain")],
+        "body": body,
+        "size": 3,
+        "cut": False,
+        "complete": True,
+    }
+    return {
+        "request_id": ID,
+        "response": response,
+        "code": "",
+        "wall_ns": 2_000_000,
+        "compute_ns": 1_000_000,
+        "peak_memory": 1 << 20,
+        "records": [said("stdout", "INFO", "hello")],
+    } | more
+
+
+def test_a_replay_that_did_the_same_has_no_mark() -> None:
+    shown = text(compare(recorded("aGkh"), recorded("aGkh"), 80))
+    assert "≠" not in shown and shown.count("hi!") == 2 and shown.count("hello") == 2
+
+
+def test_a_replay_is_marked_where_it_differs() -> None:
+    shown = text(compare(recorded("aGkh"), recorded("aG8h", 500, left_out=["cookie"]), 80))
+    assert [line.split() for line in shown.splitlines() if "≠" in line] == [
+        ["200", "≠", "500"],
+        ["hi!", "≠", "ho!"],
+    ]
+    assert "not kept, so not sent: cookie" in shown
+
+
+def test_a_request_without_an_answer_is_compared_by_its_records() -> None:
+    shown = text(compare(recorded("", response=None, code="client-gone"), recorded("aGkh"), 80))
+    assert "no answer client-gone" in shown and "header fields" not in shown
+
+
+def test_bodies_are_text_json_or_bytes_and_say_when_they_were_cut() -> None:
+    body = {"body": "/wD+", "size": 9, "cut": True}
+    assert body_lines(body) == ["000000  ff 00 fe", "… cut: 3 B of 9 B were kept"]
+    assert body_lines({"body": "eyJhIjoxfQ==", "size": 7, "cut": False}) == ["{", '  "a": 1', "}"]
