@@ -47,7 +47,9 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev test-tools
 	@echo "· running all tests; the first run installs the js and go toolchains and compiles them, a few minutes"
-	@"$(BIN)/pytest"
+	@$(PYTEST) -m "not alone"
+	@echo "· running those that measure, one by one"
+	@"$(BIN)/pytest" -q -m alone
 
 # The browser of the end-to-end test and the target of the rust lane. Where one can not be had here, its tests
 # say what to do.

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.dev_server import DevServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 CLIENTS = 200
 
 

@@ -235,7 +235,7 @@ def test_a_second_build_compiles_nothing_and_a_release_serves_the_first(
         runs.append((re.findall(r"sha256:[0-9a-f]{64}", done.stdout), time.monotonic() - began))
     assert "compiling" not in done.stderr and "making" not in done.stderr
     assert done.stdout.count("unchanged") == 4
-    assert runs[1][1] < 5
+    assert runs[1][1] < 15
     assert len(runs[0][0]) == 4 and runs[0][0] == runs[1][0]
     with dev_server(copy, home, "--release") as server:
         body = random.Random(0).randbytes(300_000)

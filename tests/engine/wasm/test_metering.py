@@ -19,7 +19,7 @@ from engine.wasm.runner import Guest, Runner
 from tests.engine.wasm.burner import PAGE, burner
 from tests.engine.wasm.conftest import Client
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 CALIBRATION = 2_000_000
 HOST_LEAVES = 0.92
 """What guests get of their threads' time: a few per cent go to hand them on at each end of an epoch."""

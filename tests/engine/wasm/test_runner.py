@@ -155,6 +155,7 @@ def test_a_slow_reader_holds_the_guest_back(serve: Serve) -> None:
     assert max(map(len, answer.chunks)) <= BUDGET
 
 
+@pytest.mark.alone
 def test_a_heavy_guest_does_not_stop_the_others(serve: Serve) -> None:
     async def both(guest: Any, _runner: Any) -> tuple[Answer, list[int]]:
         heavy = asyncio.create_task(Client().call(guest, "/burn"))
@@ -178,6 +179,7 @@ def test_more_requests_than_instances_wait_and_then_are_refused(serve: Serve) ->
     assert outcomes == ["ok"] * 6 + ["overloaded"] * 2
 
 
+@pytest.mark.alone
 def test_two_hundred_streams_need_no_thread_each(serve: Serve) -> None:
     async def crowd(guest: Any, _runner: Any) -> tuple[list[Answer], list[float], int]:
         began, firsts = time.perf_counter(), []

@@ -87,7 +87,7 @@ def test_who_waits_sends_before_it_waits_long(ask: Callable[..., Logged]) -> Non
 
 @pytest.mark.parametrize("how", ["spin", "flush"])
 def test_what_was_sent_before_the_host_ends_a_run_is_there(ask: Callable[..., Logged], how: str) -> None:
-    logged = ask(f"/{how}", run_limit_secs=1)
+    logged = ask(f"/{how}", run_limit_secs=3)
     assert logged.answer.report.outcome == "run-limit"
     assert logged.bodies == ["first"]
 
