@@ -1,7 +1,9 @@
-"""How deploys are shown: what changes, and where Resources are. Owns the layout of these lines."""
+"""How deploys are shown: what changes, where Resources are, when it was. Owns these words and lines."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
 
 from rich.text import Text
 
@@ -14,23 +16,44 @@ def plan_lines(planned: dict[str, Any]) -> list[Text]:
     return [*change_lines(planned["changes"]), *new]
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changes of a Resource: `+` comes, `-` goes, `~` changes, `!` needs the deployer's word."""
+
+    mark: Literal["+", "-", "~", "!"]
+    resource: str
+    text: str
+
+
+_STYLES = {"!": "bold yellow", "+": "green", "-": "red", "~": "cyan"}
+
+
 def change_lines(changes: Sequence[dict[str, Any]]) -> list[Text]:
-    """Return a line a difference: `+` comes, `-` goes, `~` changes, `!` needs the deployer's word."""
+    """Return a line a difference."""
     width = max((len(change["resource"]) for change in changes), default=0)
-    return [_change(change, width) for change in changes]
+    return [
+        Text.assemble(
+            (f"  {each.mark} ", _STYLES[each.mark]), (f"{each.resource:<{width}}  ", "bold"), each.text
+        )
+        for each in differences(changes)
+    ]
 
 
-def _change(change: dict[str, Any], width: int) -> Text:
+def differences(changes: Sequence[dict[str, Any]]) -> list[Difference]:
+    """Return changes that the control API tells of, for a person."""
+    return [_difference(change) for change in changes]
+
+
+def _difference(change: dict[str, Any]) -> Difference:
     before, after = (_short(change[side]) for side in ("before", "after"))
+    resource = change["resource"]
     if change["grave"]:
-        mark, style, text = "!", "bold yellow", f"now imports {after}"
-    elif not before:
-        mark, style, text = "+", "green", f"{change['what']}  {after}"
-    elif not after:
-        mark, style, text = "-", "red", f"{change['what']}  {before}"
-    else:
-        mark, style, text = "~", "cyan", f"{change['what']}  {before} → {after}"
-    return Text.assemble((f"  {mark} ", style), (f"{change['resource']:<{width}}  ", "bold"), text)
+        return Difference("!", resource, f"now imports {after}")
+    if not before:
+        return Difference("+", resource, f"{change['what']}  {after}")
+    if not after:
+        return Difference("-", resource, f"{change['what']}  {before}")
+    return Difference("~", resource, f"{change['what']}  {before} → {after}")
 
 
 def _short(value: str) -> str:
@@ -44,12 +67,27 @@ def _short(value: str) -> str:
 def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
     """Return a line a Resource: its address, or where a private one is mounted."""
     width = max((len(each["resource"]) for each in addresses), default=0)
-    lines = []
-    for each in addresses:
-        mounted = ", ".join(each["mounted"])
-        place = each["url"] or (f"private, mounted at {mounted}" if mounted else "private, not mounted")
-        lines.append(Text.assemble((f"{each['resource']:<{width}}", "cyan"), f"  {each['lane']:<6}  {place}"))
-    return lines
+    return [
+        Text.assemble((f"{each['resource']:<{width}}", "cyan"), f"  {each['lane']:<6}  {place_of(each)}")
+        for each in addresses
+    ]
+
+
+def place_of(address: dict[str, Any]) -> str:
+    """Return where a Resource is, by its address that the control API tells."""
+    mounted = ", ".join(address["mounted"])
+    return address["url"] or (f"private, mounted at {mounted}" if mounted else "private, not mounted")
+
+
+def rolled_back(flips: Sequence[dict[str, Any]], live: str) -> dict[str, Any] | None:
+    """Return the latest flip if it went back to the deployment that is live: not the first that it had."""
+    own = [flip for flip in flips if flip["deployment"] == live]
+    return own[0] if len(own) > 1 else None
+
+
+def local(time: str) -> str:
+    """Return a time of the API as one of this machine's clock."""
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def size(count: float) -> str:

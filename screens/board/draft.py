@@ -4,6 +4,7 @@ Owns their order, what svc.toml becomes by them, and what takes those back that 
 Textual.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ class Draft:
         self._link = link
         self._written: list[Sequence[dict[str, Any]]] = []
         self._undoing = 0
+        self._alone = asyncio.Lock()
         self.edits: tuple[Edit, ...] = ()
         self.plan: Plan | None = None
         self.problem: SvcError | None = None
@@ -46,21 +48,23 @@ class Draft:
 
     async def add(self, mounts: Sequence[Mount], *more: Edit) -> None:
         """Keep further edits; `mounts` are those of the file. Edits that change nothing are none."""
-        edits = (*self.edits, *more)
-        if set(applied(mounts, edits)) == set(mounts):
-            self.clear()
-            return
-        plan = await self._plan(edits)
-        self.edits, self.plan, self.problem = edits, plan, None
+        async with self._alone:
+            edits = (*self.edits, *more)
+            if set(applied(mounts, edits)) == set(mounts):
+                self.clear()
+                return
+            plan = await self._plan(edits)
+            self.edits, self.plan, self.problem = edits, plan, None
 
     async def again(self) -> None:
         """Plan once more, since the file has changed; `problem` says why that fails."""
-        if not self.edits:
-            return
-        try:
-            self.plan, self.problem = await self._plan(self.edits), None
-        except SvcError as error:
-            self.plan, self.problem = None, error
+        async with self._alone:
+            if not self.edits:
+                return
+            try:
+                self.plan, self.problem = await self._plan(self.edits), None
+            except SvcError as error:
+                self.plan, self.problem = None, error
 
     async def take_back(self, mounts: Sequence[Mount]) -> None:
         """Drop the last edit, or draw what undoes what was written last."""
@@ -81,15 +85,18 @@ class Draft:
 
     async def write(self) -> None:
         """Write the edits into svc.toml, as they were shown last."""
-        if self.plan is None:
-            raise self.problem or SvcError("there is nothing to write")
-        body = {"changes": [edit.document for edit in self.edits], "digest": self.plan.digest}
-        done = await self._link.call("POST", "/manifest/write", body)
-        if self._undoing:
-            self._written.pop()
-        if self._undoing != len(self.edits):
-            self._written.append(done["inverse"])
-        self.clear()
+        async with self._alone:
+            if self.plan is None:
+                if self.problem is not None:
+                    raise self.problem
+                return
+            body = {"changes": [edit.document for edit in self.edits], "digest": self.plan.digest}
+            done = await self._link.call("POST", "/manifest/write", body)
+            if self._undoing:
+                self._written.pop()
+            if self._undoing != len(self.edits):
+                self._written.append(done["inverse"])
+            self.clear()
 
     async def _plan(self, edits: Sequence[Edit]) -> Plan:
         body = {"changes": [edit.document for edit in edits]}

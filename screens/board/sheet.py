@@ -6,29 +6,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.content import Content
 from textual.widgets import Input, Static
 
-from screens.board.cards import Line
-from screens.widgets.row_source import Tone
-
-_STYLES: dict[Tone, str] = {
-    "": "",
-    "bold": "bold",
-    "dim": "$foreground 60%",
-    "accent": "$accent",
-    "good": "$text-success",
-    "notice": "$text-primary",
-    "warn": "$text-warning",
-    "bad": "$text-error",
-}
-
-
-def content(lines: Iterable[Line]) -> Content:
-    """Return lines as the toolkit draws them."""
-    return Content("\n").join(
-        Content.assemble(*((text, _STYLES[tone]) for text, tone in line)) for line in lines
-    )
+from screens.widgets.content import Line, content
 
 
 class Answer(Input):

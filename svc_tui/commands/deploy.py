@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
 from engine.service.changes import Change, judge
 from svc_tui import deploying
+from svc_tui.commit import commit_of
 from svc_tui.deployview import address_lines, plan_lines, size
 from svc_tui.devlog import duration
 from svc_tui.home import Home
@@ -67,7 +67,7 @@ def deploy(
             bundle,
             planned["revision"],
             teller,
-            commit=_commit(root),
+            commit=commit_of(root),
             message=message,
             allow=allow_new_capability,
         )
@@ -140,17 +140,3 @@ def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:
 
 def _files(count: int) -> str:
     return "1 file" if count == 1 else f"{count} files"
-
-
-def _commit(root: Path) -> str:
-    """Return the commit that the sources are of, with a `+` when files differ; empty where there is none."""
-    try:
-        head = _git(root, "rev-parse", "--short=12", "HEAD")
-        return f"{head}+" if _git(root, "status", "--porcelain", "--", ".") else head
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()

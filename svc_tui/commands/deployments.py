@@ -1,7 +1,6 @@
 """`svc deployments` and `svc rollback`: what was live, and the way back."""
 
 import os
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from rich.text import Text
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.deployview import address_lines, change_lines
+from svc_tui.deployview import address_lines, change_lines, local, rolled_back
 from svc_tui.session import Logins, connected
 from svc_tui.terminal import ask, diagnostics, output
 
@@ -33,7 +32,7 @@ def deployments(
         diagnostics.note(f"nothing of {project} was deployed yet: `svc deploy`")
     for each in found["deployments"][:SHOWN]:
         output.line(_line(each))
-        if each["live"] and (back := _rolled_back(found["flips"], each["id"])) is not None:
+        if each["live"] and (back := rolled_back(found["flips"], each["id"])) is not None:
             output.line(_rollback_line(back))
 
 
@@ -42,27 +41,16 @@ def _line(deployment: dict[str, Any]) -> Text:
     return Text.assemble(
         ("● " if live else "  ", "green"),
         (deployment["id"], "bold" if live else ""),
-        (f"  {_local(deployment['created'])}", "dim"),
+        (f"  {local(deployment['created'])}", "dim"),
         (f"  {deployment['by']}", "cyan"),
         (f"  {deployment['commit']}" if deployment["commit"] else "", "dim"),
         f"  {deployment['message']}" if deployment["message"] else "",
     )
 
 
-def _rolled_back(flips: list[dict[str, Any]], live: str) -> dict[str, Any] | None:
-    """Return the latest flip if it went back to a deployment: not the first that it had."""
-    own = [flip for flip in flips if flip["deployment"] == live]
-    return own[0] if len(own) > 1 else None
-
-
 def _rollback_line(flip: dict[str, Any]) -> Text:
     reason = f": {flip['message']}" if flip["message"] else ""
-    return Text(f"    live again since {_local(flip['at'])} by {flip['by']}{reason}")
-
-
-def _local(time: str) -> str:
-    """Return a time of the API as one of this machine's clock."""
-    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return Text(f"    live again since {local(flip['at'])} by {flip['by']}{reason}")
 
 
 def rollback(

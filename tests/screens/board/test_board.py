@@ -69,6 +69,7 @@ def test_an_edge_is_drawn_looked_at_and_written(opened: Opened, shop: Shop, snap
         await shown.shows('+mounts = { "/docs/*" = "docs", "/blog/*" = "blog" } # kept')
         await shown.press("enter")
         assert shown.screen.pending == 1 and shop.manifest == SHOP
+        await idle(shown.pilot)
         snapshot(shown.app)
         await shown.press("ctrl+s")
         assert '{ "/docs/*" = "docs", "/blog/*" = "blog" } # kept' in shop.manifest
@@ -94,6 +95,7 @@ def test_a_target_that_may_not_be_one_says_why(opened: Opened, shop: Shop, snaps
         await shown.press("c", "up")
         assert shown.screen.canvas.aim == "web"
         assert "docs → web   that would go round in a circle: docs → web → docs" in shown.text
+        await idle(shown.pilot)
         snapshot(shown.app)
         await shown.press("enter")
         assert not shown.screen.sheet.asking
@@ -110,6 +112,7 @@ def test_a_pattern_that_is_none_says_so_and_stays_to_be_mended(
         await shown.press("c", "enter", *["backspace"] * 8, "b", "enter")
         assert shown.screen.sheet.asking and shown.screen.pending == 0
         await shown.shows('the path "b" does not start with /')
+        await idle(shown.pilot)
         snapshot(shown.app)
         await shown.press("escape")
         assert not shown.screen.sheet.display and shop.manifest == SHOP
@@ -121,6 +124,7 @@ def test_an_edge_goes_and_comes_back(opened: Opened, shop: Shop, snapshot: Snaps
     async def test(shown: Board) -> None:
         await shown.press("tab", "d")
         await shown.shows('-mounts = { "/docs/*" = "docs" } # kept')
+        await idle(shown.pilot)
         snapshot(shown.app)
         await shown.press("ctrl+s")
         assert '"/docs/*"' not in shop.manifest
@@ -202,6 +206,7 @@ def test_a_broken_file_is_told_of_and_the_picture_stays(
         shop.write(SHOP.replace('lane = "static"', 'lane = "statik"', 1))
         await shown.shows("svc.toml line 6")
         assert "docs" in shown.text
+        await idle(shown.pilot)
         snapshot(shown.app)
         shop.write(SHOP)
         await shown.until(lambda: "svc.toml line 6" not in shown.text)

@@ -1,0 +1,194 @@
+"""The history of deploys: what was live when, and the way back to it, after a look at the difference."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from screens.board.course import differences
+from screens.board.deploys import Deployer, Deployment, Rollback
+from screens.board.details import problem
+from screens.board.sheet import Sheet
+from screens.console_screen import ConsoleScreen, Tab
+from screens.link import Link
+from screens.widgets.columns import Column
+from screens.widgets.content import Line
+from screens.widgets.row_source import Row
+from screens.widgets.virtual_rows import VirtualRows
+from svc_tui.client import SvcError
+
+COLUMNS = (
+    Column("", 1),
+    Column("deployment", 22),
+    Column("when", 19),
+    Column("by", 10),
+    Column("commit", 13),
+    Column("message", 12, grow=True),
+)
+
+
+class Kept:
+    """The deployments that are kept, as rows."""
+
+    def __init__(self, deployments: Sequence[Deployment] = ()) -> None:
+        self.deployments = deployments
+
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self.deployments)
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        """Return some of them."""
+        return [self._row(each) for each in self.deployments[start : start + n]]
+
+    @staticmethod
+    def _row(each: Deployment) -> Row:
+        return Row(
+            each.id,
+            (
+                (("●" if each.live else "", "good"),),
+                ((each.id, "bold" if each.live else ""),),
+                ((each.created, "dim"),),
+                ((each.by, ""),),
+                ((each.commit, "dim"),),
+                ((each.message, ""),),
+            ),
+        )
+
+
+class HistoryScreen(ConsoleScreen):
+    """Deployments, the newest first. Tables and their rows are never rolled back."""
+
+    TAB: ClassVar[Tab] = "board"
+    GROUP: ClassVar[str] = "History"
+    HELP: ClassVar[str] = (
+        "What was deployed, the newest first; ● is live. Below is what going back to the selected one would\n"
+        "change. r asks why, and enter has it go live again. Tables and their rows stay as they are."
+    )
+    AUTO_FOCUS = "VirtualRows"
+    DEFAULT_CSS = """
+    HistoryScreen VirtualRows { height: 1fr; margin: 1 0 0 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "roll_back", "Roll back to it", id="history.roll-back"),
+        Binding("ctrl+r", "reload", "Look again", show=False, id="history.reload"),
+        Binding("escape", "back", "Back", id="history.back"),
+    ]
+
+    def __init__(self, link: Link, deployer: Deployer) -> None:
+        super().__init__(link)
+        self._deployer = deployer
+        self._kept = Kept()
+        self._plan: Rollback | None = None
+
+    def body(self) -> ComposeResult:
+        """Place the list, and the sheet with the difference."""
+        yield VirtualRows(self._kept, COLUMNS, empty="nothing was deployed yet: D on the Board deploys")
+        yield Sheet()
+
+    def on_mount(self) -> None:
+        """Fetch the history."""
+        self.action_reload()
+
+    @property
+    def _selected(self) -> Deployment | None:
+        at = self.query_one(VirtualRows).cursor_row
+        return self._kept.deployments[at] if at < self._kept.count() else None
+
+    def action_reload(self) -> None:
+        """Fetch the history again."""
+        self._load_again()
+
+    @work(group="history", exclusive=True)
+    async def _load_again(self) -> None:
+        await self._load()
+
+    async def _load(self) -> None:
+        try:
+            found = await asyncio.to_thread(self._deployer.history)
+        except SvcError as error:
+            self.query_one(Sheet).tell("The history can not be had", problem(error.message, error.hint))
+            return
+        was, rows = self._selected, self.query_one(VirtualRows)
+        self._kept = Kept(found)
+        rows.show(self._kept)
+        rows.cursor_row = next((at for at, each in enumerate(found) if was and each.id == was.id), 0)
+        await self._compare()
+
+    def on_virtual_rows_moved(self) -> None:
+        """Show what going back to the selected one would change."""
+        if not self.query_one(Sheet).asking:
+            self._compare_again()
+
+    @work(group="compare", exclusive=True)
+    async def _compare_again(self) -> None:
+        await self._compare()
+
+    async def _compare(self) -> None:
+        each, sheet = self._selected, self.query_one(Sheet)
+        self._plan = None
+        self.refresh_bindings()
+        if each is None:
+            return
+        if each.live:
+            sheet.tell(f"{each.id} is live", [((each.back or "since it was deployed", "dim"),)])
+            return
+        try:
+            plan = await asyncio.to_thread(self._deployer.rollback_plan, each.id)
+        except SvcError as error:
+            sheet.tell(each.id, problem(error.message, error.hint))
+            return
+        if self._selected != each:
+            return
+        self._plan = plan
+        lines: list[Line] = [*differences(plan.differences)]
+        if not lines:
+            lines = [(("it is the same as what is live", "dim"),)]
+        sheet.tell(f"Back to {each.id} from {plan.live}", lines)
+        self.refresh_bindings()
+
+    def action_roll_back(self) -> None:
+        """Ask why."""
+        if (plan := self._plan) is not None:
+            lines = differences(plan.differences)
+            self.query_one(Sheet).ask(f"Why back to {plan.deployment}? enter rolls back", "")
+            self.query_one(Sheet).tell(f"Why back to {plan.deployment}? enter rolls back", lines)
+            self.refresh_bindings()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Have it live again."""
+        self.query_one(Sheet).answered()
+        self.query_one(VirtualRows).focus()
+        if (plan := self._plan) is not None:
+            self._roll_back(plan, event.value.strip())
+
+    @work(group="back")
+    async def _roll_back(self, plan: Rollback, reason: str) -> None:
+        self.pending = 1
+        try:
+            live = await asyncio.to_thread(self._deployer.rollback, plan, reason)
+        except SvcError as error:
+            self.tell(error)
+        else:
+            self.notify(f"{live.deployment} is live again", timeout=5, markup=False)
+        finally:
+            self.pending = 0
+        await self._load()
+
+    def action_back(self) -> None:
+        """Leave the line, or go back to the Board."""
+        sheet = self.query_one(Sheet)
+        if sheet.asking:
+            sheet.answered()
+            self.query_one(VirtualRows).focus()
+            self.on_virtual_rows_moved()
+        else:
+            self.dismiss()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out the keys that do nothing now."""
+        return action != "roll_back" or (self._plan is not None and not self.query_one(Sheet).asking)

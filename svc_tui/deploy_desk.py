@@ -1,0 +1,217 @@
+"""How the Console deploys: the steps of `svc deploy` and `svc rollback`, told to a screen.
+
+Owns what a deploy is between its plan and its end. It prints nothing and draws nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.errors import SvcError
+from engine.manifest.load import load
+from engine.manifest.model import Resource
+from screens.board.deploys import Address, Deployment, Live, Plan, Progress, Rollback, Tell
+from svc_tui import deploying
+from svc_tui.client import Client
+from svc_tui.commit import commit_of
+from svc_tui.deployview import differences, local, place_of, rolled_back, size
+from svc_tui.devlog import duration
+
+Connect = Callable[[], AbstractContextManager[Client]]
+"""Gives a client of the service for as long as something is asked of it. Raises `NotLoggedIn`."""
+
+
+class Cancelled(SvcError):
+    """It was broken off before the service was asked for anything."""
+
+    code = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The Project's files, where its builds are kept, and what remembers to which service it belongs."""
+
+    root: Path
+    cache: Path
+    belongs: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    bundle: deploying.Bundle
+    missing: list[str]
+    revision: int | None
+
+
+class DeployDesk:
+    """One Project's way to its service; the Board's `Deployer`."""
+
+    def __init__(self, project: str, connect: Connect, sources: Sources | None) -> None:
+        """`sources` is None where only the service is known."""
+        self.sources = sources is not None
+        self._project = project
+        self._connect = connect
+        self._sources = sources
+        self._planned: _Planned | None = None
+        self._building: tuple[asyncio.AbstractEventLoop, asyncio.Task[deploying.Bundle]] | None = None
+        self._teller: _Teller | None = None
+
+    def plan(self, tell: Tell) -> Plan:
+        """Build every Resource, and ask the service what would change."""
+        if self._sources is None:
+            raise SvcError(f"the files of {self._project} are not here", "Deploy in the Project's folder.")
+        self._planned = None
+        self._teller = _Teller(tell)
+        root = self._sources.root
+        project = load(root)
+        with self._connect() as client:
+            client.call("GET", "/v1/whoami")
+            bundle = asyncio.run(self._build(deploying.build(project, self._sources.cache, self._teller)))
+            planned = deploying.plan(client, bundle)
+            self._teller.check()
+        missing = planned["missing"]
+        self._planned = _Planned(bundle, missing, planned["revision"])
+        return Plan(
+            client.url,
+            planned["live"],
+            tuple(differences(planned["changes"])),
+            len(missing),
+            deploying.bytes_of(bundle, missing),
+            tuple(sorted(bundle.tables)),
+        )
+
+    async def _build(self, building: Any) -> deploying.Bundle:
+        task = asyncio.ensure_future(building)
+        self._building = asyncio.get_running_loop(), task
+        try:
+            bundle: deploying.Bundle = await task
+        except asyncio.CancelledError:
+            raise Cancelled("the build was broken off") from None
+        finally:
+            self._building = None
+        return bundle
+
+    def run(self, tell: Tell, *, allow: bool, message: str) -> Live:
+        """Upload what the service lacks, and have it take what was planned live."""
+        planned, sources = self._planned, self._sources
+        if planned is None or sources is None:
+            raise SvcError("nothing is planned", "Look at what would change first.")
+        self._teller = teller = _Teller(tell)
+        with self._connect() as client:
+            sent = deploying.upload(client, planned.bundle, planned.missing, teller)
+            files = len(planned.missing)
+            what = f"{size(sent)} in {files} {'file' if files == 1 else 'files'}"
+            tell(Progress("upload", what if sent else "nothing to send"))
+            teller.asked()
+            done = deploying.deploy(
+                client,
+                planned.bundle,
+                planned.revision,
+                teller,
+                commit=commit_of(sources.root),
+                message=message,
+                allow=allow,
+            )
+        sources.belongs()
+        self._planned = None
+        return _live(done)
+
+    def cancel(self) -> bool:
+        """Break off a build or an upload; what the service was asked for goes on."""
+        teller, building = self._teller, self._building
+        if teller is None or not teller.cancel():
+            return False
+        if building is not None:
+            loop, task = building
+            loop.call_soon_threadsafe(task.cancel)
+        return True
+
+    def history(self) -> Sequence[Deployment]:
+        """Return the deployments that are kept."""
+        with self._connect() as client:
+            found = client.call("GET", f"/v1/projects/{self._project}/deployments")
+        return [_deployment(each, found["flips"]) for each in found["deployments"]]
+
+    def rollback_plan(self, deployment: str) -> Rollback:
+        """Ask the service what a rollback would change."""
+        with self._connect() as client:
+            path = f"/v1/projects/{self._project}/deployments/{deployment}/rollback"
+            planned = client.call("GET", path)
+        changes = tuple(differences(planned["changes"]))
+        return Rollback(deployment, planned["live"], planned["revision"], changes)
+
+    def rollback(self, plan: Rollback, reason: str) -> Live:
+        """Have a deployment live again."""
+        wish = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
+        with self._connect() as client:
+            return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", wish))
+
+
+class _Teller:
+    """Tells a screen how a deploy goes on, and ends it on the way where that is wanted."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._cancelled = False
+        self._asked = False
+
+    def cancel(self) -> bool:
+        """Have the deploy end at the next thing that is told; return whether it still may."""
+        self._cancelled = not self._asked
+        return self._cancelled
+
+    def check(self) -> None:
+        """Raise `Cancelled` where it was."""
+        if self._cancelled:
+            raise Cancelled("the deploy was broken off")
+
+    def asked(self) -> None:
+        """From now on the service is at it."""
+        self.check()
+        self._asked = True
+
+    def building(self, resource: str, line: str) -> None:
+        """Tell of a build's progress."""
+        self._tell(Progress("build", f"{resource}  {line}", passing=True))
+
+    def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
+        """Tell that a Resource is built."""
+        digest = artifact.digest[:12] if isinstance(artifact, ComponentArtifact | ImageArtifact) else ""
+        how = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
+        self._tell(Progress("build", f"{resource.name}  {resource.lane}  sha256:{digest}…  {how}"))
+
+    def uploading(self, done: int, total: int) -> None:
+        """Tell how much is there."""
+        self.check()
+        self._tell(Progress("upload", f"{size(done)} of {size(total)}", passing=True))
+
+    def step(self, step: str, text: str) -> None:
+        """Tell what the service does."""
+        self._tell(Progress("policy" if step == "policy" else "flip", text))
+
+
+def _live(document: dict[str, Any]) -> Live:
+    addresses = tuple(
+        Address(each["resource"], each["lane"], place_of(each)) for each in document["addresses"]
+    )
+    return Live(document["deployment"]["id"], addresses)
+
+
+def _deployment(document: dict[str, Any], flips: Sequence[dict[str, Any]]) -> Deployment:
+    back = ""
+    if document["live"] and (flip := rolled_back(flips, document["id"])) is not None:
+        reason = f": {flip['message']}" if flip["message"] else ""
+        back = f"live again since {local(flip['at'])} by {flip['by']}{reason}"
+    return Deployment(
+        document["id"],
+        local(document["created"]),
+        document["by"],
+        document["commit"],
+        document["message"],
+        document["live"],
+        back,
+    )

@@ -1,0 +1,183 @@
+"""Deploys and rollbacks from the Board, with the real client against the real service."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+
+from screens.board.deploy_screen import DeployScreen
+from screens.board.deploys import Deployer
+from screens.board.history_screen import HistoryScreen
+from svc_tui.client import Client
+from svc_tui.deploy_desk import DeployDesk, Sources
+from svc_tui.session import NotLoggedIn
+from tests.screens.board.conftest import Board, Shop, board
+from tests.screens.conftest import Opened, idle
+from tests.svc_tui.hosted import Hosted
+
+pytestmark = pytest.mark.slow
+Snapshot = Callable[[App[Any]], None]
+
+
+@pytest.fixture
+def hosted(tmp_path: Path) -> Iterator[Hosted]:
+    hosted = Hosted(tmp_path / "data")
+    yield hosted
+    hosted.stop()
+
+
+class Desk:
+    """A deployer of the shop, and what it remembers."""
+
+    def __init__(self, hosted: Hosted, shop: Shop, tmp_path: Path) -> None:
+        with hosted.claim():
+            pass
+        self.belongs = 0
+        self.deployer = DeployDesk(
+            "shop",
+            lambda: Client(hosted.control, hosted.token),
+            Sources(shop.root, tmp_path / "deploy-cache", self._belongs),
+        )
+
+    def _belongs(self) -> None:
+        self.belongs += 1
+
+
+@pytest.fixture
+def desk(hosted: Hosted, shop: Shop, tmp_path: Path) -> Desk:
+    return Desk(hosted, shop, tmp_path)
+
+
+Test = Callable[[Board], Awaitable[None]]
+
+
+def run(opened: Opened, shop: Shop, deployer: Deployer, test: Test) -> None:
+    asyncio.run(board(opened, shop, test, deployer=deployer))
+
+
+async def deployed(shown: Board) -> None:
+    await shown.press("D")
+    await shown.shows("to upload")
+    await shown.press("enter")
+    await shown.shows("is live")
+
+
+def test_a_deploy_shows_its_plan_and_goes_live_by_another_key(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+) -> None:
+    async def test(shown: Board) -> None:
+        await shown.press("D")
+        screen = shown.app.screen
+        assert isinstance(screen, DeployScreen)
+        await shown.until(lambda: screen.course.phase == "planned")
+        assert "the first to http://127.0.0.1" in shown.text and "+ web" in shown.text
+        await shown.press("D")
+        assert screen.course.phase == "planned"
+        await shown.press("m", *"hello", "enter", "enter")
+        await shown.until(lambda: screen.course.phase == "live")
+        assert "http://web--shop.apps.example:8080" in shown.text
+        assert "private, mounted at web:/docs/*" in shown.text
+        assert hosted.get().text == "one" and desk.belongs == 1
+        await shown.press("escape")
+        assert shown.app.screen is shown.screen
+
+    run(opened, shop, desk.deployer, test)
+
+
+def test_what_is_live_already_is_not_deployed_again(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+) -> None:
+    async def test(shown: Board) -> None:
+        await deployed(shown)
+        await shown.press("escape", "D")
+        await shown.shows("nothing has changed: what is here is live")
+        screen = shown.app.screen
+        assert isinstance(screen, DeployScreen)
+        await shown.press("enter")
+        assert screen.course.phase == "planned"
+
+    run(opened, shop, desk.deployer, test)
+
+
+def test_a_build_that_fails_says_why_and_can_be_planned_again(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+) -> None:
+    async def test(shown: Board) -> None:
+        (shop.root / "site").rename(shop.root / "elsewhere")
+        await shown.press("D")
+        screen = shown.app.screen
+        assert isinstance(screen, DeployScreen)
+        await shown.until(lambda: screen.course.phase == "failed")
+        assert "site" in shown.text
+        (shop.root / "elsewhere").rename(shop.root / "site")
+        await shown.press("r")
+        await shown.until(lambda: screen.course.phase == "planned")
+
+    run(opened, shop, desk.deployer, test)
+
+
+def test_history_shows_the_difference_and_the_way_back(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+) -> None:
+    async def test(shown: Board) -> None:
+        await deployed(shown)
+        await shown.press("escape")
+        (shop.root / "site" / "index.html").write_text("two")
+        await deployed(shown)
+        assert hosted.get().text == "two"
+        await shown.press("escape", "H")
+        screen = shown.app.screen
+        assert isinstance(screen, HistoryScreen)
+        await shown.shows("is live")
+        await shown.press("j")
+        await shown.shows("~ web")
+        await shown.press("r", *"two", "escape")
+        assert hosted.get().text == "two"
+        await shown.press("r", *"bad", "enter")
+        await shown.shows("live again since")
+        assert hosted.get().text == "one" and ": bad" in shown.text
+        await shown.press("escape")
+        assert shown.app.screen is shown.screen
+
+    run(opened, shop, desk.deployer, test)
+
+
+@contextmanager
+def nobody() -> Iterator[Client]:
+    raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
+    yield
+
+
+def test_who_is_not_logged_in_is_told_how(
+    opened: Opened, shop: Shop, tmp_path: Path, snapshot: Snapshot
+) -> None:
+    deployer = DeployDesk("shop", nobody, Sources(shop.root, tmp_path / "deploy-cache", lambda: None))
+
+    async def test(shown: Board) -> None:
+        await shown.press("D")
+        await shown.shows("you are not logged in")
+        await idle(shown.pilot)
+        snapshot(shown.app)
+        await shown.press("escape", "H")
+        await shown.shows("Log in with `svc login URL`.")
+
+    run(opened, shop, deployer, test)
+
+
+def test_without_files_there_is_history_and_no_deploy(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+) -> None:
+    deployer = DeployDesk("shop", lambda: Client(hosted.control, hosted.token), None)
+
+    async def test(shown: Board) -> None:
+        await shown.press("D")
+        assert shown.app.screen is shown.screen
+        await shown.press("H")
+        assert isinstance(shown.app.screen, HistoryScreen)
+        await shown.shows("nothing was deployed yet")
+
+    run(opened, shop, deployer, test)
