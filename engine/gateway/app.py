@@ -8,7 +8,7 @@ response began must cut the connection (`engine/server.py` sees to it).
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ LINES_SHOWN = 60
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
-_REPLACED = frozenset({b"x-request-id", b"traceparent"})
+_NOT_FOR_GUESTS = _HOP_BY_HOP | {b"x-request-id", b"traceparent"}
 
 
 class Cut(Exception):
@@ -65,6 +65,9 @@ class _Result:
     cut: bool = False
 
 
+_STOPPING = _Result(499, "stopping", "the service is stopping", cut=True)
+
+
 class _Request:
     """One client request on its way through the spans that it makes."""
 
@@ -72,6 +75,7 @@ class _Request:
         *(
             "_send",
             "authority",
+            "fields",
             "gone",
             "has_body",
             "headers",
@@ -96,8 +100,10 @@ class _Request:
         self.path: str = scope["raw_path"].decode("ascii", errors="replace")
         self.query: bytes = scope["query_string"]
         self.headers: Headers = scope["headers"]
-        self.authority = next((v.decode("latin-1") for n, v in self.headers if n == b"host"), "")
-        self.has_body = _has_body(scope["http_version"], self.headers)
+        self.fields = dict(reversed(self.headers))
+        """The first value of each name."""
+        self.authority = self.fields.get(b"host", b"").decode("latin-1")
+        self.has_body = _has_body(scope["http_version"], self.fields)
         self.receive = receive
         self.gone = extensions.get(GONE)
         self.table = table
@@ -139,7 +145,8 @@ class _Request:
         return f"{self.path}?{self.query.decode('latin-1')}" if self.query else self.path
 
     def header(self, name: bytes) -> str | None:
-        return next((value.decode("latin-1") for key, value in self.headers if key == name), None)
+        value = self.fields.get(name)
+        return None if value is None else value.decode("latin-1")
 
 
 class Gateway:
@@ -204,7 +211,7 @@ class Gateway:
     async def _span(self, request: _Request, endpoint: Endpoint, trace: Trace, depth: int) -> _Result:
         """Answer a request at one Resource, or hand it on; one record when it is over."""
         began, now = time.perf_counter_ns(), time.time_ns()
-        result = _Result(499, "stopping", "the service is stopping", cut=True)
+        result = _STOPPING
         try:
             target = endpoint.mounted(request.path)
             if target is None:
@@ -263,7 +270,8 @@ class Gateway:
             timeline.append(PlatformRecord(time.time_ns(), resource, level, text, request.id))
 
         headers = guest_headers(request.headers)
-        headers.append((b"traceparent", trace.traceparent.encode()))
+        traceparent = trace.traceparent
+        headers.append((b"traceparent", traceparent.encode()))
         exchange = Exchange(
             request.method,
             request.scheme,
@@ -272,7 +280,7 @@ class Gateway:
             headers,
             request.receive,
             request.send,
-            {"SVC_REQUEST_ID": request.id, "TRACEPARENT": trace.traceparent},
+            {"SVC_REQUEST_ID": request.id, "TRACEPARENT": traceparent},
             on_line,
             self._settings.max_body,
             on_notice,
@@ -341,24 +349,21 @@ class Gateway:
 
 def guest_headers(headers: Headers) -> Headers:
     """Return the header fields that a guest may see: none that belong to one connection."""
-    named = {
-        token.strip().lower()
-        for name, value in headers
-        if name == b"connection"
-        for token in value.split(b",")
-    }
-    dropped = _HOP_BY_HOP | _REPLACED | named
-    kept = [(name, value) for name, value in headers if name not in dropped]
-    kept += [(name, value) for name, value in headers if name == b"transfer-encoding"]
+    dropped: Set[bytes] = _NOT_FOR_GUESTS
+    for name, value in headers:
+        if name == b"connection":
+            dropped = dropped | {token.strip().lower() for token in value.split(b",")}
+    kept = [field for field in headers if field[0] not in dropped]
+    kept += [field for field in headers if field[0] == b"transfer-encoding"]
     return kept
 
 
-def _has_body(version: str, headers: Headers) -> bool:
+def _has_body(version: str, fields: Mapping[bytes, bytes]) -> bool:
     """Whether a body may follow a head: HTTP/2 tells by its frames only, where no length is given."""
-    lengths = [value for name, value in headers if name == b"content-length"]
-    if lengths:
-        return lengths[0] != b"0"
-    return version == "2" or any(name == b"transfer-encoding" for name, _ in headers)
+    length = fields.get(b"content-length")
+    if length is not None:
+        return length != b"0"
+    return version == "2" or b"transfer-encoding" in fields
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
