@@ -14,6 +14,7 @@ from typing import TypeVar
 from doors.tables.console.opening import place
 from doors.tables.grid.grid import Grid
 from doors.tables.grid.view import View
+from doors.tables.sqlite import TablesError
 from engine.control.answers import NotFound
 from engine.errors import SvcError
 
@@ -50,8 +51,9 @@ class Grids:
         self._open[id] = opened
 
         def make() -> _T:
-            opened.grid = Grid(place(data), view)
-            return done(opened.grid)
+            grid = opened.grid = Grid(place(data), view)
+            grid.open()
+            return done(grid)
 
         try:
             return id, await self._run(id, opened, make)
@@ -81,6 +83,10 @@ class Grids:
         opened.used += 1
         try:
             return await loop.run_in_executor(opened.thread, work)
+        except TablesError:
+            if id not in self._open:
+                raise _closed() from None
+            raise
         finally:
             opened.used -= 1
             if not opened.used and id in self._open:
@@ -89,7 +95,7 @@ class Grids:
     def _find(self, data: Path, id: str) -> _Open:
         opened = self._open.get(id)
         if opened is None or opened.data != data or opened.grid is None:
-            raise NotFound("the grid is closed", "Open it again.")
+            raise _closed()
         return opened
 
     def _close(self, id: str) -> None:
@@ -113,6 +119,10 @@ class Grids:
             f"Close one; a grid that nobody uses is closed after {IDLE_SECONDS / 60:.0f} minutes.",
             code="unavailable",
         )
+
+
+def _closed() -> NotFound:
+    return NotFound("the grid is closed", "Open it again.")
 
 
 def _let_go(opened: _Open) -> None:

@@ -34,6 +34,12 @@ Cells = list[Any]
 State = Literal["same", "changed", "gone"]
 
 
+class RowGone(TablesError):
+    """No row has the key that was given."""
+
+    code = "row-gone"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Rows of a grid, by the order of its columns. A row that is gone since it was opened is None.
@@ -59,7 +65,7 @@ class Grid:
     """An open grid. Every method raises `TablesError`: `gone`, `changed`, `timeout`, and SQLite's own."""
 
     def __init__(self, path: Path, view: View) -> None:
-        """Open the file, which is there, and put the order down."""
+        """Open the file."""
         self._end, self._stopped = 0.0, False
         self._view = view
         self._path = path
@@ -73,15 +79,15 @@ class Grid:
         except Error as error:
             raise explained(error, _WHAT) from error
         self._connection.set_progress_handler(self._over, _STEPS)
-        try:
-            with self._moment(check=False):
-                self.table: Table = _found(self._connection, view.table)
-                self.identity: Identity = identity(self.table)
-                self._schema = scalar(self._connection, "PRAGMA main.schema_version")
-                self._put_down()
-        except BaseException:
-            self._connection.close()
-            raise
+
+    def open(self) -> None:
+        """Put the order down; the first thing to be done with a grid."""
+        with self._moment(check=False):
+            self.table: Table = _found(self._connection, self._view.table)
+            self.identity: Identity = identity(self.table)
+            self._schema = scalar(self._connection, "PRAGMA main.schema_version")
+            order = self._put_down()
+        self._order, self._seen = order
 
     @property
     def count(self) -> int:
@@ -98,10 +104,10 @@ class Grid:
         order = self._order
         wanted = range(order.first + start, order.first + min(start + n, order.count))
         where = f"{order.place} BETWEEN {wanted.start} AND {wanted.stop - 1}"
-        head = (order.place, order.handle[0])
+        head = (order.place, f"{order.handle[0]} IS NOT NULL")
         with self._moment():
             found = self._select(head, order.source, where, keys=True)
-        there = {row[0]: row[2:] for row in found if row[1] is not None}
+        there = {row[0]: row[2:] for row in found if row[1]}
         shown = Window([], [], [])
         for place in wanted:
             row = there.get(place)
@@ -112,7 +118,7 @@ class Grid:
         return shown
 
     def whole(self, key: Cells, column: str) -> Any:
-        """Return one cell of a row, however large. Raises `TablesError`, also with the code `row-gone`."""
+        """Return one cell of a row, however large. Raises `TablesError`, also `RowGone`."""
         at = self.table.columns.index(self.table.column(column))
         expression = self._order.columns[at]
         with self._moment():
@@ -123,7 +129,7 @@ class Grid:
                 )
             found = size and self._by_key(selected(expression, cut=MOST_CELL, as_bytes=True), key)
         if not found:
-            raise TablesError("the row is gone", "Refresh to see what there is now.", code="row-gone")
+            raise RowGone("the row is gone", "Refresh to see what there is now.")
         return cell(found, self.table.columns[at].type, cut=MOST_CELL)
 
     def refresh(self, shown: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[Row]]:
@@ -132,12 +138,15 @@ class Grid:
         `shown` has the key and version of rows. How many were added is told by the greatest number of a row,
         and None where rows have no numbers.
         """
-        new: int | None = 0
-        with self._moment():
-            if self._version() != self._seen:
+        if not self.stale():
+            new: int | None = 0
+        else:
+            with self._moment():
+                order, seen = self._put_down()
                 top = self._order.top
-                self._put_down()
-                new = None if top is None else added(self._connection, self.table, self._order, top)
+                new = None if top is None else added(self._connection, self.table, order, top)
+            self._order, self._seen = order, seen
+        with self._moment():
             return new, self._became(shown)
 
     def stop(self) -> None:
@@ -148,10 +157,10 @@ class Grid:
         """Let go of the file."""
         self._connection.close()
 
-    def _put_down(self) -> None:
+    def _put_down(self) -> tuple[Order, Any]:
+        """Return the order as it is put down now, and the version of the file that it is of."""
         wanted = clauses(self.table, self._view)
-        self._order: Order = put_down(self._connection, self.table, self.identity, wanted)
-        self._seen = self._version()
+        return put_down(self._connection, self.table, self.identity, wanted), self._version()
 
     def _version(self) -> Any:
         return scalar(self._connection, "PRAGMA main.data_version")
@@ -160,7 +169,10 @@ class Grid:
         order, many = self._order, len(self._order.handle)
         now: list[tuple[tuple[Any, ...], State] | None] = []
         for key, version in shown:
-            found = self._select(order.handle, order.single, self._where(key), self._values(key))
+            try:
+                found = self._select(order.handle, order.single, self._where(key), self._values(key))
+            except RowGone:
+                found = []
             if found:
                 cells = self._cells(found[0][many:])
                 now.append((found[0][:many], "same" if _version(cells) == version else "changed"))
@@ -214,7 +226,7 @@ class Grid:
             columns = (self.table.column(name) for name in self.identity.key)
             return [stored(value, self.table, column, "") for value, column in zip(key, columns, strict=True)]
         except ValueError as error:
-            raise TablesError(f"a value of the key {error}") from None
+            raise RowGone(f"no row has this key: a value of it {error}") from None
 
     def _cells(self, row: Sequence[Any]) -> Cells:
         return [

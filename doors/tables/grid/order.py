@@ -47,9 +47,8 @@ def put_down(connection: Connection, table: Table, identity: Identity, clauses: 
     if not identity.handle:
         return _copied(connection, main, columns, clauses)
     handle = tuple(f"t.{quoted(name)}" for name in identity.handle)
-    numbered = len(handle) == 1 and not table.without_rowid
-    top = scalar(connection, f"SELECT max({handle[0]}) FROM {main}") or 0 if numbered else None
-    if numbered and clauses.plain:
+    top = scalar(connection, f"SELECT max({handle[0]}) FROM {main}") or 0 if identity.numbered else None
+    if identity.numbered and clauses.plain:
         first = scalar(connection, f"SELECT min({handle[0]}) FROM {main}")
         count = scalar(connection, f"SELECT count(*) FROM {main}")
         if count == 0 or top - first + 1 == count:

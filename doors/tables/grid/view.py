@@ -3,6 +3,7 @@
 Owns the meaning of filters and sorts. Runs nothing.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +13,8 @@ from doors.tables.rows.cells import stored
 from doors.tables.sqlite import TablesError, Value, quoted
 from doors.tables.values import text_of
 
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters (surrogates), which no text that is stored has."""
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts", "empty", "not-empty"]
 
 
@@ -106,7 +109,9 @@ def _value(table: Table, column: Column, wanted: Filter) -> Value:
 def _text(wanted: Filter) -> str:
     value = wanted.value
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return text_of(value, "text")
+        text = text_of(value, "text")
+        if not _HALVES.search(text):
+            return text
     raise TablesError(
         f"the filter of column {wanted.column}: {wanted.op} needs a text",
         "Say what the value has in it.",

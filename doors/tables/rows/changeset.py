@@ -118,6 +118,8 @@ class _Changing:
         self.source = f"main.{quoted(self.table.name)}"
         self.by_key = " AND ".join(f"{quoted(column.name)} = ?" for column in self.key)
         self.returning = ", ".join(quoted(column.name) for column in self.key)
+        parts = (selected(quoted(each.name), cut=CUT, as_bytes=True) for each in self.table.columns)
+        self.whole_row = f"SELECT {', '.join(parts)} FROM {self.source} WHERE {self.by_key}"
 
     def all(self, changes: Sequence[Change], *, skip: bool) -> Outcome:
         """Make all changes, and end the transaction."""
@@ -260,13 +262,10 @@ class _Changing:
 
     def _row(self, key: Sequence[Value]) -> RowCells | None:
         """Return the cells of a row as it is now, long ones cut."""
-        columns = self.table.columns
-        parts = [selected(quoted(each.name), cut=CUT, as_bytes=True) for each in columns]
-        sql = f"SELECT {', '.join(parts)} FROM {self.source} WHERE {self.by_key}"
-        found = rows(self.connection, sql, *key)
+        found = rows(self.connection, self.whole_row, *key)
         if not found:
             return None
         return {
             column.name: cell(found[0][3 * at : 3 * at + 3], column.type, cut=CUT)
-            for at, column in enumerate(columns)
+            for at, column in enumerate(self.table.columns)
         }

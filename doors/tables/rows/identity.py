@@ -12,12 +12,13 @@ class Identity:
 
     `key` are the columns by which a row may be changed; where there are none, `reason` says why, as the end
     of a sentence that begins with the table. `handle` is what finds a row within one grid: the name of the
-    row's number, or the columns of the key; it is empty where rows have neither.
+    row's number, where it is `numbered`, or the columns of the key; it is empty where rows have neither.
     """
 
     key: tuple[str, ...]
     handle: tuple[str, ...]
     reason: str = ""
+    numbered: bool = False
 
 
 def identity(table: Table) -> Identity:
@@ -33,7 +34,7 @@ def identity(table: Table) -> Identity:
         return Identity((), (), "is a virtual table: its rows are kept in a way of its own")
     number = row_name(table)
     key, reason = _key(table)
-    return Identity(key, (number,) if number else key, reason)
+    return Identity(key, (number,) if number else key, reason, number is not None)
 
 
 def _key(table: Table) -> tuple[tuple[str, ...], str]:

@@ -4,6 +4,7 @@ import base64
 import json
 from typing import Any
 
+import httpx
 import pytest
 
 from doors.tables.console import grids
@@ -326,3 +327,50 @@ def test_what_takes_too_long_is_given_up(users: Shop, monkeypatch: pytest.Monkey
     error = refused(users, "endless")
     assert error.code == "timeout" and "index" in error.hint
     assert opened(users)["count"] == 2
+
+
+def test_a_refresh_that_fails_leaves_the_grid_as_it_was(users: Shop) -> None:
+    grid = opened(users, sort=[{"column": "name", "descending": True}])
+    users.query("insert into users (name) values ('Bob')", write=True)
+    with pytest.raises(Refused, match="key of users has 1 values, not 2"):
+        users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1, 2]}]})
+    assert [row[1] for row in window(users, grid)["rows"]] in (["Grace", "Ada"], ["Grace", "Bob", "Ada"])
+    assert users.post(f"grid/{grid['grid']}/refresh", {})["count"] == 3
+    assert [row[1] for row in window(users, grid)["rows"]] == ["Grace", "Bob", "Ada"]
+
+
+def test_a_key_that_no_row_can_have_is_that_of_a_row_that_is_gone(users: Shop) -> None:
+    grid = opened(users)
+    keys: list[Any] = [2**70, "x", None, [1], {"base64": "AA=="}, 1.5]
+    asked = {"rows": [{"key": [key]} for key in keys]}
+    found = users.post(f"grid/{grid['grid']}/refresh", asked)["rows"]
+    assert found == [{"state": "gone", "at": None}] * len(keys)
+
+
+def test_rows_whose_numbers_have_no_name_are_found_by_their_key(shop: Shop) -> None:
+    shop.query("create table t (k text primary key not null, rowid, oid, _rowid_)", write=True)
+    shop.query("insert into t (k) values ('b'), ('a')", write=True)
+    grid = opened(shop, "t")
+    assert window(shop, grid)["keys"] == [["a"], ["b"]]
+    shop.query("create table nameless (rowid, oid, _rowid_)", write=True)
+    shop.query("insert into nameless values (7, 8, 9)", write=True)
+    assert window(shop, opened(shop, "nameless"))["rows"] == [[7, 8, 9]]
+
+
+def test_half_of_a_character_is_refused(users: Shop, address: str) -> None:
+    half = "\ud800"
+    opening: list[dict[str, Any]] = [{"search": half}]
+    opening += [
+        {"filter": [{"column": "name", "op": "contains", "value": half}]},
+        {"filter": [{"column": "name", "op": "=", "value": half}]},
+        {"filter": [{"column": half, "op": "=", "value": "x"}]},
+    ]
+    asked = [("grid", each) for each in opening] + [("rows", {"changes": [{"insert": {half: half}}]})]
+    headers = {"authorization": "Bearer owner", "content-type": "application/json"}
+    for route, body in asked:
+        answer = httpx.post(
+            f"{address}/v1/projects/shop/{route}",
+            content=json.dumps({"table": "users", **body}),
+            headers=headers,
+        )
+        assert answer.status_code == 422, answer.text
