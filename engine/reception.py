@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 
 from engine.idle import HEAD_SECONDS
-from engine.peers import Peers
+from engine.peers import Peers, network
 
 AT_ONCE = 16
 """Connections that are taken in one turn, so that processes that share a socket come to have some each."""
@@ -90,7 +90,7 @@ class Reception:
     def _note(self, address: str) -> None:
         if self._loop.time() - self._noted >= NOTED_SECONDS:
             self._noted = self._loop.time()
-            _log.warning("%s has %d connections; more from there are closed", address, self._peers.most)
+            _log.warning("%s has %d connections; more from there are closed", network(address), self._peers.most)
 
     async def _connected(self, opened: socket.socket, address: str) -> None:
         try:

@@ -21,6 +21,13 @@ def test_a_unit_waits_longer_for_a_stop_than_requests_have_to_end() -> None:
     assert "TimeoutStopSec=620\n" in service_unit(["svc", "serve", "--grace", "600"], Path("/data"), 600)
 
 
+def test_the_service_has_no_privilege_and_writes_to_its_data_alone() -> None:
+    lines = service_unit(["svc", "serve"], Path("/data"), 10).splitlines()
+    assert "User=svc" in lines and "CapabilityBoundingSet=" in lines and "NoNewPrivileges=true" in lines
+    assert "ProtectSystem=strict" in lines
+    assert [line for line in lines if line.startswith(("ReadWrite", "Ambient"))] == ["ReadWritePaths=/data"]
+
+
 def test_the_socket_unit_has_every_address_of_both_options() -> None:
     text = socket_unit([("0.0.0.0", 443), ("localhost", 8081), ("::", 8443)])
     listens = [line.partition("=")[2] for line in text.splitlines() if line.startswith("ListenStream=")]
