@@ -6,7 +6,7 @@ On whose behalf a Door is asked is settled when a Resource's `Doorway` is made, 
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -62,8 +62,10 @@ class Doorway:
         call = _Call(door, run, request, self._caller(run), options, future)
         run.on_loop(call.advance)
 
-    def ask(self, run: Run, name: str, path: str, body: bytes) -> FutureIncomingResponse | None:
-        """Post to a Door at once, on the event loop's thread.
+    def ask(
+        self, run: Run, name: str, path: str, body: bytes
+    ) -> DoorResponse | FutureIncomingResponse | None:
+        """Post to a Door at once, on the event loop's thread; most answers are there when it returns.
 
         `None` where there is something to say against it: nothing was asked, and `fetch` says what it is.
         """
@@ -74,9 +76,11 @@ class Doorway:
         if not (path.startswith("/") and is_path(path)):
             return None
         where, _, query = path.partition("?")
+        answer = _asked(run, host, door, DoorRequest("POST", where, query, (), body, self._caller(run)))
+        if isinstance(answer, DoorResponse):
+            return answer
         future = FutureIncomingResponse()
-        answering = _Answering(run, host, None, future)
-        answering.ask(door, DoorRequest("POST", where, query, (), body, self._caller(run)))
+        _Answering(run, host, None, future).take(answer)
         return future
 
     def _no_door(self, origin: Origin) -> str:
@@ -108,6 +112,21 @@ def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
     )
 
 
+def _asked(run: Run, host: str, door: OpenDoor, asked: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+    """Ask a Door, on the event loop's thread."""
+    try:
+        return door.door.answer(asked)
+    except Exception as error:
+        return _fault(run, host, error)
+
+
+def _fault(run: Run, host: str, error: BaseException) -> DoorResponse:
+    run.notice("ERROR", f"the Door at {host} failed: {error!r}")
+    return _problem(
+        HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the Door failed, and the Project's log says why"
+    )
+
+
 class _Answering:
     """A Door's answer on its way to the guest, whose future it settles. `patience` is in seconds."""
 
@@ -118,18 +137,13 @@ class _Answering:
         self._future = future
         self._timer: asyncio.TimerHandle | None = None
 
-    def ask(self, door: OpenDoor, asked: DoorRequest) -> None:
-        """Ask the Door, on the event loop's thread."""
-        try:
-            answer = door.door.answer(asked)
-        except Exception as error:
-            self._fault(error)
-            return
+    def take(self, answer: DoorResponse | Awaitable[DoorResponse]) -> None:
+        """Give the guest an answer, as soon as it is there."""
         if isinstance(answer, DoorResponse):
             self.answer(answer)
             return
         task = asyncio.ensure_future(answer)
-        task.add_done_callback(self._take)
+        task.add_done_callback(self._done)
         self._run.begin(task)
         self._future.cancel = task.cancel
         if self._patience is not None:
@@ -139,20 +153,13 @@ class _Answering:
         task.cancel()
         self.settle(("err", ("connection-read-timeout", None)))
 
-    def _take(self, task: "asyncio.Future[DoorResponse]") -> None:
+    def _done(self, task: "asyncio.Future[DoorResponse]") -> None:
         if self._timer is not None:
             self._timer.cancel()
         if task.cancelled() or self._future.result is not None:
             return
-        if error := task.exception():
-            self._fault(error)
-        else:
-            self.answer(task.result())
-
-    def _fault(self, error: BaseException) -> None:
-        self._run.notice("ERROR", f"the Door at {self._host} failed: {error!r}")
-        detail = "the Door failed, and the Project's log says why"
-        self.answer(_problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail))
+        error = task.exception()
+        self.answer(_fault(self._run, self._host, error) if error else task.result())
 
     def answer(self, answer: DoorResponse) -> None:
         """Give the guest an answer."""
@@ -182,11 +189,12 @@ class _Call:
     ) -> None:
         self._door = door
         self._run = run
+        self._host = request.authority or ""
         self._request = request
         self._method = method_of(request)
         self._caller = caller
         patience = None if options.first_byte is None else options.first_byte / 1e9
-        self._answering = _Answering(run, request.authority or "", patience, future)
+        self._answering = _Answering(run, self._host, patience, future)
         self._parts: list[bytes] = []
         self._size = 0
         self._asked = False
@@ -230,4 +238,4 @@ class _Call:
             self._caller,
         )
         self._parts.clear()
-        self._answering.ask(self._door, asked)
+        self._answering.take(_asked(self._run, self._host, self._door, asked))

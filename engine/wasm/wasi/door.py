@@ -6,7 +6,7 @@ settled by the same Doorway.
 
 import asyncio
 
-from engine.door import DOMAIN
+from engine.door import DOMAIN, DoorResponse
 from engine.wasm.callbacks import Wait
 from engine.wasm.codec import Err
 from engine.wasm.run import Run
@@ -31,10 +31,11 @@ def ask(run: Run, door: str, path: str, body: str) -> Answer | Wait:
     """Post a text to a Door; return the status and the text of its answer, or nothing when there is none."""
     content = body.encode()
     if _on_loop():
-        # Most answers are there at once.
-        asked: FutureIncomingResponse | None = run.ask(run, door, path, content)
+        asked: DoorResponse | FutureIncomingResponse | None = run.ask(run, door, path, content)
+        if isinstance(asked, DoorResponse):
+            return asked.status, asked.body.decode(errors="replace")
         if asked is not None:
-            return _answer(asked) if asked.ready() else Wait([asked], lambda: _answer(asked))
+            return Wait([asked], lambda: _answer(asked))
     request = OutgoingRequest(Fields())
     request.method, request.scheme = ("post", None), ("HTTP", None)
     request.body = Outflow()
