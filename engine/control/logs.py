@@ -207,17 +207,11 @@ async def _cursors(path: Path, wanted: Filter, wish: CursorsWish, stretch: int) 
     try:
         first, last = await threaded(lambda: _bounds(path, wish))
         yield _text({"first": first, "last": last})
-        position = first - 1
-        if wish.newest:
-            for upto in range(last, first - 1, -stretch):
-                yield _line(
-                    await threaded(partial(_once, path, wanted, max(upto - stretch, first - 1), upto))
-                )
-            position = max(last, position)
-        with closing(Follower(path, wanted, position)) as follower:
-            while (left := last - follower.position) > 0:
-                yield _line(await threaded(partial(follower.skim, min(stretch, left))))
-            if wish.follow:
+        begins = range(first - 1, last, stretch)
+        for after in reversed(begins) if wish.newest else begins:
+            yield _line(await threaded(partial(_skim, path, wanted, after, min(after + stretch, last))))
+        if wish.follow:
+            with closing(Follower(path, wanted, max(first - 1, last))) as follower:
                 async for line in _followed(follower, stretch):
                     yield line
     except SvcError as error:
@@ -236,7 +230,7 @@ def _bounds(path: Path, wish: CursorsWish) -> tuple[int, int]:
         reader.close()
 
 
-def _once(path: Path, wanted: Filter, after: int, upto: int) -> Skimmed:
+def _skim(path: Path, wanted: Filter, after: int, upto: int) -> Skimmed:
     with closing(Follower(path, wanted, after)) as follower:
         return follower.skim(upto - after)
 

@@ -164,8 +164,9 @@ def test_cursors_come_by_stretches_the_newest_first_if_wanted(shop: Shop) -> Non
     first = shop.fill()
     head, *lines = shop.client.lines("GET", f"{PLACE}/cursors", params={"newest": True, "level": "error"})
     assert head == {"first": first, "last": first + 99}
-    assert lines[0] == {"after": first + 92, "upto": first + 99, "offsets": [2, 3]}
-    assert [line["upto"] - line["after"] for line in lines] == [STRETCH] * 14 + [2]
+    assert lines[0] == {"after": first + 97, "upto": first + 99, "offsets": []}
+    assert lines[1] == {"after": first + 90, "upto": first + 97, "offsets": [4, 5]}
+    assert [line["upto"] - line["after"] for line in lines] == [2] + [STRETCH] * 14
     assert [line["after"] for line in lines[:-1]] == [line["upto"] for line in lines[1:]]
     assert lines[-1]["after"] == first - 1
 
