@@ -2,6 +2,7 @@
 
 import base64
 import json
+import threading
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from doors.tables.console import grids
 from doors.tables.database import open_owner
 from doors.tables.grid import grid as grid_of_rows
+from engine.errors import SvcError
 from svc_tui.client import Client, Refused
 from tests.doors.tables.console.conftest import Shop
 
@@ -374,3 +376,15 @@ def test_half_of_a_character_is_refused(users: Shop, address: str) -> None:
             headers=headers,
         )
         assert answer.status_code == 422, answer.text
+
+
+def test_a_grid_whose_client_leaves_before_it_is_open_is_given_up(users: Shop, address: str) -> None:
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
+    users.query(f"create view endless as {endless}", write=True)
+    before = set(threading.enumerate())
+    with Client(address, "owner", answer_seconds=0.3) as client, pytest.raises(SvcError):
+        opened(Shop(client, users.data), "endless")
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("tables-grid"):
+            thread.join(20)
+            assert not thread.is_alive()
