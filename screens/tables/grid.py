@@ -1,0 +1,196 @@
+"""One table as rows of the list: what is new first, then the table's own rows, with what waits written over.
+
+Owns the grid that the control API has open, and which rows were seen to change. Windows are read by another
+thread than the one that draws. Imports no Textual.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from screens.link import Link
+from screens.tables.cells import NOW, RIGHT, piece
+from screens.tables.draft import Draft, Edit, Key, New
+from screens.tables.query import Query
+from screens.widgets.columns import Column
+from screens.widgets.row_source import Cell, Row, RowsUnavailable, Tone
+from svc_tui.client import SvcError
+
+HELD = 4000
+"""Rows whose cells are held, for editing them."""
+_SIGNS: dict[str, tuple[str, Tone]] = {
+    "edited": ("•", "warn"),
+    "new": ("+", "good"),
+    "deleted": ("−", "bad"),
+    "changed": ("⟳", "notice"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column as the control API tells of it."""
+
+    name: str
+    type: str
+    nullable: bool
+    default: str | None
+    primary_key: bool
+    note: str
+    generated: bool
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "TableColumn":
+        """Return the column of a document."""
+        names = ("name", "type", "nullable", "default", "primary_key", "note", "generated")
+        return cls(*(told[name] for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A row that is there: its key, its cells in the order of the columns, its version."""
+
+    key: Key
+    cells: tuple[Any, ...]
+    version: str
+
+
+class Grid:
+    """A table that is open, in an order and with filters. A `RowSource`."""
+
+    def __init__(self, link: Link, query: Query, draft: Draft, opened: Mapping[str, Any]) -> None:
+        """`opened` is what `POST /grid` answers."""
+        self.query, self.draft = query, draft
+        self.table: str = opened["table"]
+        self.id: str = opened["grid"]
+        self.columns = tuple(TableColumn.of(each) for each in opened["columns"])
+        self.names = {column.name: index for index, column in enumerate(self.columns)}
+        self.reason: str = opened["reason"]
+        self.editable: bool = opened["editable"]
+        self.total: int = opened["count"]
+        self.changed: dict[Key, str] = {}
+        """Rows that somebody else changed while they were shown."""
+        self._link = link
+        self._held: OrderedDict[int, Seen] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def titles(self, hidden: frozenset[str] = frozenset()) -> tuple[Column, ...]:
+        """Return the columns of the list: signs first."""
+        shown = [each for each in self.columns if each.name not in hidden]
+        return (
+            Column("", 1),
+            *(
+                Column(
+                    f"{column.name} ⚷" if column.primary_key else column.name,
+                    _width(column),
+                    right=column.type in RIGHT,
+                    grow=column.type in ("text", "json"),
+                )
+                for column in shown
+            ),
+        )
+
+    def count(self) -> int:
+        """Return how many rows there are, with those that are new."""
+        return len(self.draft.new) + self.total
+
+    def at(self, index: int) -> New | Seen | None:
+        """Return what is in a row, as far as it was read."""
+        new = self.draft.new
+        if index < len(new):
+            return new[index]
+        with self._lock:
+            return self._held.get(index - len(new))
+
+    def place(self, key: Key) -> int | None:
+        """Return the row of a key, among those that are held."""
+        with self._lock:
+            found = next((index for index, seen in self._held.items() if seen.key == key), None)
+        return None if found is None else found + len(self.draft.new)
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        """Return rows."""
+        new = self.draft.new
+        rows = [self._new_row(each) for each in new[start : start + n]]
+        first, left = max(start - len(new), 0), n - len(rows)
+        if left and first < self.total:
+            rows += [self._row(seen) for seen in self._read(first, left)]
+        return rows
+
+    def _read(self, start: int, n: int) -> list[Seen | None]:
+        try:
+            found = self._link.ask("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
+        except SvcError as error:
+            raise RowsUnavailable(error.message) from error
+        rows = [
+            Seen(tuple(key), tuple(cells), version) if key is not None else None
+            for key, cells, version in zip(found["keys"], found["rows"], found["versions"], strict=True)
+        ]
+        with self._lock:
+            for offset, seen in enumerate(rows):
+                if seen is not None:
+                    self._held[start + offset] = seen
+                    self._held.move_to_end(start + offset)
+            while len(self._held) > HELD:
+                self._held.popitem(last=False)
+        return rows
+
+    def shown_rows(self, first: int, end: int) -> list[Seen]:
+        """Return the rows between two numbers that are held."""
+        numbers = range(max(first - len(self.draft.new), 0), max(end - len(self.draft.new), 0))
+        with self._lock:
+            return [self._held[number] for number in numbers if number in self._held]
+
+    def forget(self) -> None:
+        """Have every row read again."""
+        with self._lock:
+            self._held.clear()
+
+    # Lines
+
+    def _row(self, seen: Seen | None) -> Row:
+        if seen is None:
+            return Row(("gone",), (((("−", "dim"),)), ((("deleted by somebody else", "dim"),))))
+        edit = self.draft.edit(seen.key)
+        sign = _sign(edit, seen.key in self.changed)
+        cells = [self._cell(column, seen.cells[index], edit) for index, column in enumerate(self.columns)]
+        return Row(seen.key, ((sign,), *cells))
+
+    def _cell(self, column: TableColumn, value: Any, edit: Edit | None) -> Cell:
+        if edit is not None and edit.deleted:
+            return ((piece(value)[0], "dim"),)
+        if edit is not None and column.name in edit.now:
+            return ((piece(edit.now[column.name])[0], "warn"),)
+        return (piece(value),)
+
+    def _new_row(self, row: New) -> Row:
+        return Row(
+            ("new", row.number), ((_SIGNS["new"],), *(self._new_cell(row, each) for each in self.columns))
+        )
+
+    @staticmethod
+    def _new_cell(row: New, column: TableColumn) -> Cell:
+        if column.name in row.cells:
+            return ((piece(row.cells[column.name])[0], "good"),)
+        return ((default(column), "dim"),)
+
+
+def default(column: TableColumn) -> str:
+    """Return what a column gets that is left alone, for people."""
+    if column.default is not None:
+        return NOW if column.default == NOW else column.default
+    if column.primary_key and column.type == "integer":
+        return "next"
+    return "null" if column.nullable else "needed"
+
+
+def _sign(edit: Edit | None, changed: bool) -> tuple[str, Tone]:
+    if edit is not None:
+        return _SIGNS["deleted" if edit.deleted else "edited"]
+    return _SIGNS["changed"] if changed else ("", "")
+
+
+def _width(column: TableColumn) -> int:
+    least = {"integer": 8, "real": 10, "boolean": 7, "timestamp": 24, "blob": 12}.get(column.type, 16)
+    return max(least, min(len(column.name) + 2, 24))
