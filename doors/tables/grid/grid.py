@@ -19,7 +19,7 @@ from doors.tables.grid.order import Order, added, places, put_down
 from doors.tables.grid.view import View, clauses
 from doors.tables.rows.cells import CUT, cell, selected, stored
 from doors.tables.rows.identity import Identity, identity
-from doors.tables.sqlite import Error, InterruptError, TablesError, explained, fold, rows, scalar
+from doors.tables.sqlite import Error, FullError, InterruptError, TablesError, explained, fold, rows, scalar
 from doors.tables.values import integer
 
 SECONDS = 30.0
@@ -257,6 +257,12 @@ class Grid:
                 f"{self._view.table} takes longer than {SECONDS:.0f} s to be shown in this order",
                 "An index on what it is sorted by, or a filter, makes it faster.",
                 code="timeout",
+            ) from None
+        except FullError:
+            raise TablesError(
+                f"the order of {self._view.table} takes more room than there is for temporary files",
+                "A filter makes it smaller.",
+                code="too-large",
             ) from None
         except Error as error:
             raise explained(error, _WHAT) from error

@@ -378,6 +378,14 @@ def test_half_of_a_character_is_refused(users: Shop, address: str) -> None:
         assert answer.status_code == 422, answer.text
 
 
+def test_an_order_that_takes_too_much_room_is_given_up(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid_of_rows, "MOST_TEMPORARY", 64 << 10)
+    many(users, 20_000)
+    error = refused(users, "many", sort=[{"column": "name"}])
+    assert error.code == "too-large" and "filter" in error.hint
+    assert opened(users, "many")["count"] == 20_000
+
+
 def test_a_grid_whose_client_leaves_before_it_is_open_is_given_up(users: Shop, address: str) -> None:
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
     users.query(f"create view endless as {endless}", write=True)
