@@ -87,7 +87,8 @@ def _references(connection: Connection, table: str) -> list[tuple[str, list[tupl
     )
     for id, parent, name, to in listed:
         pairs = found.setdefault(id, (parent, []))[1]
-        pairs.append((name, to or _key(connection, parent)[len(pairs)]))
+        key = [] if to else _key(connection, parent)[len(pairs) :]
+        pairs.append((name, to or (key[0] if key else name)))
     return list(found.values())
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from doors.tables.catalog import Column, Table, find, read
@@ -57,13 +56,12 @@ class _Wrong(Exception):
         self.message, self.column, self.constraint = message, column, constraint
 
 
-@dataclass(frozen=True, slots=True)
 class _Stale(Exception):
     """A row is not what somebody saw."""
 
-    key: list[Value]
-    reason: Reason
-    columns: list[str]
+    def __init__(self, key: list[Value], reason: Reason, columns: list[str]) -> None:
+        super().__init__(reason)
+        self.key, self.reason, self.columns = key, reason, columns
 
 
 def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip: bool) -> Outcome:

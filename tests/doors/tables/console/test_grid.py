@@ -236,6 +236,22 @@ def test_rows_that_others_write_are_seen_after_a_refresh_and_told_before(users: 
     assert users.post(f"{path}/refresh", asked)["rows"][0] == {"state": "gone", "at": None}
 
 
+def test_a_refresh_tells_about_as_many_rows_as_a_window_has(shop: Shop) -> None:
+    many(shop, 1200)
+    grid = opened(shop, "many", sort=[{"column": "note"}])
+    shown = window(shop, grid, 200, 1000)
+    shop.query("delete from many where note = '0'", write=True)
+    pairs = zip(shown["keys"], shown["versions"], strict=True)
+    asked = [{"key": key, "version": version} for key, version in pairs]
+    found = shop.post(f"grid/{grid['grid']}/refresh", {"rows": asked})
+    now = [row[0] for row in window(shop, grid, 0, 1000)["rows"]] + [
+        row[0] for row in window(shop, grid, 1000, 1000)["rows"]
+    ]
+    for (key,), became in zip(shown["keys"], found["rows"], strict=True):
+        there = key in now
+        assert became == {"state": "same" if there else "gone", "at": now.index(key) if there else None}
+
+
 def test_a_row_that_a_filter_hides_after_a_change_has_no_place(users: Shop) -> None:
     grid = opened(users, filter=[{"column": "name", "op": "starts", "value": "A"}])
     users.query("update users set name = 'Zoe' where id = 1", write=True)

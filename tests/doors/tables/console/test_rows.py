@@ -92,6 +92,7 @@ def test_checks_triggers_and_foreign_keys_are_told_in_plain_words(users: Shop) -
     connection.execute(
         "create table posts (id integer primary key, author integer references users (id), stars integer"
         " check (stars between 1 and 5)) strict;"
+        "create table lost (up integer references nowhere);"
         "create trigger calm before update on posts when new.stars = 1 begin"
         " select raise(abort, 'be kind'); end;"
         "create trigger deaf before delete on posts begin select raise(ignore); end;"
