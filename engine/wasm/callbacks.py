@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from wasmtime.component import _types as types
 
-from engine.wasm.abi import LIBRARY
-from engine.wasm.codec import Err, argument_lifter, result_encoder
+from engine.wasm.abi import LIBRARY, block
+from engine.wasm.codec import Err, argument_lifter, result_encoder, value_at
 from engine.wasm.packing import packed_arguments, packed_result
 
 _P = ctypes.c_void_p
@@ -20,7 +20,7 @@ _SIZE = ctypes.c_size_t
 _error_new = ctypes.PyDLL(LIBRARY)["wasmtime_error_new"]
 _error_new.restype = _P
 _error_new.argtypes = [ctypes.c_char_p]
-_memmove = ctypes.memmove
+_continuation_at, _error_at = block(24), block(8)
 _pack_continuation = struct.Struct("<QQQ").pack
 
 CALLBACK = ctypes.CFUNCTYPE(_P, _P, _P, _P, _P, _SIZE, _P, _SIZE)
@@ -78,7 +78,7 @@ def host_function(
             except Err as error:
                 encoded = encode_error(run, error.value)
             if encoded is not None:
-                _memmove(results, encoded, 32)
+                value_at(results).raw = encoded
         except BaseException as error:
             return _trap(run, error)
         return None
@@ -105,7 +105,7 @@ def blocking_function(
             encoded = encode_error(run, error.value)
         run.wait = None
         if encoded is not None:
-            _memmove(results, encoded, 32)
+            value_at(results).raw = encoded
         return True
 
     def callback(
@@ -121,18 +121,18 @@ def blocking_function(
                 return settle(run, results, run.wait.finish)
             except BaseException as error:
                 run.wait = None
-                _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
+                _error_at(error_at).raw = struct.pack("<Q", _trap(run, error))
                 return True
 
         try:
             if settle(run, results, body, run, *arguments(run, args)):
-                _memmove(cont, _DONE, 24)
+                _continuation_at(cont).raw = _DONE
                 return
             run.resume = resume
-            _memmove(cont, _pack_continuation(continuation, context, 0), 24)
+            _continuation_at(cont).raw = _pack_continuation(continuation, context, 0)
         except BaseException as error:
-            _memmove(error_at, struct.pack("<Q", _trap(run, error)), 8)
-            _memmove(cont, _DONE, 24)
+            _error_at(error_at).raw = struct.pack("<Q", _trap(run, error))
+            _continuation_at(cont).raw = _DONE
 
     return ASYNC_CALLBACK(callback)
 

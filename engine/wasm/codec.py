@@ -13,11 +13,12 @@ raises `Err` with the error value.
 import ctypes
 import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from wasmtime.component import _types as types
 
-from engine.wasm.abi import LIBRARY, PAIR
+from engine.wasm.abi import LIBRARY, PAIR, VALUE_SIZE, block, bytes_at
 
 _library = ctypes.PyDLL(LIBRARY)
 _P = ctypes.c_void_p
@@ -44,7 +45,6 @@ _record_new = _declare("wasmtime_component_valrecord_new_uninit", None, _P, _SIZ
 _flags_new = _declare("wasmtime_component_valflags_new_uninit", None, _P, _SIZE)
 _bytes_new = _declare("wasm_byte_vec_new", None, _P, _SIZE, ctypes.c_char_p)
 _bytes_copy = _declare("wasm_byte_vec_new", None, _P, _SIZE, _P)
-_string_at = ctypes.string_at
 _memmove = ctypes.memmove
 
 _BOOL, _F32, _F64, _CHAR, _STRING = 0, 9, 10, 11, 12
@@ -63,10 +63,15 @@ _INTEGERS: dict[type, tuple[int, int, bool]] = {
 _pack1 = struct.Struct("<QQ16x").pack
 _pack2 = struct.Struct("<QQQ8x").pack
 _pack3 = struct.Struct("<QQQQ").pack
-_unpack4 = struct.Struct("<4Q").unpack
+_unpack4 = struct.Struct("<4Q").unpack_from
 _U8_ELEMENT = bytes([2]) + bytes(31)
 _OK_UNIT = _pack2(_RESULT, 1, 0)
 _ERR_UNIT = _pack2(_RESULT, 0, 0)
+_COMMON = 256
+"""Resources of a run whose numbers come again in every run."""
+
+
+value_at = block(VALUE_SIZE)
 
 
 class Err(Exception):
@@ -129,7 +134,7 @@ def lifter(kind: types.ValType) -> Lift:
     if isinstance(kind, types.Char):
         return lambda h, a, b, c: chr(a & 0xFFFFFFFF)
     if isinstance(kind, types.String | types.EnumType):
-        return lambda h, a, b, c: _string_at(b, a).decode() if a else ""
+        return lambda h, a, b, c: bytes_at(b, a).decode() if a else ""
     if isinstance(kind, types.OwnType):
         return lambda h, a, b, c: h.table.pop(_representation(h, a))
     if isinstance(kind, types.BorrowType):
@@ -149,13 +154,13 @@ def _representation(handles: Any, resource: int) -> int:
 
 
 def _items(pointer: int, count: int, words: int) -> tuple[int, ...]:
-    return struct.unpack(f"<{words * count}Q", _string_at(pointer, 8 * words * count)) if count else ()
+    return struct.unpack(f"<{words * count}Q", bytes_at(pointer, 8 * words * count)) if count else ()
 
 
 def _compound_lifter(kind: types.ValType) -> Lift:
     if isinstance(kind, types.ListType):
         if kind._is_bytes():
-            return lambda h, a, b, c: _string_at(b, a * 32)[8::32] if a else b""
+            return lambda h, a, b, c: bytes_at(b, a * 32)[8::32] if a else b""
         element = lifter(kind.element)
 
         def lift_list(h: Any, a: int, b: int, c: int) -> Any:
@@ -171,37 +176,38 @@ def _compound_lifter(kind: types.ValType) -> Lift:
         words = 6 if record else 4
         first = 3 if record else 1
         places = [(first + words * i, f) for i, f in enumerate(lifts)]
-        size, unpack = 8 * words * len(lifts), struct.Struct(f"<{words * len(lifts)}Q").unpack
+        layout = struct.Struct(f"<{words * len(lifts)}Q")
+        members_at, unpack = block(layout.size), layout.unpack_from
 
         def lift_tuple(h: Any, a: int, b: int, c: int) -> Any:
-            w = unpack(_string_at(b, size))
+            w = unpack(members_at(b))
             return tuple([f(h, w[i], w[i + 1], w[i + 2]) for i, f in places])
 
         return lift_tuple
     if isinstance(kind, types.OptionType):
         payload = lifter(kind.payload)
-        return lambda h, a, b, c: payload(h, *_items(a, 1, 4)[1:]) if a else None
+        return lambda h, a, b, c: payload(h, *_unpack4(value_at(a))[1:]) if a else None
     if isinstance(kind, types.ResultType):
         ok = lifter(kind.ok) if kind.ok else None
         err = lifter(kind.err) if kind.err else None
 
         def lift_result(h: Any, a: int, b: int, c: int) -> Any:
             side = ok if a & 0xFF else err
-            return ("ok" if a & 0xFF else "err", side(h, *_items(b, 1, 4)[1:]) if side else None)
+            return ("ok" if a & 0xFF else "err", side(h, *_unpack4(value_at(b))[1:]) if side else None)
 
         return lift_result
     if isinstance(kind, types.VariantType):
         cases = {name: lifter(t) if t else None for name, t in kind.cases}
 
         def lift_variant(h: Any, a: int, b: int, c: int) -> Any:
-            name = _string_at(b, a).decode()
+            name = bytes_at(b, a).decode()
             case = cases[name]
-            return (name, case(h, *_items(c, 1, 4)[1:]) if case else None)
+            return (name, case(h, *_unpack4(value_at(c))[1:]) if case else None)
 
         return lift_variant
     if isinstance(kind, types.FlagsType):
         return lambda h, a, b, c: {
-            _string_at(w[1], w[0]).decode() for w in [_items(b + 16 * i, 1, 2) for i in range(a)]
+            bytes_at(w[1], w[0]).decode() for w in [_items(b + 16 * i, 1, 2) for i in range(a)]
         }
     raise TypeError(f"values of type {type(kind).__name__} do not cross the host boundary")
 
@@ -238,13 +244,22 @@ def lowerer(kind: types.ValType) -> Lower:
 
 def lower_resource(handles: Any, item: Any) -> bytes:
     """Encode a handle to a host object; its class says the resource type in `TYPE`."""
-    host = _host_new(True, handles.insert(item), item.TYPE)
-    scratch = handles.scratch
-    failed = _host_to_any(handles.context, host, scratch.out_at)
-    _host_delete(host)
+    number, scratch = handles.insert(item), handles.scratch
+    if number < _COMMON:
+        failed = _host_to_any(handles.context, _common(number, item.TYPE), scratch.out_at)
+    else:
+        host = _host_new(True, number, item.TYPE)
+        failed = _host_to_any(handles.context, host, scratch.out_at)
+        _host_delete(host)
     if failed:
         raise RuntimeError("a resource that this store does not know")
     return _pack1(_RESOURCE, scratch.out.value)
+
+
+@cache
+def _common(number: int, resource_type: int) -> int:
+    """Return a resource that any store can make handles of, for good."""
+    return int(_host_new(True, number, resource_type))
 
 
 def lower_text(handles: Any, text: bytes | int, size: int) -> bytes:
@@ -263,12 +278,12 @@ def _lower_bytes(handles: Any, data: bytes) -> bytes:
     count = len(data)
     if not count:
         return _pack2(_LIST, 0, 0)
-    block = bytearray(_U8_ELEMENT * count)
-    block[8::32] = data
+    elements = bytearray(_U8_ELEMENT * count)
+    elements[8::32] = data
     scratch = handles.scratch
     _list_new(scratch.vec_at, count)
     at = scratch.vec[1]
-    _memmove(at, bytes(block), count * 32)
+    _memmove(at, bytes(elements), count * 32)
     return _pack2(_LIST, count, at)
 
 
@@ -346,19 +361,19 @@ def argument_lifter(function: types.FuncType) -> Callable[[Any, int], Any]:
     count = len(lifts)
     if count == 0:
         return lambda h, at: ()
-    size, unpack = 32 * count, struct.Struct(f"<{4 * count}Q").unpack
     if count == 1:
         only = lifts[0]
 
         def one(h: Any, at: int) -> Any:
-            _, a, b, c = _unpack4(_string_at(at, 32))
+            _, a, b, c = _unpack4(value_at(at))
             return (only(h, a, b, c),)
 
         return one
+    values_at, unpack = block(VALUE_SIZE * count), struct.Struct(f"<{4 * count}Q").unpack_from
     places = [(4 * i + 1, f) for i, f in enumerate(lifts)]
 
     def many(h: Any, at: int) -> Any:
-        w = unpack(_string_at(at, size))
+        w = unpack(values_at(at))
         return [f(h, w[i], w[i + 1], w[i + 2]) for i, f in places]
 
     return many

@@ -19,8 +19,15 @@ from typing import Any
 from wasmtime import Engine, Instance, Module, Store, wat2wasm
 from wasmtime.component import _types as types
 
-from engine.wasm.abi import LIBRARY
-from engine.wasm.codec import argument_lifter, lifter, lower_pair, lower_text, lowerer, result_encoder
+from engine.wasm.abi import LIBRARY, block, bytes_at
+from engine.wasm.codec import (
+    argument_lifter,
+    lifter,
+    lower_pair,
+    lower_text,
+    lowerer,
+    result_encoder,
+)
 
 MOST = 65536
 """The most bytes that are packed at once."""
@@ -187,14 +194,15 @@ def packed_arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
         return argument_lifter(function)
     if strings[:2] != [False, True] or len(kinds) > 3:
         raise TypeError("no function that bytes cross to")
-    resource, size, words = lifter(kinds[0]), 32 * len(kinds), struct.Struct(f"<{4 * len(kinds)}Q")
+    resource, words = lifter(kinds[0]), struct.Struct(f"<{4 * len(kinds)}Q")
+    values_at, unpack_words = block(words.size), words.unpack_from
 
     def straight(h: Any, at: int) -> Any:
-        w = words.unpack(ctypes.string_at(at, size))
-        return resource(h, w[1], w[2], w[3]), ctypes.string_at(w[6], w[5]) if w[5] else b""
+        w = unpack_words(values_at(at))
+        return resource(h, w[1], w[2], w[3]), bytes_at(w[6], w[5]) if w[5] else b""
 
     def packed(h: Any, at: int) -> Any:
-        w = words.unpack(ctypes.string_at(at, size))
+        w = unpack_words(values_at(at))
         count = w[9] & 0xFFFFFFFF
         data = unpack(w[6], w[5], count) if count <= MOST else TooMany(count)
         return resource(h, w[1], w[2], w[3]), data
