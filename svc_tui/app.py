@@ -17,6 +17,8 @@ from textual.message import Message
 from textual.screen import Screen
 
 from engine.errors import SvcError
+from screens.board.deploy_screen import DeployScreen
+from screens.board.deploys import Deployer
 from screens.board.screen import BoardScreen
 from screens.command_line import CommandLine
 from screens.console_screen import TABS, Command, ConsoleScreen, Tab
@@ -35,7 +37,6 @@ AGAIN_SECONDS = 0.5
 """How often an engine that does not answer is looked for."""
 HISTORY = 100
 """Lines of the command line that are remembered."""
-_SCREENS: dict[Tab, type[ConsoleScreen]] = {"board": BoardScreen, "tables": TablesScreen, "logs": LogsScreen}
 
 
 class Console(App[None]):
@@ -71,17 +72,22 @@ class Console(App[None]):
             self.link, self.state = link, state
 
     def __init__(
-        self, attachment: Attachment, entrance: Entrance, keymap: dict[str, str] | None = None
+        self,
+        attachment: Attachment,
+        entrance: Entrance,
+        keymap: dict[str, str] | None = None,
+        deployer: Deployer | None = None,
     ) -> None:
-        """`keymap` has other keys for bindings, by their ids."""
+        """`keymap` has other keys for bindings, by their ids; `deployer` is for deploys from the Board."""
         super().__init__()
         self._attachment = attachment
         self._entrance = entrance
         self._history: list[str] = []
         self._looking = False
         self._link = Link(attachment.place, attachment.connect, self._turned)
-        for tab, screen in _SCREENS.items():
-            self.add_mode(tab, partial(screen, self._link))
+        self.add_mode("board", partial(BoardScreen, self._link, deployer))
+        self.add_mode("tables", partial(TablesScreen, self._link))
+        self.add_mode("logs", partial(LogsScreen, self._link))
         _dress(self)
         self.set_keymap(keymap or {})
 
@@ -138,6 +144,11 @@ class Console(App[None]):
             address = self._attachment.place.address
             dialogue = LoginScreen(self._entrance.claimed, self._entrance.enter, address)
             self.push_screen(dialogue, lambda key: self._link.renew() if key else None)
+
+    def on_deploy_screen_log_in(self, event: DeployScreen.LogIn) -> None:
+        """Ask to log in to a service, for a deploy."""
+        dialogue = LoginScreen(self._entrance.claimed, self._entrance.enter)
+        self.push_screen(dialogue, lambda key: event.again() if key else None)
 
     # Screens
 
@@ -294,9 +305,9 @@ def start(where: str, offers: Offers, entrance: Entrance, keymap: dict[str, str]
     return Start(where, offers, entrance, keymap).run()
 
 
-def run(attachment: Attachment, entrance: Entrance, keymap: dict[str, str]) -> None:
+def run(attachment: Attachment, entrance: Entrance, keymap: dict[str, str], deployer: Deployer) -> None:
     """Show the Console until one leaves it, and end what it began."""
-    app = Console(attachment, entrance, keymap)
+    app = Console(attachment, entrance, keymap, deployer)
     try:
         app.run()
     finally:

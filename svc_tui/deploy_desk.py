@@ -1,28 +1,28 @@
 """How the Console deploys: the steps of `svc deploy` and `svc rollback`, told to a screen.
 
-Owns what a deploy is between its plan and its end. It prints nothing and draws nothing.
+Owns what a deploy is between its plan and its end. It prints nothing and draws nothing. What builds takes
+seconds to load and is needed by a deploy only, so it is loaded then.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
 from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.model import Resource
 from screens.board.deploys import Address, Deployment, Live, Plan, Progress, Rollback, Tell
-from svc_tui import deploying
-from svc_tui.client import Client
 from svc_tui.commit import commit_of
 from svc_tui.deployview import differences, local, place_of, rolled_back, size
 from svc_tui.devlog import duration
+from svc_tui.home import Home
+from svc_tui.session import Login, Logins, connected
 
-Connect = Callable[[], AbstractContextManager[Client]]
-"""Gives a client of the service for as long as something is asked of it. Raises `NotLoggedIn`."""
+if TYPE_CHECKING:
+    from svc_tui.deploying import Bundle
 
 
 class Cancelled(SvcError):
@@ -37,12 +37,12 @@ class Sources:
 
     root: Path
     cache: Path
-    belongs: Callable[[], None]
+    belongs: Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    bundle: deploying.Bundle
+    bundle: "Bundle"
     missing: list[str]
     revision: int | None
 
@@ -50,25 +50,28 @@ class _Planned:
 class DeployDesk:
     """One Project's way to its service; the Board's `Deployer`."""
 
-    def __init__(self, project: str, connect: Connect, sources: Sources | None) -> None:
-        """`sources` is None where only the service is known."""
+    def __init__(self, project: str, login: Callable[[], Login], sources: Sources | None) -> None:
+        """`login` raises `NotLoggedIn` where there is none; no `sources`: the files are elsewhere."""
         self.sources = sources is not None
         self._project = project
-        self._connect = connect
+        self._login = login
         self._sources = sources
         self._planned: _Planned | None = None
-        self._building: tuple[asyncio.AbstractEventLoop, asyncio.Task[deploying.Bundle]] | None = None
+        self._building: tuple[asyncio.AbstractEventLoop, asyncio.Task[Bundle]] | None = None
         self._teller: _Teller | None = None
 
     def plan(self, tell: Tell) -> Plan:
         """Build every Resource, and ask the service what would change."""
         if self._sources is None:
             raise SvcError(f"the files of {self._project} are not here", "Deploy in the Project's folder.")
+        from svc_tui import deploying
+
         self._planned = None
         self._teller = _Teller(tell)
         root = self._sources.root
         project = load(root)
-        with self._connect() as client:
+        login = self._login()
+        with connected(login) as client:
             client.call("GET", "/v1/whoami")
             bundle = asyncio.run(self._build(deploying.build(project, self._sources.cache, self._teller)))
             planned = deploying.plan(client, bundle)
@@ -76,7 +79,7 @@ class DeployDesk:
         missing = planned["missing"]
         self._planned = _Planned(bundle, missing, planned["revision"])
         return Plan(
-            client.url,
+            login.key,
             planned["live"],
             tuple(differences(planned["changes"])),
             len(missing),
@@ -84,24 +87,26 @@ class DeployDesk:
             tuple(sorted(bundle.tables)),
         )
 
-    async def _build(self, building: Any) -> deploying.Bundle:
+    async def _build(self, building: "Coroutine[Any, Any, Bundle]") -> "Bundle":
         task = asyncio.ensure_future(building)
         self._building = asyncio.get_running_loop(), task
         try:
-            bundle: deploying.Bundle = await task
+            return await task
         except asyncio.CancelledError:
             raise Cancelled("the build was broken off") from None
         finally:
             self._building = None
-        return bundle
 
     def run(self, tell: Tell, *, allow: bool, message: str) -> Live:
         """Upload what the service lacks, and have it take what was planned live."""
         planned, sources = self._planned, self._sources
         if planned is None or sources is None:
             raise SvcError("nothing is planned", "Look at what would change first.")
+        from svc_tui import deploying
+
         self._teller = teller = _Teller(tell)
-        with self._connect() as client:
+        login = self._login()
+        with connected(login) as client:
             sent = deploying.upload(client, planned.bundle, planned.missing, teller)
             files = len(planned.missing)
             what = f"{size(sent)} in {files} {'file' if files == 1 else 'files'}"
@@ -116,7 +121,7 @@ class DeployDesk:
                 message=message,
                 allow=allow,
             )
-        sources.belongs()
+        sources.belongs(login.key)
         self._planned = None
         return _live(done)
 
@@ -132,13 +137,13 @@ class DeployDesk:
 
     def history(self) -> Sequence[Deployment]:
         """Return the deployments that are kept."""
-        with self._connect() as client:
+        with connected(self._login()) as client:
             found = client.call("GET", f"/v1/projects/{self._project}/deployments")
         return [_deployment(each, found["flips"]) for each in found["deployments"]]
 
     def rollback_plan(self, deployment: str) -> Rollback:
         """Ask the service what a rollback would change."""
-        with self._connect() as client:
+        with connected(self._login()) as client:
             path = f"/v1/projects/{self._project}/deployments/{deployment}/rollback"
             planned = client.call("GET", path)
         changes = tuple(differences(planned["changes"]))
@@ -147,8 +152,16 @@ class DeployDesk:
     def rollback(self, plan: Rollback, reason: str) -> Live:
         """Have a deployment live again."""
         wish = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
-        with self._connect() as client:
+        with connected(self._login()) as client:
             return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", wish))
+
+
+def of_folder(root: Path, project: str, environ: Mapping[str, str]) -> DeployDesk:
+    """Return the way from a Project's folder to the service it belongs to, or that one is logged in to."""
+    logins = Logins.from_environment(environ)
+    cache = Home.from_environment(environ).cache()
+    sources = Sources(root, cache, lambda key: logins.belongs(root, key))
+    return DeployDesk(project, lambda: logins.get(root), sources)
 
 
 class _Teller:

@@ -4,6 +4,7 @@ Owns the phases and the keys. What a deploy is, its `Deployer` knows; how it rea
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -41,6 +42,7 @@ class DeployScreen(ConsoleScreen):
         Binding("m", "message", "Message", id="deploy.message"),
         Binding("A", "allow", "Allow new capabilities", id="deploy.allow"),
         Binding("r", "plan", "Plan again", id="deploy.plan"),
+        Binding("l", "log_in", "Log in", id="deploy.log-in"),
         Binding("escape", "back", "Back", id="deploy.back"),
         Binding("pagedown,ctrl+f,j,down", "page(1)", "Scroll down", show=False, id="deploy.page-down"),
         Binding("pageup,ctrl+b,k,up", "page(-1)", "Scroll up", show=False, id="deploy.page-up"),
@@ -52,6 +54,13 @@ class DeployScreen(ConsoleScreen):
         def __init__(self, progress: Progress) -> None:
             super().__init__()
             self.progress = progress
+
+    class LogIn(Message):
+        """Somebody has to log in to a service first; `again` is what is to be done then."""
+
+        def __init__(self, again: Callable[[], None]) -> None:
+            super().__init__()
+            self.again = again
 
     def __init__(self, link: Link, deployer: Deployer) -> None:
         super().__init__(link)
@@ -101,6 +110,10 @@ class DeployScreen(ConsoleScreen):
             self._turn(replace(self._course, phase="failed", error=error))
         else:
             self._turn(replace(self._course, phase="planned", plan=plan))
+
+    def action_log_in(self) -> None:
+        """Log in to a service, and plan again."""
+        self.post_message(self.LogIn(self.action_plan))
 
     def action_allow(self) -> None:
         """Let components import what they did not so far."""
@@ -159,5 +172,6 @@ class DeployScreen(ConsoleScreen):
             "go_live": course.ready and not asking and plan is not None and not plan.needless,
             "message": course.phase == "planned" and not asking,
             "allow": course.phase == "planned" and plan is not None and plan.grave and not course.allowed,
+            "log_in": course.error is not None and course.error.code == "unauthenticated",
             "plan": course.phase in ("planned", "failed") and not asking,
         }.get(action, True)

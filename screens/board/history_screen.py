@@ -9,14 +9,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
+from screens.board.cards import Line
 from screens.board.course import differences
+from screens.board.deploy_screen import DeployScreen
 from screens.board.deploys import Deployer, Deployment, Rollback
 from screens.board.details import problem
 from screens.board.sheet import Sheet
 from screens.console_screen import ConsoleScreen, Tab
 from screens.link import Link
 from screens.widgets.columns import Column
-from screens.widgets.content import Line
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
@@ -75,6 +76,7 @@ class HistoryScreen(ConsoleScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "roll_back", "Roll back to it", id="history.roll-back"),
+        Binding("l", "log_in", "Log in", id="history.log-in"),
         Binding("ctrl+r", "reload", "Look again", show=False, id="history.reload"),
         Binding("escape", "back", "Back", id="history.back"),
     ]
@@ -84,6 +86,7 @@ class HistoryScreen(ConsoleScreen):
         self._deployer = deployer
         self._kept = Kept()
         self._plan: Rollback | None = None
+        self._stranger = False
 
     def body(self) -> ComposeResult:
         """Place the list, and the sheet with the difference."""
@@ -108,10 +111,13 @@ class HistoryScreen(ConsoleScreen):
         await self._load()
 
     async def _load(self) -> None:
+        self._stranger = False
         try:
             found = await asyncio.to_thread(self._deployer.history)
         except SvcError as error:
             self.query_one(Sheet).tell("The history can not be had", problem(error.message, error.hint))
+            self._stranger = error.code == "unauthenticated"
+            self.refresh_bindings()
             return
         was, rows = self._selected, self.query_one(VirtualRows)
         self._kept = Kept(found)
@@ -150,6 +156,10 @@ class HistoryScreen(ConsoleScreen):
             lines = [(("it is the same as what is live", "dim"),)]
         sheet.tell(f"Back to {each.id} from {plan.live}", lines)
         self.refresh_bindings()
+
+    def action_log_in(self) -> None:
+        """Log in to a service, and look again."""
+        self.post_message(DeployScreen.LogIn(self.action_reload))
 
     def action_roll_back(self) -> None:
         """Ask why."""
@@ -191,4 +201,6 @@ class HistoryScreen(ConsoleScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out the keys that do nothing now."""
+        if action == "log_in":
+            return self._stranger
         return action != "roll_back" or (self._plan is not None and not self.query_one(Sheet).asking)

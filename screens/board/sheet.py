@@ -8,7 +8,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Input, Static
 
-from screens.widgets.content import Line, content
+from screens.board.cards import Line
+from screens.widgets.content import content
 
 
 class Answer(Input):

@@ -318,7 +318,7 @@ class BoardView(ConsoleScreen):
     def action_logs(self) -> None:
         """Show the logs of the Resource that is selected."""
         if (name := self._resource) is not None:
-            self.post_message(self.Visit("logs", f"resource={name}"))
+            self.post_message(self.Visit("logs", f"resource:{name}"))
 
     def action_deploy(self) -> None:
         """Show what a deploy would change, and have it go live from there."""

@@ -13,6 +13,7 @@ from engine.manifest.load import load
 from engine.own_folder import FOLDER
 from svc_tui import keymap
 from svc_tui.attachment import Attachment, Beside, Embedded, OfService
+from svc_tui.deploy_desk import DeployDesk, of_folder
 from svc_tui.entrance import Entrance, Outside
 from svc_tui.home import Home
 from svc_tui.nearby import announced
@@ -64,8 +65,13 @@ def console(
             os.chdir(folder)
         else:
             project = chosen.project
-    attachment = _of_service(project) if folder is None else _of_folder(folder, port)
-    app.run(attachment, entrance, keys)
+    if folder is None:
+        login, attachment = _of_service(project)
+        desk = DeployDesk(attachment.place.project, lambda: login, None)
+    else:
+        attachment = _of_folder(folder, port)
+        desk = of_folder(folder, attachment.place.project, os.environ)
+    app.run(attachment, entrance, keys, desk)
 
 
 def _short(path: Path) -> str:
@@ -90,10 +96,10 @@ def _of_folder(folder: Path, port: int | None) -> Attachment:
     return Embedded(folder, name, sockets)
 
 
-def _of_service(project: str) -> Attachment:
+def _of_service(project: str) -> tuple[Login, Attachment]:
     here = project_here()
     login = Logins.from_environment(os.environ).get(here)
-    return OfService(login, project or _project_of(login, here))
+    return login, OfService(login, project or _project_of(login, here))
 
 
 def _project_of(login: Login, here: Path | None) -> str:

@@ -236,7 +236,7 @@ def test_enter_tells_all_of_a_resource_and_opens_doors(opened: Opened, shop: Sho
         await shown.press("enter")
         shown.screen.go(["telemetry"])
         await shown.press("enter")
-        assert shown.app.visits == [("logs", "resource=docs"), ("tables",), ("logs",)]
+        assert shown.app.visits == [("logs", "resource:docs"), ("tables",), ("logs",)]
 
     run(opened, shop, test)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ from textual.app import App
 from screens.board.deploy_screen import DeployScreen
 from screens.board.deploys import Deployer
 from screens.board.history_screen import HistoryScreen
-from svc_tui.client import Client
 from svc_tui.deploy_desk import DeployDesk, Sources
-from svc_tui.session import NotLoggedIn
+from svc_tui.session import Login, NotLoggedIn
 from tests.screens.board.conftest import Board, Shop, board
 from tests.screens.conftest import Opened, idle
 from tests.svc_tui.hosted import Hosted
@@ -36,15 +34,15 @@ class Desk:
     def __init__(self, hosted: Hosted, shop: Shop, tmp_path: Path) -> None:
         with hosted.claim():
             pass
-        self.belongs = 0
+        self.belongs: list[str] = []
         self.deployer = DeployDesk(
             "shop",
-            lambda: Client(hosted.control, hosted.token),
+            lambda: Login(hosted.control, hosted.control, hosted.token),
             Sources(shop.root, tmp_path / "deploy-cache", self._belongs),
         )
 
-    def _belongs(self) -> None:
-        self.belongs += 1
+    def _belongs(self, service: str) -> None:
+        self.belongs.append(service)
 
 
 @pytest.fixture
@@ -81,7 +79,7 @@ def test_a_deploy_shows_its_plan_and_goes_live_by_another_key(
         await shown.until(lambda: screen.course.phase == "live")
         assert "http://web--shop.apps.example:8080" in shown.text
         assert "private, mounted at web:/docs/*" in shown.text
-        assert hosted.get().text == "one" and desk.belongs == 1
+        assert hosted.get().text == "one" and desk.belongs == [hosted.control]
         await shown.press("escape")
         assert shown.app.screen is shown.screen
 
@@ -146,16 +144,14 @@ def test_history_shows_the_difference_and_the_way_back(
     run(opened, shop, desk.deployer, test)
 
 
-@contextmanager
-def nobody() -> Iterator[Client]:
+def nobody() -> Login:
     raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
-    yield
 
 
 def test_who_is_not_logged_in_is_told_how(
     opened: Opened, shop: Shop, tmp_path: Path, snapshot: Snapshot
 ) -> None:
-    deployer = DeployDesk("shop", nobody, Sources(shop.root, tmp_path / "deploy-cache", lambda: None))
+    deployer = DeployDesk("shop", nobody, Sources(shop.root, tmp_path / "deploy-cache", lambda _: None))
 
     async def test(shown: Board) -> None:
         await shown.press("D")
@@ -171,7 +167,7 @@ def test_who_is_not_logged_in_is_told_how(
 def test_without_files_there_is_history_and_no_deploy(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
-    deployer = DeployDesk("shop", lambda: Client(hosted.control, hosted.token), None)
+    deployer = DeployDesk("shop", lambda: Login(hosted.control, hosted.control, hosted.token), None)
 
     async def test(shown: Board) -> None:
         await shown.press("D")
