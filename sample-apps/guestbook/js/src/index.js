@@ -1,12 +1,15 @@
 // Every request runs this module on a fresh instance: what is to stay goes into a table.
 import { json, log, tables } from '@svc/guest';
 
+// A rule of the table is broken, or a text is none.
+const REFUSALS = ['constraint', 'bad-parameters'];
+
 async function list() {
   return json(await tables.query`select * from entries order by id desc limit 100`);
 }
 
 async function add(request) {
-  const { author = null, message = null } = await request.json();
+  const { author = null, message = null } = (await request.json()) ?? {};
   const { rows } = await tables.exec`
     insert into entries (lane, author, message) values ('js', ${author}, ${message}) returning *`;
   log.info('entry written', { lane: 'js', id: rows[0].id, author });
@@ -38,7 +41,7 @@ export default {
       if (request.method === 'POST' && entry) return await heart(Number(entry[1]));
     } catch (error) {
       if (error instanceof SyntaxError) return json({ title: 'An entry is JSON with author and message' }, { status: 400 });
-      if (error instanceof tables.Error && error.code === 'constraint') return refused(error);
+      if (error instanceof tables.Error && REFUSALS.includes(error.code)) return refused(error);
       throw error;
     }
     return json({ title: 'Not found' }, { status: 404 });

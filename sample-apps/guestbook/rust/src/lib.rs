@@ -45,13 +45,14 @@ fn add(request: &mut Request) -> Result<Response> {
 
 /// What the table refuses is the visitor's to put right.
 fn refused(error: Error) -> Result<Response> {
-    match error.refusal() {
-        Some(refusal) if ["constraint", "sql-error"].contains(&refusal.code()) => {
-            log::warn!("entry refused", lane = "rust", reason = refusal.message());
-            Ok(problem(400, "A name has 1 to 40 characters, and a message 1 to 280"))
-        }
-        _ => Err(error),
-    }
+    let Some(refusal) = error.refusal() else { return Err(error) };
+    let title = match refusal.code() {
+        "constraint" => "A name has 1 to 40 characters, and a message 1 to 280",
+        "sql-error" => "An entry is JSON with author and message",
+        _ => return Err(error),
+    };
+    log::warn!("entry refused", lane = "rust", reason = refusal.message());
+    Ok(problem(400, title))
 }
 
 /// Both statements, or neither: who gives a heart finds how many there are now.

@@ -136,7 +136,10 @@ def run_files(paths: list[Path]) -> Tally:
 def main() -> None:
     if not sys.argv[1:]:
         sys.exit("usage: python -m tests.doors.tables.sqllogic.run FILE…")
-    tally = run_files([Path(name) for name in sys.argv[1:]])
+    paths = [Path(name) for name in sys.argv[1:]]
+    if missing := [str(path) for path in paths if not path.is_file()]:
+        sys.exit(f"no such file: {', '.join(missing)}")
+    tally = run_files(paths)
     for failure in tally.failures:
         print(failure)
     print(f"records={tally.records} failed={len(tally.failures)} skipped={tally.skipped}")
