@@ -89,14 +89,16 @@ def logs(
         RemoteLogs(login, load(root).name, wish, show, _tell_missed).run()
     else:
         _check_resource(root, resource, path)
-        if not path.exists():
+        there = path.exists()
+        if not there:
             and_now = ": waiting for `svc dev`" if follow else ": `svc dev` records what it serves"
             diagnostics.note(f"nothing is recorded here yet{and_now}")
             if not follow:
                 return
         since_ns = None if seconds is None else time.time_ns() - int(seconds * 1e9)
-        position = 0
-        for page in kept(path, wanted, Stretch(since_ns, after, tail)):
+        position = after or 0
+        # Who was told that there is nothing gets all that comes, however soon it does.
+        for page in kept(path, wanted, Stretch(since_ns, after, tail)) if there else ():
             _tell_missed(page.missed)
             show(page.entries)
             position = page.upto
