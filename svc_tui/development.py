@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.control.presence import Presence
-from engine.deploy.doors import Doors
+from engine.deploy.doors import Doors, Uses
 from engine.deploy.live import Built, LiveProject, Setting
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
@@ -87,6 +87,7 @@ class Workplace:
     folder: Path
     port: int
     rates: Rates
+    uses: Uses
     replayer: Replayer
 
 
@@ -116,6 +117,7 @@ async def developing(
             settings.sockets,
             start,
             lambda _: timeline,
+            lambda _: opened.uses,
             lambda text: tell.warn(SvcError(text)),
             "svc_tui.worker",
         )
@@ -144,7 +146,7 @@ async def developing(
     watching = loop.create_task(watcher.run(stop))
     keeping = loop.create_task(migrating.keep(project.root, data, stop, tell))
     presence: asyncio.Future[Presence] = loop.create_future()
-    workplace = Workplace(live, data, settings.port, rates, Replayer(gateway, timeline))
+    workplace = Workplace(live, data, settings.port, rates, opened.uses, Replayer(gateway, timeline))
     controlling = loop.create_task(_control(workplace, stop, presence))
     ended = loop.create_task(_either(watching, serving))
     try:

@@ -26,7 +26,7 @@ def subjects(place: Workplace) -> tuple[Blueprint, ...]:
     return (
         *of_project(project.name, place.folder),
         manifest.blueprint(InDevelopment(project)),
-        state.blueprint(Developing(live, place.rates, place.port), there, DOORS),
+        state.blueprint(Developing(live, place.rates, place.uses, place.port), there, DOORS),
         requests.blueprint(there, live, place.replayer),
     )
 

@@ -181,7 +181,8 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         # Who is on this machine does not know the certificate's name, and needs no certificate.
         local = settings.control if certificate is None else bind("127.0.0.1", 0)
         presence = _presence(local)
-        api = control(service, settings, OneToken(presence.token), Serving(site, rates, settings.url_of))
+        told = Serving(site, rates, tenants.uses, settings.url_of)
+        api = control(service, settings, OneToken(presence.token), told)
         announce(settings.data, presence)
         peers = Peers(settings.per_address)
         served = [serve(api, settings.control, stop=stop, grace=grace, certificate=certificate, peers=peers)]
@@ -252,6 +253,7 @@ def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
         settings.public,
         start,
         tenants.timeline,
+        tenants.uses,
         lambda text: settings.tell("warning", text),
         "svc_tui.worker",
     )

@@ -14,6 +14,7 @@ from quart_schema import validate_querystring, validate_response
 
 from engine.control.app import require
 from engine.control.projects import Projects, unknown
+from engine.deploy.doors import Uses
 from engine.deploy.live import LiveProject
 from engine.deploy.site import Site
 from engine.deploy.standing import Standing, State
@@ -74,16 +75,24 @@ class MountState(_Shape):
     requests: float
 
 
+class DoorUser(_Shape):
+    """A Resource whose guests asked a Door, and how often since the engine was started."""
+
+    resource: str
+    asked: int
+
+
 class DoorState(_Shape):
     """A Door: what it keeps (tables), in how many bytes, and the records a second that it takes (telemetry).
 
-    What a Door has not, or what can not be told now, is `null`.
+    What a Door has not, or what can not be told now, is `null`. `users` are in the order of the Resources.
     """
 
     name: str
     tables: int | None
     bytes: int | None
     records: float | None
+    users: list[DoorUser]
 
 
 class ProjectState(_Shape):
@@ -119,6 +128,10 @@ class Engine(Protocol):
         """Return a Project's rates, if anything has happened in it."""
         ...
 
+    def uses(self, project: str) -> Uses:
+        """Return how often a Project's Doors were asked."""
+        ...
+
     def address(self, project: Project, resource: str) -> str:
         """Return the own address of a public Resource."""
         ...
@@ -133,10 +146,11 @@ class Developing:
 
     kind: Kind = "dev"
 
-    def __init__(self, live: LiveProject, rates: Rates, port: int) -> None:
+    def __init__(self, live: LiveProject, rates: Rates, uses: Uses, port: int) -> None:
         self._name = live.project.name
         self._live = live
         self._rates = rates
+        self._uses = uses
         self._port = port
 
     def project(self, name: str) -> Project:
@@ -153,6 +167,10 @@ class Developing:
         """Return its rates."""
         return self._rates
 
+    def uses(self, project: str) -> Uses:
+        """Return how often its Doors were asked."""
+        return self._uses
+
     def address(self, project: Project, resource: str) -> str:
         """Return an address below localhost."""
         return f"http://{resource}--{project.name}.localhost:{self._port}/"
@@ -167,10 +185,17 @@ class Serving:
 
     kind: Kind = "service"
 
-    def __init__(self, site: Site, rates: Mapping[str, Rates], url_of: Callable[[str, str], str]) -> None:
+    def __init__(
+        self,
+        site: Site,
+        rates: Mapping[str, Rates],
+        uses_of: Callable[[str], Uses],
+        url_of: Callable[[str, str], str],
+    ) -> None:
         """`rates` is by Project; `url_of` returns the address of a Project's Resource."""
         self._site = site
         self._rates = rates
+        self._uses_of = uses_of
         self._url_of = url_of
 
     def project(self, name: str) -> Project:
@@ -187,6 +212,10 @@ class Serving:
     def rates(self, project: str) -> Rates | None:
         """Return a Project's rates."""
         return self._rates.get(project)
+
+    def uses(self, project: str) -> Uses:
+        """Return how often a Project's Doors were asked."""
+        return self._uses_of(project)
 
     def address(self, project: Project, resource: str) -> str:
         """Return an address below the service's domain."""
@@ -210,6 +239,7 @@ def blueprint(engine: Engine, projects: Projects, doors: Mapping[str, Measure | 
         served = engine.project(project)
         rates = engine.rates(project)
         window = rates.window(query_args.seconds) if rates is not None else Window(0.0, {}, {})
+        uses = engine.uses(project)
         held = await asyncio.to_thread(_held, doors, projects.data(project))
         return ProjectState(
             project=project,
@@ -235,7 +265,10 @@ def blueprint(engine: Engine, projects: Projects, doors: Mapping[str, Measure | 
                 for each in served.resources.values()
                 for mount in each.mounts
             ],
-            doors=[_door(name, doors[name] is not None, held.get(name), window) for name in doors],
+            doors=[
+                _door(name, doors[name] is not None, held.get(name), window, _users(name, served, uses))
+                for name in doors
+            ],
         )
 
     return routes
@@ -262,11 +295,18 @@ def _resource(resource: Resource, address: str | None, standing: Standing, rate:
     )
 
 
-def _door(name: str, measured: bool, held: tuple[int, int] | None, window: Window) -> DoorState:
+def _users(door: str, served: Project, uses: Uses) -> list[DoorUser]:
+    asked = ((name, uses[door, name]) for name in served.resources)
+    return [DoorUser(resource=name, asked=count) for name, count in asked if count]
+
+
+def _door(
+    name: str, measured: bool, held: tuple[int, int] | None, window: Window, users: list[DoorUser]
+) -> DoorState:
     """Return the shape of a Door; one whose tables are not measured takes records."""
     tables, size = held if held is not None else (None, None)
     records = None if measured else _digits(sum(rate.records for rate in window.resources.values()))
-    return DoorState(name=name, tables=tables, bytes=size, records=records)
+    return DoorState(name=name, tables=tables, bytes=size, records=records, users=users)
 
 
 def _digits(rate: float) -> float:

@@ -1,17 +1,22 @@
 """The Doors of a Project, open in this process.
 
-Owns when Doors are opened and closed, where each keeps its files, and what guests are told of them.
+Owns when Doors are opened and closed, where each keeps its files, what guests are told of them, and how often
+each Resource has asked each.
 """
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
-from engine.door import DOMAIN, Door, DoorPlace, LogEntry
+from engine.door import DOMAIN, Door, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
 from engine.timeline.feed import Timeline
 from engine.timeline.record import StructuredRecord
 from engine.wasm.doorway import OpenDoor
+
+Uses = Counter[tuple[str, str]]
+"""How often Doors were asked, by Door and Resource."""
 
 
 class Doors:
@@ -20,8 +25,12 @@ class Doors:
     def __init__(self, doors: Sequence[Door], project: str, folder: Path, timeline: Timeline) -> None:
         """`folder` is where the Project's data is; each Door has a folder of its own name in it."""
         log = _Ear(timeline)
+        self.uses = Uses()
         self.open: Mapping[str, OpenDoor] = {
-            door.name: OpenDoor(door.open(DoorPlace(project, folder / door.name, log)), door.max_body)
+            door.name: OpenDoor(
+                _Counted(door.name, door.open(DoorPlace(project, folder / door.name, log)), self.uses),
+                door.max_body,
+            )
             for door in doors
         }
         self.environment: Mapping[str, str] = {
@@ -31,6 +40,24 @@ class Doors:
     async def aclose(self) -> None:
         """Close all; call when no guest runs any more."""
         await asyncio.gather(*(door.door.aclose() for door in self.open.values()))
+
+
+class _Counted:
+    """A Door whose every use is counted."""
+
+    def __init__(self, name: str, door: ProjectDoor, uses: Uses) -> None:
+        self._name = name
+        self._door = door
+        self._uses = uses
+
+    def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+        """Answer a request."""
+        self._uses[self._name, request.caller.resource] += 1
+        return self._door.answer(request)
+
+    async def aclose(self) -> None:
+        """Let go of every file."""
+        await self._door.aclose()
 
 
 class _Ear:

@@ -6,7 +6,7 @@ Owns their making, when a Project is first asked for, and their end.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.deploy.doors import Doors
+from engine.deploy.doors import Doors, Uses
 from engine.door import Door
 from engine.timeline.feed import Timeline
 
@@ -36,6 +36,10 @@ class Tenants:
         if project not in self._doors:
             self._doors[project] = Doors(self._kinds, project, self._data(project), self.timeline(project))
         return self._doors[project]
+
+    def uses(self, project: str) -> Uses:
+        """Return how often the Doors of a Project were asked, to look at or to add to."""
+        return self._doors[project].uses if project in self._doors else Uses()
 
     async def aclose(self) -> None:
         """Close every Door; call when no guest runs any more."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from engine.deploy.doors import Uses
 from engine.deploy.versions import Publication
 from engine.timeline.feed import Timeline
 from engine.timeline.recording import Recording
@@ -59,17 +60,20 @@ class Fleet:
         sockets: list[list[socket.socket]],
         start: Start,
         timeline_of: Callable[[str], Timeline],
+        uses_of: Callable[[str], Uses],
         tell: Callable[[str], None],
         program: str,
     ) -> None:
         """`sockets` has a list for each worker; `tell` hears of workers that died.
 
+        What workers report of a Project goes to its timeline, and is added to the uses of its Doors.
         `program` is the module that a worker runs: it ends in `engine.workers.worker.main`.
         """
         self._program = program
         self._sockets = sockets
         self._start = start
         self._timeline_of = timeline_of
+        self._uses_of = uses_of
         self._tell = tell
         self._number = 0
         self._last: dict[str, Publish] = {}
@@ -137,6 +141,7 @@ class Fleet:
         while (message := await worker.channel.receive()) is not None:
             if isinstance(message, Records):
                 timeline = self._timeline_of(message.project)
+                self._uses_of(message.project).update(message.uses)
                 for record in message.records:
                     if isinstance(record, Recording):
                         timeline.hand_on(record)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.certificate import Certificate
+from engine.deploy.doors import Uses
 from engine.deploy.versions import Publication
 from engine.lane import BuildMode
 from engine.peers import PER_ADDRESS
@@ -63,6 +64,8 @@ class Records:
 
     project: str
     records: list[Record | Recording]
+    uses: Uses
+    """How often Doors were asked since then."""
 
 
 class Channel:

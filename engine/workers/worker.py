@@ -7,8 +7,9 @@ its channel: when the fleet is gone, it ends.
 import asyncio
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from engine.deploy.doors import Uses
 from engine.deploy.site import Site
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
@@ -29,9 +30,10 @@ GATHER_SECONDS = 0.05
 class Reporter:
     """Takes the records of a Project's timeline to the fleet, a moment's worth at a time."""
 
-    def __init__(self, channel: Channel, project: str) -> None:
+    def __init__(self, channel: Channel, project: str, uses: Callable[[str], Uses]) -> None:
         self._channel = channel
         self._project = project
+        self._uses = uses
         self._waiting: list[Record | Recording] = []
 
     def __call__(self, record: Record | Recording) -> None:
@@ -44,7 +46,9 @@ class Reporter:
         """Send what waits."""
         records, self._waiting = self._waiting, []
         if records:
-            self._channel.send(Records(self._project, records))
+            uses = self._uses(self._project)
+            self._channel.send(Records(self._project, records, Uses(uses)))
+            uses.clear()
 
 
 async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
@@ -56,7 +60,7 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
 
     def made(project: str, timeline: Timeline) -> None:
-        reporters.append(Reporter(channel, project))
+        reporters.append(Reporter(channel, project, lambda name: tenants.uses(name)))
         timeline.subscribe(reporters[-1])
         timeline.listen(reporters[-1])
 

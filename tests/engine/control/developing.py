@@ -9,7 +9,7 @@ import httpx
 
 from engine.deploy.live import Built
 from engine.errors import SvcError
-from engine.listen import bind
+from engine.listen import bind, bind_each
 from engine.manifest.load import load
 from engine.timeline.feed import Timeline
 from svc_tui.development import Settings, developing
@@ -56,12 +56,15 @@ class Shop:
             await asyncio.sleep(0.02)
 
 
-def develop(root: Path, test: Callable[[Shop], Awaitable[None]], cache: Path | None = None) -> None:
+def develop(
+    root: Path, test: Callable[[Shop], Awaitable[None]], cache: Path | None = None, workers: int = 1
+) -> None:
     """Run a Project in development, and a test against it."""
 
     async def main() -> None:
-        sockets, stop = bind("localhost", 0), asyncio.Event()
-        settings = Settings([sockets], cache or root.parent / "cache", "dev")
+        sockets = bind_each("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
+        stop = asyncio.Event()
+        settings = Settings(sockets, cache or root.parent / "cache", "dev")
         async with developing(load(root), settings, Timeline(), Quiet(), stop) as running:
             presence = await running.presence
             await running.live.ready()

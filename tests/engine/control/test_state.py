@@ -1,5 +1,6 @@
 """How a Project is doing, over the control API: of `svc dev`'s Project, and of what is live on a service."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,8 @@ def test_it_tells_addresses_rates_mounts_and_doors(root: Path) -> None:
             {"resource": "web", "pattern": "/api/*", "target": "api", "requests": api["requests"]}
         ]
         assert state["doors"] == [
-            {"name": "tables", "tables": 0, "bytes": 0, "records": None},
-            {"name": "telemetry", "tables": None, "bytes": None, "records": 0.0},
+            {"name": "tables", "tables": 0, "bytes": 0, "records": None, "users": []},
+            {"name": "telemetry", "tables": None, "bytes": None, "records": 0.0, "users": []},
         ]
         assert (await shop.state(seconds=1))["seconds"] <= 2
 
@@ -100,6 +101,32 @@ def test_a_new_resource_waits_for_its_first_build(root: Path) -> None:
         assert (await shop.until("late", "ready"))["serves"]
 
     develop(root, test)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_doors_tell_which_resources_ask_them(root: Path, cache: Path, workers: int) -> None:
+    (root / "svc.toml").write_text(
+        TEXT.replace('lane = "static"\noutput = "data"', 'lane = "js"\nworkdir = "data"')
+    )
+    (root / "data" / "index.js").write_text(
+        "import { json, log, tables } from '@svc/guest'\n"
+        "export default { async fetch() {\n"
+        "  log.info('hello')\n"
+        "  return json(await tables.query`select 1 as n`)\n} }\n"
+    )
+
+    async def test(shop: Shop) -> None:
+        for _ in range(3):
+            assert (await shop.public.get("/api/x")).json() == [{"n": 1}]
+        while True:
+            tables, telemetry = (await shop.state())["doors"]
+            if tables["users"] == [{"resource": "api", "asked": 3}] and telemetry["records"] > 0:
+                break
+            await asyncio.sleep(0.05)
+        assert [user["resource"] for user in telemetry["users"]] == ["api"]
+
+    develop(root, test, cache, workers)
 
 
 def test_of_a_service_it_tells_of_what_is_live(root: Path, tmp_path: Path) -> None:

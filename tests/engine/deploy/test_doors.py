@@ -50,6 +50,20 @@ async def heard_of(path: str, folder: Path) -> list[tuple[Record, int]]:
     return in_time
 
 
+def test_every_use_is_counted_by_door_and_resource(tmp_path: Path) -> None:
+    async def used() -> dict[tuple[str, str], int]:
+        doors = Doors([Diary()], "shop", tmp_path, Timeline())
+        for resource in ("web", "api", "web"):
+            asked = DoorRequest("POST", "/loop/1", "", (), b"", Caller(resource, "01id"))
+            answer = doors.open["diary"].door.answer(asked)
+            assert not isinstance(answer, DoorResponse)
+            await answer
+        await doors.aclose()
+        return doors.uses
+
+    assert asyncio.run(used()) == {("diary", "web"): 2, ("diary", "api"): 1}
+
+
 @pytest.mark.parametrize("where", ["thread", "loop"])
 def test_what_a_door_logs_reaches_the_timeline_on_the_loop_before_the_guest_has_its_answer(
     tmp_path: Path, where: str
