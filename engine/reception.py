@@ -90,7 +90,8 @@ class Reception:
     def _note(self, address: str) -> None:
         if self._loop.time() - self._noted >= NOTED_SECONDS:
             self._noted = self._loop.time()
-            _log.warning("%s has %d connections; more from there are closed", network(address), self._peers.most)
+            whose, most = network(address), self._peers.most
+            _log.warning("%s has %d connections; more from there are closed", whose, most)
 
     async def _connected(self, opened: socket.socket, address: str) -> None:
         try:

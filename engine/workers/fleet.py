@@ -16,7 +16,7 @@ from engine.deploy.doors import Uses
 from engine.deploy.versions import Publication
 from engine.timeline.feed import Timeline
 from engine.timeline.recording import Recording
-from engine.workers.wire import Channel, Publish, Published, Records, Start
+from engine.workers.wire import Channel, Publish, Published, Records, Serve, Start
 
 PAUSE_SECONDS = 1.0
 """How long a worker that ended at once is not started again."""
@@ -87,6 +87,7 @@ class Fleet:
         workers = list(self._workers.values())
         for worker in workers:
             worker.channel.send(message)
+            worker.channel.send(Serve())
         for worker in workers:
             await worker.serves(number)
 
@@ -135,6 +136,8 @@ class Fleet:
         worker.channel.send(self._start)
         for message in self._last.values():
             worker.channel.send(message)
+        if self._start.many or self._last:
+            worker.channel.send(Serve())
         return worker
 
     async def _hear(self, worker: _Worker) -> None:

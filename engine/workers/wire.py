@@ -52,6 +52,11 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class Serve:
+    """All that is live has been said: take connections."""
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """Said by a worker when every new request sees the publication."""
 

@@ -21,7 +21,7 @@ from engine.timeline.feed import Timeline
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 from engine.wasm.runner import Runner
-from engine.workers.wire import Channel, Publish, Published, Records, Start
+from engine.workers.wire import Channel, Publish, Published, Records, Serve, Start
 
 GATHER_SECONDS = 0.05
 """How long records wait for each other."""
@@ -75,14 +75,18 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
         while True:
             hearing = asyncio.create_task(channel.receive())
             await asyncio.wait({hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if stop.is_set() or hearing.result() is None:
+            if stop.is_set():
                 hearing.cancel()
                 break
-            message: Publish = hearing.result()
-            ready = await site.ready(message.publication, lenient=True)
-            site.flip(ready, alone=not start.many)
-            channel.send(Published(message.number))
-            if serving is None:
+            if hearing.result() is None:
+                runner.stop_all()
+                break
+            message: Publish | Serve = hearing.result()
+            if isinstance(message, Publish):
+                ready = await site.ready(message.publication, lenient=True)
+                site.flip(ready, alone=not start.many)
+                channel.send(Published(message.number))
+            elif serving is None:
                 serving = asyncio.create_task(
                     serve(
                         *(gateway, sockets),
@@ -94,7 +98,6 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
                 )
     finally:
         stop.set()
-        runner.stop_all()
         if serving is not None:
             await serving
         await runner.aclose()

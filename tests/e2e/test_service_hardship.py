@@ -119,6 +119,10 @@ def answers(server: Server) -> set[str]:
     return {server.get().text for _ in range(CONNECTIONS)}
 
 
+def test_workers_answer_before_anything_is_deployed(pair: Server) -> None:
+    assert {httpx.get(f"http://127.0.0.1:{pair.port}/").status_code for _ in range(CONNECTIONS)} == {404}
+
+
 def test_every_worker_serves_a_deploy_as_soon_as_it_is_done(
     pair: Server, project: Path, environ: dict[str, str]
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e import test_service as hosting
 from tests.e2e.test_service import PASSWORD, run, svc
+from tests.engine.wasm.text_guest import component
 
 pytestmark = pytest.mark.slow
 environ, project = hosting.environ, hosting.project
@@ -28,7 +29,7 @@ os.environ |= {"LISTEN_FDS": str(count), "LISTEN_PID": str(os.getpid())}
 os.execv(sys.argv[2 + count], sys.argv[2 + count :])
 """
 """Hands over sockets as sd_listen_fds(3) has it, and becomes the program."""
-GET = b"GET / HTTP/1.1\r\nhost: web--shop.localhost\r\n\r\n"
+PROJECTS = ("shop", "other")
 RESTARTS = 3
 SECONDS = 60
 
@@ -103,8 +104,11 @@ def deploy(supervisor: Supervisor, project: Path, environ: dict[str, str]) -> No
     )
     done = run(project, environ, *login, text=PASSWORD)
     assert done.returncode == 0, done.stderr
-    done = run(project, environ, "deploy")
-    assert done.returncode == 0, done.stderr
+    manifest = (project / "svc.toml").read_text()
+    for name in PROJECTS:
+        (project / "svc.toml").write_text(manifest.replace("shop", name))
+        done = run(project, environ, "deploy")
+        assert done.returncode == 0, done.stderr
 
 
 @dataclass(slots=True)
@@ -115,9 +119,9 @@ class Load:
     answers: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def ask(self, project: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Ask once; return whether the connection goes on. Raises when there is no whole answer."""
-        writer.write(GET)
+        writer.write(b"GET / HTTP/1.1\r\nhost: web--%s.localhost\r\n\r\n" % project.encode())
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
         size = int(head.partition(b"content-length: ")[2].split(b"\r")[0])
@@ -133,12 +137,19 @@ class Load:
         async with self.changed:
             await self.changed.wait_for(lambda: self.answers >= wanted)
 
-    async def client(self, over: asyncio.Event, *, keeps: bool) -> None:
+    async def client(self, project: str, over: asyncio.Event, *, keeps: bool) -> None:
         while not over.is_set():
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            while await self.ask(reader, writer) and keeps and not over.is_set():
-                pass
-            writer.close()
+            asked = 0
+            try:
+                while await self.ask(project, reader, writer) and keeps and not over.is_set():
+                    asked += 1
+            except (asyncio.IncompleteReadError, ConnectionError) as error:
+                # Closed between two requests: all clients ask anew then (RFC 9112 9.3.1).
+                if not asked or getattr(error, "partial", b""):
+                    raise
+            finally:
+                writer.close()
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -148,7 +159,8 @@ def test_restarts_under_load_refuse_nobody_and_lose_nothing(
     async def under_load(service: subprocess.Popen[bytes]) -> int:
         load = Load(supervisor.sockets[0].getsockname()[1])
         over = asyncio.Event()
-        clients = [asyncio.create_task(load.client(over, keeps=number % 2 == 0)) for number in range(8)]
+        asked = [(name, keeps) for name in PROJECTS for keeps in (False, True)] * 2
+        clients = [asyncio.create_task(load.client(name, over, keeps=keeps)) for name, keeps in asked]
         try:
             for _ in range(RESTARTS):
                 await asyncio.wait_for(load.more(100), SECONDS)
@@ -173,6 +185,31 @@ def test_restarts_under_load_refuse_nobody_and_lose_nothing(
         assert supervisor.state() == "READY=1"
         deploy(supervisor, project, environ)
         assert asyncio.run(under_load(first)) > 100 * RESTARTS
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_guests_go_on_while_the_service_stops(
+    workers: str, supervisor: Supervisor, project: Path, environ: dict[str, str]
+) -> None:
+    resource = '\n[resource.api]\nlane = "rust"\npublic = true\nbuild = "cp made.bin api.wasm"\n'
+    with (project / "svc.toml").open("a") as manifest:
+        manifest.write(f'{resource}output = "api.wasm"\n')
+    (project / "made.bin").write_bytes(component())
+    service = supervisor.start("--workers", workers, "--grace", "600")
+    with ended(service):
+        assert supervisor.state() == "READY=1"
+        deploy(supervisor, project, environ)
+        with socket.create_connection(supervisor.sockets[0].getsockname(), SECONDS) as client:
+            client.sendall(b"GET /k10 HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n")
+            answer = client.makefile("rb")
+            for more in (1, 20):
+                while more:
+                    line = answer.readline()
+                    assert line, "the answer was cut"
+                    more -= b"hello" in line
+                service.terminate()
+            answer.close()
+        assert service.wait(SECONDS) == 0
 
 
 def test_a_socket_that_no_option_names_is_refused(supervisor: Supervisor) -> None:
