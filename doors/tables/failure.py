@@ -18,9 +18,8 @@ _CONSTRAINTS = {
     apsw.SQLITE_CONSTRAINT_DATATYPE: "type",
     apsw.SQLITE_CONSTRAINT_TRIGGER: "trigger",
 }
-_REMEDIES = {
-    "type": 'Columns hold values of their own type; a blob is the parameter {"base64": "…"}.',
-}
+_OF_A_TYPE = re.compile(r"CHECK constraint failed: (?:[^\W\d]\w*|json_valid\(.*\))")
+"""What SQLite says of the check of a logical type: the name, where that is what the check begins with."""
 _HALF = re.compile("[\ud800-\udfff]")
 
 GUESTS_OWN = (apsw.Error, OverflowError, UnicodeError)
@@ -48,7 +47,7 @@ def explained(
         case apsw.ConstraintError():
             kind = constraint_kind(error)
             more = {"constraint": kind}
-            return Problem("constraint", str(error), _REMEDIES.get(kind, ""), more=more)
+            return Problem("constraint", str(error), _remedy(kind, str(error)), more=more)
         case apsw.InterruptError():
             return Problem(
                 "time-limit",
@@ -63,6 +62,17 @@ def explained(
 def constraint_kind(error: Exception) -> str:
     """Return which rule an error of SQLite says a row breaks: `unique`, `not-null`, …, or `other`."""
     return _CONSTRAINTS.get(getattr(error, "extendedresult", 0), "other")
+
+
+def _remedy(kind: str, message: str) -> str:
+    if kind == "type":
+        return 'Columns hold values of their own type; a blob is the parameter {"base64": "…"}.'
+    if kind == "check" and _OF_A_TYPE.fullmatch(message):
+        return (
+            "A boolean column takes true and false, a timestamp column moments such as"
+            " 2026-01-02T03:04:05.678Z, a json column JSON."
+        )
+    return ""
 
 
 def _storage(error: Exception) -> Problem | None:

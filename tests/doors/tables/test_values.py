@@ -177,3 +177,21 @@ def test_a_blob_where_text_belongs_is_refused_with_a_remedy(tables: Tables) -> N
     answer = tables.exec("insert into users (name) values ($1)", {"base64": "AQI="})
     assert (answer.status, answer.document["constraint"]) == (409, "type")
     assert "base64" in answer.document["hint"]
+
+
+@pytest.mark.parametrize(("column", "value"), [("ok", 2), ("at", "yesterday"), ("doc", "{")])
+def test_a_value_that_is_none_of_a_columns_logical_type_is_refused_with_what_is(
+    tables: Tables, column: str, value: object
+) -> None:
+    moment = "strftime('%Y-%m-%dT%H:%M:%fZ', \"at\")"
+    tables.schema(
+        "create table typed ("
+        'ok integer check ("ok" in (0, 1)), '
+        f'at text check ("at" is {moment}), '
+        'doc text check (json_valid("doc")), '
+        "n integer check (n > 0)) strict"
+    )
+    answer = tables.exec(f"insert into typed ({column}) values ($1)", value)
+    assert (answer.status, answer.document["constraint"]) == (409, "check")
+    assert "2026-01-02T03:04:05.678Z" in answer.document["hint"]
+    assert "hint" not in tables.exec("insert into typed (n) values (0)").document
