@@ -1,0 +1,35 @@
+"""A grid, asked over the control API."""
+
+from typing import Any
+
+import pytest
+
+from svc_tui.client import Refused
+from tests.doors.tables.console.conftest import Shop
+
+
+def opened(shop: Shop, table: str = "users", **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = shop.post("grid", {"table": table, **more})
+    return found
+
+
+def window(shop: Shop, grid: dict[str, Any], start: int = 0, n: int = 100) -> dict[str, Any]:
+    found: dict[str, Any] = shop.get(f"grid/{grid['grid']}/rows", start=start, n=n)
+    return found
+
+
+def refused(shop: Shop, table: str = "users", **more: Any) -> Refused:
+    with pytest.raises(Refused) as error:
+        opened(shop, table, **more)
+    return error.value
+
+
+def many(shop: Shop, count: int) -> None:
+    columns = [
+        {"name": "id", "type": "integer", "primary_key": True},
+        {"name": "name", "type": "text"},
+        {"name": "note", "type": "text"},
+    ]
+    shop.change({"op": "create-table", "table": "many", "columns": columns})
+    numbers = f"with recursive n(i) as (select 1 union all select i + 1 from n where i < {count})"
+    shop.query(f"insert into many {numbers} select i, 'n' || (i * 7919 % 1009), i % 7 from n", write=True)

@@ -1,0 +1,172 @@
+"""Grids while others write: refreshes, tables that go away, and how long and how many there may be."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from doors.tables.console import grids
+from doors.tables.database import open_owner
+from doors.tables.grid import grid as grid_of_rows
+from engine.errors import SvcError
+from svc_tui.client import Client, Refused
+from tests.doors.tables.console.conftest import Shop
+from tests.doors.tables.console.grids import many, opened, refused, window
+
+
+def test_rows_that_others_write_are_seen_after_a_refresh_and_told_before(users: Shop) -> None:
+    grid = opened(users, sort=[{"column": "name"}])
+    path = f"grid/{grid['grid']}"
+    before = window(users, grid)
+    asked = {
+        "rows": [
+            {"key": key, "version": version}
+            for key, version in zip(before["keys"], before["versions"], strict=True)
+        ]
+    }
+    same = {"state": "same", "at": 0}, {"state": "same", "at": 1}
+    assert users.get(path) == {"count": 2, "stale": False}
+    assert users.post(f"{path}/refresh", asked) == {"count": 2, "new": 0, "rows": [*same]}
+    users.query("insert into users (name) values ('Aaron'), ('Zoe')", write=True)
+    users.query("update users set joined = null where id = 2", write=True)
+    assert users.get(path) == {"count": 2, "stale": True}
+    after = window(users, grid)
+    assert after["stale"] and after["keys"] == before["keys"] and after["rows"][1][2] is None
+    found = users.post(f"{path}/refresh", asked)
+    assert found == {
+        "count": 4,
+        "new": 2,
+        "rows": [{"state": "same", "at": 1}, {"state": "changed", "at": 2}],
+    }
+    assert [row[1] for row in window(users, grid)["rows"]] == ["Aaron", "Ada", "Grace", "Zoe"]
+    users.query("delete from users where id = 1", write=True)
+    gone = window(users, grid)
+    assert gone["rows"][1] is None and gone["keys"][1] is None and gone["stale"]
+    assert users.post(f"{path}/refresh", asked)["rows"][0] == {"state": "gone", "at": None}
+
+
+def test_a_refresh_tells_about_as_many_rows_as_a_window_has(shop: Shop) -> None:
+    many(shop, 1200)
+    grid = opened(shop, "many", sort=[{"column": "note"}])
+    shown = window(shop, grid, 200, 1000)
+    shop.query("delete from many where note = '0'", write=True)
+    pairs = zip(shown["keys"], shown["versions"], strict=True)
+    asked = [{"key": key, "version": version} for key, version in pairs]
+    found = shop.post(f"grid/{grid['grid']}/refresh", {"rows": asked})
+    now = [row[0] for row in window(shop, grid, 0, 1000)["rows"]] + [
+        row[0] for row in window(shop, grid, 1000, 1000)["rows"]
+    ]
+    for (key,), became in zip(shown["keys"], found["rows"], strict=True):
+        there = key in now
+        assert became == {"state": "same" if there else "gone", "at": now.index(key) if there else None}
+
+
+def test_a_row_that_a_filter_hides_after_a_change_has_no_place(users: Shop) -> None:
+    grid = opened(users, filter=[{"column": "name", "op": "starts", "value": "A"}])
+    users.query("update users set name = 'Zoe' where id = 1", write=True)
+    found = users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1], "version": ""}]})
+    assert found == {"count": 0, "new": 0, "rows": [{"state": "changed", "at": None}]}
+
+
+def test_a_table_that_is_dropped_or_altered_while_it_is_shown_is_told(users: Shop) -> None:
+    grid = opened(users)
+    users.change({"op": "set-note", "table": "users", "note": "other"})
+    users.change({"op": "create-index", "table": "users", "columns": ["joined"]})
+    users.change({"op": "create-table", "table": "more", "columns": [{"name": "a", "type": "text"}]})
+    assert len(window(users, grid)["rows"]) == 2
+    users.change({"op": "add-column", "table": "users", "column": {"name": "age", "type": "integer"}})
+    for call in (
+        lambda: window(users, grid),
+        lambda: users.get(f"grid/{grid['grid']}"),
+        lambda: users.post(f"grid/{grid['grid']}/refresh", {}),
+        lambda: users.get(f"grid/{grid['grid']}/cell", key="[1]", column="name"),
+    ):
+        with pytest.raises(Refused, match="was altered") as refused:
+            call()
+        assert refused.value.code == "changed"
+    users.change({"op": "drop-table", "table": "users"})
+    with pytest.raises(Refused) as refused:
+        window(users, grid)
+    assert refused.value.code == "gone"
+
+
+def test_a_grid_writes_nothing_and_holds_up_nobody(users: Shop) -> None:
+    file = users.data / "tables" / "tables.db"
+    many(users, 5000)
+    grid = opened(users, "many", sort=[{"column": "name"}])
+    window(users, grid)
+    connection = open_owner(file)
+    connection.execute("delete from many where id < 100")
+    busy, in_log, moved = connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0]
+    tables = connection.execute("select name from sqlite_schema where name like '_svc_sh%'").fetchall()
+    connection.close()
+    assert (busy, in_log, moved, tables) == (0, 0, 0, [])
+    assert window(users, grid)["stale"]
+
+
+def test_so_many_grids_are_open_at_once_and_no_more(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grids, "MOST_OF_A_PROJECT", 3)
+    kept = [opened(users) for _ in range(3)]
+    error = refused(users)
+    assert error.code == "unavailable" and "3 grids of this Project" in error.message
+    assert "10 minutes" in error.hint
+    users.client.call("DELETE", f"/v1/projects/shop/grid/{kept[0]['grid']}")
+    assert opened(users)["count"] == 2
+    assert len(window(users, kept[1])["rows"]) == 2
+
+
+def test_a_grid_that_nobody_uses_is_closed(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grids, "MOST_OF_A_PROJECT", 1)
+    monkeypatch.setattr(grids, "IDLE_SECONDS", 0.0)
+    grid = opened(users)
+    with pytest.raises(Refused, match="closed"):
+        while True:
+            window(users, grid)
+    assert opened(users)["count"] == 2
+
+
+def test_what_takes_too_long_is_given_up(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid_of_rows, "SECONDS", 0.2)
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
+    users.query(f"create view endless as {endless}", write=True)
+    error = refused(users, "endless")
+    assert error.code == "timeout" and "index" in error.hint
+    assert opened(users)["count"] == 2
+
+
+def test_a_refresh_that_fails_leaves_the_grid_as_it_was(users: Shop) -> None:
+    grid = opened(users, sort=[{"column": "name", "descending": True}])
+    users.query("insert into users (name) values ('Bob')", write=True)
+    with pytest.raises(Refused, match="key of users has 1 values, not 2"):
+        users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1, 2]}]})
+    assert [row[1] for row in window(users, grid)["rows"]] in (["Grace", "Ada"], ["Grace", "Bob", "Ada"])
+    assert users.post(f"grid/{grid['grid']}/refresh", {})["count"] == 3
+    assert [row[1] for row in window(users, grid)["rows"]] == ["Grace", "Bob", "Ada"]
+
+
+def test_a_key_that_no_row_can_have_is_that_of_a_row_that_is_gone(users: Shop) -> None:
+    grid = opened(users)
+    keys: list[Any] = [2**70, "x", None, [1], {"base64": "AA=="}, 1.5]
+    asked = {"rows": [{"key": [key]} for key in keys]}
+    found = users.post(f"grid/{grid['grid']}/refresh", asked)["rows"]
+    assert found == [{"state": "gone", "at": None}] * len(keys)
+
+
+def test_an_order_that_takes_too_much_room_is_given_up(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid_of_rows, "MOST_TEMPORARY", 64 << 10)
+    many(users, 20_000)
+    error = refused(users, "many", sort=[{"column": "name"}])
+    assert error.code == "too-large" and "filter" in error.hint
+    assert opened(users, "many")["count"] == 20_000
+
+
+def test_a_grid_whose_client_leaves_before_it_is_open_is_given_up(users: Shop, address: str) -> None:
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
+    users.query(f"create view endless as {endless}", write=True)
+    before = set(threading.enumerate())
+    with Client(address, "owner", answer_seconds=0.3) as client, pytest.raises(SvcError):
+        opened(Shop(client, users.data), "endless")
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("tables-grid"):
+            thread.join(20)
+            assert not thread.is_alive()
