@@ -6,10 +6,11 @@ tone of each edge, and hears what was selected, opened and joined.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset, Region, Size, Spacing
@@ -103,6 +104,7 @@ class Canvas(ScrollView, can_focus=True):
         self._aim: str | None = None
         self._looks = Looks(self, "canvas--")
         self._lines: dict[int, Strip] = {}
+        self._rows: dict[int, dict[int, Cell]] = {}
 
     # What is shown
 
@@ -119,6 +121,9 @@ class Canvas(ScrollView, can_focus=True):
     def show(self, picture: Picture) -> None:
         """Show another picture; what is selected stays so where it is still there."""
         self._picture = picture
+        self._rows = {}
+        for (x, y), cell in picture.placed.cells.items():
+            self._rows.setdefault(y, {})[x] = cell
         self.virtual_size = Size(picture.placed.width, picture.placed.height)
         at = self._selected
         if at is not None and at.key not in {*picture.placed.boxes, *picture.placed.routes}:
@@ -274,58 +279,60 @@ class Canvas(ScrollView, can_focus=True):
         picture = self._picture
         if picture is None or y >= picture.placed.height:
             return Strip([])
-        base, cells = self.rich_style, picture.placed.cells
-        boxes = {
+        base, row = self.rich_style, self._rows.get(y, {})
+        inside = {
             box.x: (key, box)
             for key, box in picture.placed.boxes.items()
             if box.y < y < box.y + box.height - 1
         }
-        rubber = self._rubber(picture)
-        segments: list[Segment] = []
-        x = 0
-        while x < picture.placed.width:
-            if x in boxes:
-                key, box = boxes[x]
-                segments.append(self._cell(cells[x, y], base))
-                segments += self._inside(key, box, y - box.y - 1, base)
-                segments.append(self._cell(cells[box.x + box.width - 1, y], base))
-                x += box.width
+        rubber = {
+            x for x, at in self._rubber(picture) if at == y and (x not in row or row[x].hit.kind == "edge")
+        }
+        pieces: list[tuple[str, str]] = []
+        end = 0
+        for x in sorted({*row, *rubber}):
+            if x < end:
+                continue  # in a node, whose text is there already
+            pieces.append((" " * (x - end), ""))
+            end = x + 1
+            if x in rubber:
+                pieces.append((self._dots, "selected"))
                 continue
-            if (x, y) in rubber and ((x, y) not in cells or cells[x, y].hit.kind == "edge"):
-                segments.append(Segment(self._dots, base + self._looks("selected")))
-            else:
-                cell = cells.get((x, y))
-                segments.append(self._cell(cell, base) if cell else Segment(" ", base))
-            x += 1
-        return Strip(Segment.simplify(segments), picture.placed.width)
+            pieces.append(self._cell(row[x]))
+            if x in inside:
+                key, box = inside[x]
+                end = x + box.width
+                pieces += [*self._inside(key, box, y - box.y - 1), self._cell(row[end - 1])]
+        pieces.append((" " * (picture.placed.width - end), ""))
+        segments = [
+            Segment("".join(text for text, _ in run), base + self._looks(look) if look else base)
+            for look, run in groupby(pieces, itemgetter(1))
+        ]
+        return Strip(segments, picture.placed.width)
 
-    def _cell(self, cell: Cell, base: Style) -> Segment:
+    def _cell(self, cell: Cell) -> tuple[str, str]:
         hit = cell.hit
         chosen = hit == self._selected if self._source is None else hit.key in (self._source, self._aim)
-        glyph = cell.glyph(self._heavy if chosen else self._glyphs)
         tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
+        look: str = tone or ("label" if cell.text else "line")
         if chosen:
             wrong = self._source is not None and self._faint(hit)
-            return Segment(glyph, base + self._looks("warn" if wrong else tone or "selected"))
-        if self._faint(hit):
-            return Segment(glyph, base + self._looks("faint"))
-        return Segment(glyph, base + self._looks(tone or ("label" if cell.text else "line")))
+            look = "warn" if wrong else tone or "selected"
+        elif self._faint(hit):
+            look = "faint"
+        return cell.glyph(self._heavy if chosen else self._glyphs), look
 
     def _faint(self, hit: Hit) -> bool:
         return self._source is not None and hit.key != self._source and hit.key not in self._targets
 
-    def _inside(self, key: str, box: Box, line: int, base: Style) -> list[Segment]:
+    def _inside(self, key: str, box: Box, line: int) -> list[tuple[str, str]]:
         """Return the text of a node in one of its lines, as wide as its inside."""
         card = self._cards.get(key, ())
         if line >= len(card):
-            return [Segment(" " * (box.width - 2), base)]
+            return [(" " * (box.width - 2), "")]
         faint = self._faint(Hit("node", key))
-        pad = Segment(" " * PADDING, base)
-        pieces = [
-            Segment(text, base + self._looks("faint" if faint else tone) if tone or faint else base)
-            for text, tone in card[line]
-        ]
-        return [pad, *pieces, pad]
+        pieces = [(text, "faint" if faint else tone) for text, tone in card[line]]
+        return [(" " * PADDING, ""), *pieces, (" " * PADDING, "")]
 
     def _rubber(self, picture: Picture) -> set[Offset]:
         """Return the cells of the line that is being drawn: across, up or down beside its end, across."""

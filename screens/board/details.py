@@ -95,6 +95,18 @@ def door_foot(name: str, door: Door) -> Line:
     return (name, "bold"), ("  ", ""), (f"a Door: {what}, at {where}", "dim")
 
 
+def use_foot(resource: str, door: str, asked: int) -> Line:
+    """Return the line of a Resource's use of a Door."""
+    times = "once" if asked == 1 else f"{asked:,} times"
+    return (
+        (resource, "bold"),
+        (" → ", "dim"),
+        (door, "bold"),
+        ("   ", ""),
+        (f"asked {times} since the start", ""),
+    )
+
+
 def of_mount(edge: Shown, per_second: float | None, room: int) -> list[Line]:
     """Return all that is known of a mount."""
     mount = edge.mount

@@ -38,8 +38,8 @@ class Placed:
         return text(self.cells, self.width, range(self.height), glyphs)
 
 
-def layout(graph: Graph) -> Placed:
-    """Place a graph: nodes in their columns, every edge on a way of its own."""
+def layout(graph: Graph, spread: int = 0) -> Placed:
+    """Place a graph: nodes in their columns, `spread` cells farther apart, every edge on a way of its own."""
     columns = place.ordered(graph)
     links = place.linked(graph, columns)
     rows = place.rows(graph, columns, links)
@@ -47,7 +47,7 @@ def layout(graph: Graph) -> Placed:
     lanes = route.lanes(links, rows)
     segments = route.segments(links, ports, lanes)
     gaps = route.gaps(links, segments, len(columns))
-    boxes, gap_at = _across(graph, columns, rows, gaps)
+    boxes, gap_at = _across(graph, columns, rows, gaps, spread)
     routes = {}
     for link in links:
         key, begin, end = link.edge.key, ports[link.edge.key].source, ports[link.edge.key].target
@@ -67,7 +67,11 @@ def layout(graph: Graph) -> Placed:
 
 
 def _across(
-    graph: Graph, columns: Sequence[Sequence[str]], rows: Mapping[str, Rows], gaps: Sequence[route.Gap]
+    graph: Graph,
+    columns: Sequence[Sequence[str]],
+    rows: Mapping[str, Rows],
+    gaps: Sequence[route.Gap],
+    spread: int,
 ) -> tuple[dict[str, Box], list[int]]:
     """Return the box of each node and the first cell of each gap; the boxes of a column are equally wide."""
     widths = {node.key: node.width + 2 for node in graph.nodes}
@@ -79,7 +83,7 @@ def _across(
         for key in column:
             boxes[key] = Box(x, rows[key].top, width, rows[key].bottom - rows[key].top + 1)
         gap_at.append(x + width)
-        x += width + gap.width
+        x += width + gap.width + spread
     return boxes, gap_at
 
 

@@ -3,8 +3,9 @@
 Imports no Textual.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from screens.board.cards import LINES
 from screens.board.edits import Edit, Mark, Shown, shown
@@ -14,31 +15,52 @@ from screens.board.project import Manifest, Mount
 
 WIDTHS = ((28, 20), (22, 18), (17, 12))
 """Cells inside a Resource and inside a Door, the first that fit; the last where none do."""
+MOST_SPREAD = 12
+"""Cells that columns stand farther apart where there is room."""
 PADDING = 1
 _DOOR_LINES = 2
 _SIGNS: dict[Mark, str] = {"": "", "added": "+ ", "removed": "- "}
 
 
+class Use(NamedTuple):
+    """A Resource uses a Door."""
+
+    resource: str
+    door: str
+
+
+Uses = Mapping[str, frozenset[str]]
+"""The Resources that use each Door; all Doors there are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A graph with places, and what its edges stand for: mounts by the edge's key."""
+    """A graph with places, and what its edges stand for: mounts, and uses of a Door by a Resource, by key."""
 
     graph: Graph
     placed: Placed
     mounts: Mapping[str, Shown]
+    uses: Mapping[str, Use]
 
 
-def picture(
-    manifest: Manifest, edits: Sequence[Edit], doors: Sequence[str], room: tuple[int, int]
-) -> Picture:
-    """Lay a Project out in `room` (cells, rows), as wide as fits."""
+def picture(manifest: Manifest, edits: Sequence[Edit], doors: Uses, room: int) -> Picture:
+    """Lay a Project out, as wide as fits into `room` cells."""
     drawn = {edge_key(each.mount): each for each in shown(manifest.mounts, edits)}
+    uses = {
+        f"{name} {door_key(door)}": Use(name, door)
+        for door, users in doors.items()
+        for name in manifest.resources
+        if name in users
+    }
     for widths in WIDTHS:
-        graph = _graph(manifest, drawn, doors, *widths)
+        graph = _graph(manifest, drawn, doors, uses, *widths)
         placed = layout(graph)
-        if placed.width <= room[0]:
+        if placed.width <= room:
+            columns = {node.column for node in graph.nodes}
+            spread = min((room - placed.width) // max(len(columns) - 1, 1), MOST_SPREAD)
+            placed = layout(graph, spread) if spread else placed
             break
-    return Picture(graph, placed, drawn)
+    return Picture(graph, placed, drawn, uses)
 
 
 def edge_key(mount: Mount) -> str:
@@ -47,7 +69,12 @@ def edge_key(mount: Mount) -> str:
 
 
 def _graph(
-    manifest: Manifest, drawn: Mapping[str, Shown], doors: Sequence[str], width: int, door_width: int
+    manifest: Manifest,
+    drawn: Mapping[str, Shown],
+    doors: Iterable[str],
+    uses: Mapping[str, Use],
+    width: int,
+    door_width: int,
 ) -> Graph:
     into = {each.mount.target for each in drawn.values()}
     out = {each.mount.source for each in drawn.values()}
@@ -61,6 +88,7 @@ def _graph(
         Edge(key, each.mount.source, each.mount.target, f"{_SIGNS[each.mark]}{each.mount.pattern}")
         for key, each in drawn.items()
     ]
+    edges += [Edge(key, use.resource, door_key(use.door)) for key, use in uses.items()]
     return Graph(tuple(nodes), tuple(edges))
 
 

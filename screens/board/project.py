@@ -117,11 +117,15 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What a Door keeps, in bytes, or takes, in records a second; None for what it has not."""
+    """What a Door keeps, in bytes, or takes, in records a second; None for what it has not.
+
+    `users` has how often each Resource asked it since the engine was started.
+    """
 
     tables: int | None = None
     size: int | None = None
     records: float | None = None
+    users: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +158,12 @@ class State:
         }
         mounts = {(each["resource"], each["pattern"]): each["requests"] for each in document["mounts"]}
         doors = {
-            each["name"]: Door(each["tables"], each["bytes"], each["records"]) for each in document["doors"]
+            each["name"]: Door(
+                each["tables"],
+                each["bytes"],
+                each["records"],
+                {user["resource"]: user["asked"] for user in each["users"]},
+            )
+            for each in document["doors"]
         }
         return cls(resources, mounts, doors, document["address"])

@@ -46,7 +46,7 @@ class BoardScreen(BoardView):
         Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="board.page-up"),
     ]
 
-    def __init__(self, link: Link, deployer: Deployer | None = None, *, unicode: bool = True) -> None:
+    def __init__(self, link: Link, deployer: Deployer | None = None, *, unicode: bool | None = None) -> None:
         super().__init__(link, deployer, unicode=unicode)
         self._draft = Draft(link)
         self._connecting: str | None = None

@@ -11,6 +11,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.widgets import Static
 
+from screens import charset
 from screens.board import details
 from screens.board.canvas import Canvas
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, Line, door_card, resource_card
@@ -19,7 +20,7 @@ from screens.board.deploys import Deployer
 from screens.board.draw import Hit
 from screens.board.edits import Edit, Shown
 from screens.board.history_screen import HistoryScreen
-from screens.board.picture import Picture, door_key, door_of, picture
+from screens.board.picture import Picture, Use, door_key, door_of, picture
 from screens.board.project import Door, Health, Manifest, Mount, State
 from screens.board.sheet import Sheet
 from screens.console_screen import Command, ConsoleScreen, Tab
@@ -50,11 +51,12 @@ class BoardView(ConsoleScreen):
     }
     """
 
-    def __init__(self, link: Link, deployer: Deployer | None = None, *, unicode: bool = True) -> None:
+    def __init__(self, link: Link, deployer: Deployer | None = None, *, unicode: bool | None = None) -> None:
+        """Without `unicode` being said, the locale says it."""
         super().__init__(link)
         self._deployer = deployer
-        self._unicode = unicode
-        self._signs = UNICODE_SIGNS if unicode else ASCII_SIGNS
+        self._unicode = charset.unicode() if unicode is None else unicode
+        self._signs = UNICODE_SIGNS if self._unicode else ASCII_SIGNS
         self._manifest: Manifest | None = None
         self._state = State()
         self._seeing = False
@@ -162,13 +164,14 @@ class BoardView(ConsoleScreen):
         manifest = self._manifest
         if manifest is None:
             return
-        room = self.canvas.size
-        wanted = (manifest.resources, manifest.mounts, self._edits, tuple(self._state.doors), room)
+        room = self.canvas.size.width
+        doors = {name: frozenset(door.users) for name, door in self._state.doors.items()}
+        wanted = (manifest.resources, manifest.mounts, self._edits, doors, room)
         if wanted != self._drawn:
             self._drawn = wanted
-            doors = tuple(self._state.doors)
-            shown = await asyncio.to_thread(picture, manifest, self._edits, doors, (room.width, room.height))
-            self.canvas.show(shown)
+            shown = await asyncio.to_thread(picture, manifest, self._edits, doors, room)
+            if wanted == self._drawn:
+                self.canvas.show(shown)
         if (now := self.canvas.picture) is not None:
             self._write_in(now, manifest)
         self._tell_foot()
@@ -182,7 +185,7 @@ class BoardView(ConsoleScreen):
             width = node.width - 2
             door = door_of(node.key)
             if door is not None:
-                cards[node.key] = door_card(door, self._state.doors.get(door, Door()), width, self._signs)
+                cards[node.key] = door_card(door, self._door(door), width, self._signs)
             elif (resource := manifest.resources.get(node.key)) is not None:
                 cards[node.key] = resource_card(resource, self._health(node.key), width, self._signs)
         tones: dict[str, Tone] = {
@@ -230,6 +233,12 @@ class BoardView(ConsoleScreen):
             return None
         return self._hit.key if self._hit.key in self._manifest.resources else None
 
+    @property
+    def _use(self) -> Use | None:
+        """The use of a Door that is selected."""
+        shown = self.canvas.picture
+        return shown.uses.get(self._hit.key) if shown is not None and self._hit is not None else None
+
     def on_canvas_selected(self) -> None:
         """Say what is selected."""
         self._tell_foot()
@@ -245,9 +254,14 @@ class BoardView(ConsoleScreen):
             return details.mount_foot(edge, self._state.mounts.get((edge.mount.source, edge.mount.pattern)))
         if (name := self._resource) is not None and self._manifest is not None:
             return details.resource_foot(self._manifest.resources[name], self._health(name))
+        if (use := self._use) is not None:
+            return details.use_foot(use.resource, use.door, self._door(use.door).users.get(use.resource, 0))
         if self._hit is not None and (door := door_of(self._hit.key)) is not None:
-            return details.door_foot(door, self._state.doors.get(door, Door()))
+            return details.door_foot(door, self._door(door))
         return ()
+
+    def _door(self, name: str) -> Door:
+        return self._state.doors.get(name, Door())
 
     def action_open(self) -> None:
         """Show what is known of what is selected."""
@@ -259,7 +273,7 @@ class BoardView(ConsoleScreen):
         self._open(event.hit)
 
     def _open(self, hit: Hit) -> None:
-        door = door_of(hit.key) if hit.kind == "node" else None
+        door = use.door if (use := self._use) is not None else door_of(hit.key)
         if door == "tables":
             self.post_message(self.Visit("tables"))
         elif door is not None:

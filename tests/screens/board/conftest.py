@@ -180,7 +180,7 @@ async def board(
     """Open the Board and test it."""
     link = shop.link()
     link.reconnect()
-    screen = BoardScreen(link, **options)
+    screen = BoardScreen(link, **{"unicode": True, **options})
     try:
         async with opened(Console(screen), size) as pilot:
             shown = Board(pilot, screen)

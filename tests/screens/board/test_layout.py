@@ -75,9 +75,9 @@ def test_columns_stand_from_left_to_right_and_nodes_below_each_other(graph: Grap
 
 
 @UNHURRIED
-@given(graphs())
-def test_every_edge_begins_and_ends_at_its_nodes_and_passes_through_none(graph: Graph) -> None:
-    placed = layout(graph)
+@given(graphs(), st.integers(0, 9))
+def test_every_edge_begins_and_ends_at_its_nodes_and_passes_through_none(graph: Graph, spread: int) -> None:
+    placed = layout(graph, spread)
     filled = {point for box in placed.boxes.values() for point in of(box)}
     assert placed.routes.keys() == {edge.key for edge in graph.edges}
     for edge in graph.edges:
@@ -121,9 +121,9 @@ def follow(placed: Placed, key: str) -> Hit | None:
 
 
 @UNHURRIED
-@given(graphs())
-def test_who_follows_a_line_comes_to_the_edges_target(graph: Graph) -> None:
-    placed = layout(graph)
+@given(graphs(), st.integers(0, 9))
+def test_who_follows_a_line_comes_to_the_edges_target(graph: Graph, spread: int) -> None:
+    placed = layout(graph, spread)
     for edge in graph.edges:
         assert follow(placed, edge.key) == Hit("node", edge.target)
 

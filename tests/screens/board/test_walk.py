@@ -14,10 +14,12 @@ DIRECTIONS = cast(tuple[Direction, ...], get_args(Direction))
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def made(lanes: dict[str, str], *mounts: tuple[str, str, str]) -> Picture:
+def made(
+    lanes: dict[str, str], *mounts: tuple[str, str, str], users: frozenset[str] = frozenset()
+) -> Picture:
     resources = {name: Resource(name, lane, True, 30, 128, (), (), ()) for name, lane in lanes.items()}
     manifest = Manifest(resources, tuple(Mount(*mount) for mount in mounts), "digest")
-    return picture(manifest, (), ("tables", "telemetry"), (100, 40))
+    return picture(manifest, (), {"tables": users, "telemetry": frozenset()}, 100)
 
 
 PULSE = made(
@@ -72,7 +74,8 @@ def projects(draw: st.DrawFn) -> tuple[dict[str, str], list[tuple[str, str]]]:
 @given(projects())
 def test_keys_lead_to_everything(project: tuple[dict[str, str], list[tuple[str, str]]]) -> None:
     lanes, mounts = project
-    shown = made(lanes, *((source, f"/{target}/*", target) for source, target in mounts))
+    mounted = ((source, f"/{target}/*", target) for source, target in mounts)
+    shown = made(lanes, *mounted, users=frozenset(source for source, _ in mounts))
     reached: set[Hit] = set()
     begin = first(shown)
     assert begin is not None
