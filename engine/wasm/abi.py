@@ -163,11 +163,12 @@ class Future:
 
     __slots__ = ("_arguments", "_error", "_keep", "_pointer")
 
-    def __init__(self, start: Any, keep: Any, arguments: Any = None) -> None:
-        self._error = ctypes.c_void_p()
+    def __init__(self, pointer: int, error: Any, keep: Any, arguments: Any = None) -> None:
+        """Take a call that was started; `error` is the PAIR that its error goes to."""
+        self._pointer: int | None = pointer
+        self._error = error
         self._keep = keep
         self._arguments = arguments
-        self._pointer = start(ctypes.addressof(self._error))
 
     def poll(self) -> bool:
         """Run guest code until it ends (`True`), waits in a host call, or an epoch passes (`False`)."""
@@ -182,8 +183,8 @@ class Future:
                 base = ctypes.addressof(self._arguments)
                 for offset in range(0, ctypes.sizeof(self._arguments), VALUE_SIZE):
                     _val_delete(base + offset)
-        text = _take_error(self._error.value)
-        self._error.value = None
+        text = _take_error(self._error[0])
+        self._error[0] = 0
         return text
 
 
@@ -201,8 +202,9 @@ class Instance:
 
         Takes addresses, as all of this class does.
         """
-        out = ctypes.addressof(self._instance)
-        return Future(lambda error: _instantiate_async(linker, self._context, component, out, error), self)
+        error, out = PAIR(), ctypes.addressof(self._instance)
+        call = _instantiate_async(linker, self._context, component, out, ctypes.addressof(error))
+        return Future(call, error, self)
 
     def _function(self, export: int) -> Any:
         function = _ffi.wasmtime_component_func_t()
@@ -212,8 +214,11 @@ class Instance:
 
     def call(self, export: int, arguments: bytes) -> Future:
         """Start calling the exported function with encoded arguments (32 bytes each), no results."""
-        buffer = _characters(len(arguments)).from_buffer_copy(arguments)
-        return self._start(self._function(export), buffer, None)
+        error, buffer = PAIR(), _characters(len(arguments)).from_buffer_copy(arguments)
+        function, count = self._function(export), len(arguments) // VALUE_SIZE
+        function_at, error_at = ctypes.addressof(function), ctypes.addressof(error)
+        call = _call_async(function_at, self._context, ctypes.addressof(buffer), count, None, 0, error_at)
+        return Future(call, error, (self, function), buffer)
 
     def read_u32(self, export: int) -> int | None:
         """Call an exported `func() -> u32` to its end at once; `None` when that fails."""
@@ -226,19 +231,3 @@ class Instance:
             pass
         _future_delete(call)
         return result[1] & 0xFFFFFFFF if _take_error(error[0]) is None else None
-
-    def _start(self, function: Any, arguments: Any, result: Any) -> Future:
-        count = ctypes.sizeof(arguments) // VALUE_SIZE if arguments is not None else 0
-        return Future(
-            lambda error: _call_async(
-                ctypes.addressof(function),
-                self._context,
-                ctypes.addressof(arguments) if count else None,
-                count,
-                ctypes.addressof(result) if result is not None else None,
-                1 if result is not None else 0,
-                error,
-            ),
-            (self, function, result),
-            arguments,
-        )

@@ -65,12 +65,9 @@ _pack2 = struct.Struct("<QQQ8x").pack
 _pack3 = struct.Struct("<QQQQ").pack
 _unpack4 = struct.Struct("<4Q").unpack_from
 _U8_ELEMENT = bytes([2]) + bytes(31)
-_OK_UNIT = _pack2(_RESULT, 1, 0)
-_ERR_UNIT = _pack2(_RESULT, 0, 0)
+_OK_UNIT, _ERR_UNIT = _pack2(_RESULT, 1, 0), _pack2(_RESULT, 0, 0)
 _COMMON = 256
 """Resources of a run whose numbers come again in every run."""
-
-
 value_at = block(VALUE_SIZE)
 
 

@@ -59,7 +59,7 @@ class Drive:
         self._epochs = 0
         self._bytes_in = 0
         self._bytes_out = 0
-        self._complaint = Complaint()
+        self._complaint: Complaint | None = None
 
     # -- from outside ------------------------------------------------------------------------------------
 
@@ -256,6 +256,7 @@ class Drive:
             if line is None:
                 continue
             if stream == "stderr":
+                self._complaint = self._complaint or Complaint()
                 self._complaint.add(line)
             self._exchange.on_line(stream, line)  # type: ignore[arg-type]
         while run.notices:
@@ -318,7 +319,7 @@ class Drive:
         if self._complete and isinstance(run.failure, GuestExit) and run.failure.status == 0:
             return "ok", ""
         if text is not None:
-            return classify(text, run.failure, self._complaint)
+            return classify(text, run.failure, self._complaint or Complaint())
         if run.refused is not None:
             return "guest-failed", f"the guest answered with the error {run.refused[0]}"
         if run.head is None:

@@ -39,11 +39,10 @@ class IncomingBody(Parent):
 class IncomingRequest(Parent):
     """The request of a run."""
 
-    __slots__ = ("body", "headers")
+    __slots__ = ("body",)
 
     def __init__(self, run: Run) -> None:
         super().__init__()
-        self.headers = [(name.decode("latin-1"), value) for name, value in run.exchange.headers]
         self.body: IncomingBody | None = IncomingBody(run.body)
 
     def drop(self, run: Run) -> None:
@@ -164,7 +163,7 @@ def request_authority(run: Run, request: IncomingRequest) -> str:
 @method(TYPES, "incoming-request", "headers")
 def request_headers(run: Run, request: IncomingRequest) -> Fields:
     """Return a read-only view of the header fields."""
-    return Fields(request.headers, request)
+    return Fields([(name.decode("latin-1"), value) for name, value in run.exchange.headers], request)
 
 
 @method(TYPES, "incoming-request", "consume")
