@@ -9,12 +9,12 @@ import contextlib
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from engine import whole_file
 from engine.errors import SvcError
 from engine.manifest.load import NoProject, find
 from engine.own_folder import FOLDER, made
@@ -201,15 +201,9 @@ class Logins:
 
     def _write(self, kept: _Kept) -> None:
         text = json.dumps({"version": VERSION, "current": kept.current, "services": dict(kept.services)})
-        name = ""
         try:
-            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=FILE)
-            with os.fdopen(handle, "w") as file:
-                file.write(text + "\n")
-            Path(name).replace(self._path)
+            whole_file.write(self._path, f"{text}\n".encode())
         except OSError as error:
-            if name:
-                Path(name).unlink(missing_ok=True)
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> SvcError:

@@ -6,11 +6,10 @@ was killed, so who reads it has to see whether anybody answers.
 
 import contextlib
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from engine import whole_file
 from engine.errors import SvcError
 from engine.own_folder import made
 
@@ -29,11 +28,7 @@ class Presence:
 def announce(folder: Path, presence: Presence) -> None:
     """Write where the API is; the newest of several processes is the one that is found."""
     try:
-        made(folder)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=FILE)
-        with os.fdopen(handle, "w") as file:
-            json.dump(asdict(presence), file)
-        Path(name).replace(folder / FILE)
+        whole_file.write(made(folder) / FILE, json.dumps(asdict(presence)).encode())
     except OSError as error:
         raise SvcError(
             f"{folder / FILE} can not be written: {error.strerror}",

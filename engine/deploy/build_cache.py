@@ -7,7 +7,6 @@ whose inputs are too many to read.
 
 import json
 import re
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from engine import whole_file
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
 from engine.deploy.inputs import TooMuch, content_digest, input_digest
 from engine.image import ImageDamaged, blob_path, read_index
@@ -83,7 +83,7 @@ class BuildCache:
                 return
             place = self._note(resource, root, mode, begun.key, identity)
             place.parent.mkdir(parents=True, exist_ok=True)
-            _write(place, json.dumps(note).encode())
+            whole_file.write(place, json.dumps(note).encode())
             notes = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
             for old in notes[:-KEPT]:
                 old.unlink(missing_ok=True)
@@ -124,13 +124,3 @@ def _decode(note: dict[str, Any]) -> Artifact | None:
     source_map = note["source_map"].encode() if note["source_map"] is not None else None
     inputs = frozenset(map(Path, note["inputs"]))
     return ComponentArtifact(component, note["digest"], note["script"], source_map, inputs)
-
-
-def _write(target: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".new-", delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            Path(file.name).replace(target)
-        finally:
-            Path(file.name).unlink(missing_ok=True)
