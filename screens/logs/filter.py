@@ -12,6 +12,7 @@ from svc_tui.client import SvcError
 
 KEYS = ("resource", "level", "status", "request", "since")
 LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
+_TO_QUOTE = re.compile(r"[\s'\"\\]")
 _STATUS = re.compile(r"(>=)?[1-5](\d\d|xx)")
 _SINCE = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
@@ -59,12 +60,8 @@ class Filter:
 
     def words(self) -> str:
         """Return the line that says this."""
-        return " ".join(
-            shlex.quote(value if key == "text" else f"{key}:{value}")
-            if " " in value
-            else (value if key == "text" else f"{key}:{value}")
-            for key, value in self.chips()
-        )
+        words = [value if key == "text" else f"{key}:{value}" for key, value in self.chips()]
+        return " ".join(shlex.quote(word) if _TO_QUOTE.search(word) else word for word in words)
 
     def without(self, key: str) -> "Filter":
         """Return this without one of its parts."""

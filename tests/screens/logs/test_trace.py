@@ -66,7 +66,7 @@ def test_spans_are_a_tree_from_the_root_down_whatever_their_order() -> None:
 
 
 def test_a_request_is_its_tree_and_its_records() -> None:
-    assert text(lines(RECORDS, 110)).splitlines() == [
+    assert text(lines(RECORDS, 100)).splitlines() == [
         "POST /api/entries",
         f"request {ID}   trace b0e71d321e61a724264ff0e661c70d89",
         "",
