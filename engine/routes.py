@@ -4,6 +4,7 @@ Owns the RouteTable, an immutable value that is replaced whole, never edited: a 
 table ends on it. What serves is behind two Protocols; nothing here serves.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,8 @@ from engine.errors import SvcError
 from engine.manifest.model import Mount, Project, Resource
 from engine.wasm.exchange import Exchange, Headers, Receive, RunReport, Send
 
+_AUTHORITY = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^:@/\[\]]*))(:(?P<port>[0-9]{0,5}))?")
+_LAST_PORT = 65535
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
 
@@ -129,7 +132,8 @@ class RouteTable:
 
 
 def host_name(authority: str) -> str:
-    """Return the host of `host[:port]`: lower-case, no brackets, no trailing dot."""
-    if authority.startswith("["):
-        return authority[1:].partition("]")[0].lower()
-    return authority.partition(":")[0].lower().rstrip(".")
+    """Return the host of `host[:port]`, or nothing when it is none: lower-case, no brackets, no trailing dot."""
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        return ""
+    return (found["address"] or found["name"]).lower().rstrip(".")

@@ -30,7 +30,18 @@ def test_addresses_of_the_front(authority: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "authority", ["", "api--shop.localhost", "web--shop.example", "web--shop.localhost.evil", "["]
+    "authority",
+    [
+        *("", "api--shop.localhost", "web--shop.example", "web--shop.localhost.evil", "["),
+        *(
+            "web--shop.localhost:99999",
+            "web--shop.localhost:x",
+            "web--shop.localhost:80:80",
+            "[::1]x",
+            "[::1",
+        ),
+        *("web--shop.localhost:\u0663", "web--shop.localhost@evil", "user@web--shop.localhost"),
+    ],
 )
 def test_what_leads_nowhere(authority: str) -> None:
     assert table(WEB, API).find(authority) is None
