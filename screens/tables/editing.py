@@ -1,0 +1,201 @@
+"""Cells and rows of a table that is shown, edited into its draft. Applies nothing."""
+
+import asyncio
+import json
+from functools import partial
+from typing import Any
+
+from textual import on
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from screens.tables.cells import NOW, as_text, is_cut, read
+from screens.tables.draft import New
+from screens.tables.grid import Grid, Seen, TableColumn, default
+from screens.tables.shown import ShownTable
+from screens.tables.text_screen import TextScreen
+from svc_tui.client import SvcError
+
+MOST_LINE, MOST_HERE = 1000, 100_000
+"""Characters of a cell that is edited in one line, and of one that is edited in the Console at all."""
+
+
+class EditedTable(ShownTable):
+    """The grid of one table, in which one writes."""
+
+    def on_virtual_rows_opened(self) -> None:
+        """Edit the cell."""
+        self.action_edit()
+
+    def action_edit(self) -> None:
+        """Edit the cell that the cursor is on; a boolean turns at once."""
+        row, column = self._here(), self._column()
+        if row is None or column is None or not self._may():
+            return
+        if column.generated:
+            self.notify(f"{column.name} is computed", severity="warning", markup=False)
+            return
+        if isinstance(row, Seen) and (edit := self._grid_now().draft.edit(row.key)) and edit.deleted:
+            self.notify("the row is deleted; d takes that back", severity="warning")
+            return
+        value = self._value(row, column)
+        if column.type == "boolean" and isinstance(value, bool):
+            self._set(row, column, not value)
+        else:
+            self.run_worker(self._begin(row, column, value), group="edit", exclusive=True)
+
+    async def _begin(self, row: New | Seen, column: TableColumn, value: Any) -> None:
+        grid = self._grid_now()
+        if is_cut(value) and isinstance(row, Seen):
+            try:
+                value = await asyncio.to_thread(self._whole, grid, row, column)
+            except SvcError as error:
+                self.tell(error)
+                return
+        text = as_text(value)
+        if len(text) > MOST_HERE:
+            self.notify(f"{column.name} has {len(text):,} characters; E edits it in $EDITOR", markup=False)
+        elif "\n" in text or len(text) > MOST_LINE:
+            taken = partial(self._written, row, column)
+            self.app.push_screen(TextScreen(f"{column.name}  {column.type}", text, column.type), taken)
+        else:
+            self._editing = (row, column)
+            self._ask(f"{column.name}  {column.type}", text, self._rule(column))
+
+    def _written(self, row: New | Seen, column: TableColumn, text: str | None) -> None:
+        if text is not None:
+            self._set(row, column, read(text, column.type))
+
+    def _whole(self, grid: Grid, row: Seen, column: TableColumn) -> Any:
+        """Return a cell that was cut, whole."""
+        params = {"key": json.dumps(list(row.key)), "column": column.name}
+        return self.link.ask("GET", f"/grid/{grid.id}/cell", params=params)["value"]
+
+    @staticmethod
+    def _rule(column: TableColumn) -> str:
+        about = ["ctrl+n null"] if column.nullable else []
+        if column.type == "timestamp":
+            about.insert(0, f"ISO 8601, or {NOW}")
+        if column.type == "blob":
+            about.insert(0, "base64")
+        return " · ".join([*about, *([column.note] if column.note else [])])
+
+    @on(Input.Changed, "CellLine")
+    def _typed(self, event: Input.Changed) -> None:
+        """Say at once what is wrong with a value."""
+        if self._editing is None:
+            return
+        column, wrong = self._editing[1], ""
+        try:
+            read(event.value, column.type)
+        except ValueError as error:
+            wrong = str(error)
+        said = Content.from_markup(
+            "[b]$name  $type[/]  [$text-error]$wrong[/][dim]$rule[/]",
+            name=column.name,
+            type=column.type,
+            wrong=wrong,
+            rule="" if wrong else self._rule(column),
+        )
+        self.query_one("#asked", Static).update(said)
+
+    @on(Input.Submitted, "CellLine")
+    def _answered(self, event: Input.Submitted) -> None:
+        if self._editing is None:
+            self._filter(event.value)
+            return
+        row, column = self._editing
+        try:
+            value = read(event.value, column.type)
+        except ValueError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        self.action_close_line()
+        self._set(row, column, value)
+
+    def action_null(self) -> None:
+        """Have the cell be null."""
+        row, column = self._editing or (self._here(), self._column())
+        if row is None or column is None or not self._may():
+            return
+        if not column.nullable:
+            self.notify(f"{column.name} needs a value", severity="warning", markup=False)
+            return
+        self.action_close_line()
+        self._set(row, column, None)
+
+    def action_default(self) -> None:
+        """Leave the cell of a new row to its default."""
+        row, column = self._editing or (None, None)
+        if isinstance(row, New) and column is not None:
+            self.action_close_line()
+            self._grid_now().draft.clear_new(row.number, column.name)
+            self._drawn()
+
+    def _set(self, row: New | Seen, column: TableColumn, value: Any) -> None:
+        grid = self._grid_now()
+        if isinstance(row, New):
+            grid.draft.set_new(row.number, column.name, value)
+        else:
+            grid.draft.set(row.key, column.name, row.cells[grid.names[column.name]], value)
+        self._drawn()
+
+    def action_add(self) -> None:
+        """Add a row, at the top, with every cell left to its default."""
+        if self._may():
+            self._grid_now().draft.add([{}])
+            self._drawn()
+            self.rows.cursor_row = 0
+            needed = [each for each in self._grid_now().columns if default(each) == "needed"]
+            first = (
+                needed[0]
+                if needed
+                else next((each for each in self._grid_now().columns if not each.primary_key), None)
+            )
+            if first is not None:
+                self.rows.cursor_column = self._grid_now().names[first.name] + 1
+
+    def action_delete(self) -> None:
+        """Delete the marked rows, or that of the cursor; those that are deleted already come back."""
+        if not self._may():
+            return
+        grid, here, marks = self._grid_now(), self._here(), self.rows.marks
+        if marks:
+            new = [row.number for row in grid.draft.new if ("new", row.number) in marks]
+            seen = [row for row in grid.shown_rows(0, grid.count()) if row.key in marks]
+        else:
+            new = [here.number] if isinstance(here, New) else []
+            seen = [here] if isinstance(here, Seen) else []
+        if len(new) + len(seen) < len(marks):
+            self.notify(
+                f"{len(marks)} rows are marked, and only {len(new) + len(seen)} of them are held here",
+                severity="warning",
+            )
+            return
+        names = [column.name for column in grid.columns]
+        if new:
+            grid.draft.drop_new(new)
+        if seen:
+            grid.draft.delete({row.key: dict(zip(names, row.cells, strict=True)) for row in seen})
+        self.rows.unmark()
+        self._drawn()
+
+    def action_undo(self) -> None:
+        """Take the last change back."""
+        self._stepped(self._grid is not None and self._grid.draft.undo(), "nothing to undo")
+
+    def action_redo(self) -> None:
+        """Make the change again that was taken back."""
+        self._stepped(self._grid is not None and self._grid.draft.redo(), "nothing to redo")
+
+    def _stepped(self, done: bool, otherwise: str) -> None:
+        if done:
+            self._drawn()
+        else:
+            self.notify(otherwise, timeout=2)
+
+    def action_copy(self) -> None:
+        """Copy the cell."""
+        if (row := self._here()) is not None and (column := self._column()) is not None:
+            self.app.copy_to_clipboard(as_text(self._value(row, column)))
+            self.notify(f"{column.name} is in the clipboard", timeout=2, markup=False)

@@ -1,0 +1,308 @@
+"""A table that is shown: which one, sorted and filtered how, and what others write to it meanwhile.
+
+Owns the grid that is open and the drafts of every table. Changes nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from screens.console_screen import ConsoleScreen
+from screens.link import Link
+from screens.tables.cell_line import CellLine
+from screens.tables.draft import Draft, New
+from screens.tables.grid import Grid, Seen, TableColumn
+from screens.tables.picker import TablePicker
+from screens.tables.query import Query, sort_words
+from screens.widgets.columns import Column
+from screens.widgets.row_source import Row
+from screens.widgets.virtual_rows import VirtualRows
+from svc_tui.client import SvcError
+
+LOOK_SECONDS = 1.0
+"""How often it is asked whether somebody else wrote something."""
+NO_TABLES = "there are no tables yet · T makes one; so do tables/*.sql in the Project's folder"
+NO_ROWS = "no rows yet · a adds one, i imports a file"
+NOTHING = "no row passes the filter · backspace takes it away"
+
+
+class Nothing:
+    """No rows."""
+
+    def count(self) -> int:
+        """Return none."""
+        return 0
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        """Return none."""
+        return ()
+
+
+class ShownTable(ConsoleScreen):
+    """The grid of one table at a time."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._drafts: dict[str, Draft] = {}
+        self._grid: Grid | None = None
+        self._wanted = ""
+        self._editing: tuple[New | Seen, TableColumn] | None = None
+
+    def body(self) -> ComposeResult:
+        """Place the name of the table, the grid, and the line for words."""
+        with Horizontal(id="what"):
+            yield Static(id="table")
+            yield Static(id="waiting")
+        yield VirtualRows(Nothing(), (), cursor="cell", empty="")
+        with Vertical(id="line"):
+            yield Static(id="asked")
+            yield CellLine(select_on_focus=False)
+
+    def on_mount(self) -> None:
+        """Look for what others write."""
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    def restored(self) -> None:
+        """Open the table again that was open, or the first one; what waits stays."""
+        table = self._grid.table if self._grid is not None else self._wanted
+        query = self._grid.query if self._grid is not None else Query()
+        self._open(table, query)
+
+    @property
+    def rows(self) -> VirtualRows:
+        """The grid's list."""
+        return self.query_one(VirtualRows)
+
+    # Which table
+
+    def _open(self, table: str, query: Query, line: str = "") -> None:
+        self.run_worker(self._opened(table, query, line), group="open", exclusive=True)
+
+    async def _opened(self, table: str, query: Query, line: str = "") -> None:
+        if self.link.state != "live":
+            return
+        try:
+            if not table:
+                names = [each["name"] for each in (await self.link.call("GET", "/tables"))["tables"]]
+                if not names:
+                    self._none()
+                    return
+                table = names[0]
+            draft = self._drafts.setdefault(table, Draft())
+            grid = await self._grid_of(table, query, draft)
+            if line:
+                filtered = query.filtered(line, grid.names)
+                await self._let_go(grid)
+                grid = await self._grid_of(table, filtered, draft)
+        except SvcError as error:
+            self.tell(error)
+            return
+        before, self._grid = self._grid, grid
+        self.banner = ""
+        self.rows.empty = NOTHING if query.conditions or query.search or line else NO_ROWS
+        column = self.rows.cursor_column if before is not None and before.table == grid.table else 1
+        self.rows.show(grid, grid.titles())
+        self.rows.cursor_column = column
+        self._tell()
+        self.refresh_bindings()
+        if before is not None:
+            await self._let_go(before)
+
+    async def _grid_of(self, table: str, query: Query, draft: Draft) -> Grid:
+        return Grid(self.link, query, draft, await self.link.call("POST", "/grid", query.body(table)))
+
+    async def _let_go(self, grid: Grid) -> None:
+        """Let go of a grid; one that is gone already is as well."""
+        try:
+            await self.link.call("DELETE", f"/grid/{grid.id}")
+        except SvcError:
+            return
+
+    def _none(self) -> None:
+        self._grid = None
+        self.rows.empty = NO_TABLES
+        self.rows.show(Nothing(), (Column("", 1),))
+        self._tell()
+
+    def action_tables(self) -> None:
+        """Choose a table."""
+        self.app.push_screen(TablePicker(self.link), lambda name: self._open(name, Query()) if name else None)
+
+    # What is told
+
+    def _tell(self) -> None:
+        grid = self._grid
+        self.pending = sum(len(draft) for draft in self._drafts.values())
+        waiting = len(grid.draft) if grid is not None else 0
+        said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies" if waiting else ""
+        self.query_one("#waiting", Static).update(Content(said))
+        line = self.query_one("#table", Static)
+        if grid is None:
+            line.update(Content.from_markup("[dim]no tables[/]"))
+            return
+        parts = [
+            Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
+            Content.from_markup("[dim]$count rows[/]", count=f"{grid.total:,}"),
+        ]
+        if words := sort_words(grid.query.sorts):
+            parts.append(Content.from_markup("[dim]$words[/]", words=words))
+        parts += [
+            Content.from_markup(
+                f"[on $panel] $chip [@click=screen.without({index})][dim]×[/][/] [/]", chip=chip
+            )
+            for index, chip in enumerate(grid.query.chips())
+        ]
+        if not grid.editable:
+            parts.append(Content.from_markup("[$text-warning]read-only: $why[/]", why=grid.reason))
+        line.update(Content("   ").join(parts))
+
+    def _drawn(self) -> None:
+        """Draw again what waits."""
+        self.rows.reload()
+        self._tell()
+
+    def on_windowed_failed(self, event: VirtualRows.Failed) -> None:
+        """Tell that rows could not be had; what waits stays to be seen and copied."""
+        self.banner = event.reason
+
+    # The cursor
+
+    def _grid_now(self) -> Grid:
+        assert self._grid is not None
+        return self._grid
+
+    def _here(self) -> New | Seen | None:
+        return self._grid.at(self.rows.cursor_row) if self._grid is not None else None
+
+    def _column(self) -> TableColumn | None:
+        number = self.rows.cursor_column - 1
+        grid = self._grid
+        return grid.columns[number] if grid is not None and 0 <= number < len(grid.columns) else None
+
+    def _value(self, row: New | Seen, column: TableColumn) -> Any:
+        assert self._grid is not None
+        if isinstance(row, New):
+            return row.cells.get(column.name)
+        edit = self._grid.draft.edit(row.key)
+        if edit is not None and column.name in edit.now:
+            return edit.now[column.name]
+        return row.cells[self._grid.names[column.name]]
+
+    def _may(self) -> bool:
+        """Say whether rows can be changed, and why not."""
+        if self._grid is None:
+            return False
+        if not self._grid.editable:
+            self.notify(f"{self._grid.table} {self._grid.reason}", severity="warning", markup=False)
+        return self._grid.editable
+
+    # What is shown
+
+    def _ask(self, asked: str, value: str, rule: str) -> None:
+        self.query_one("#asked", Static).update(
+            Content.from_markup("[b]$asked[/]  [dim]$rule[/]", asked=asked, rule=rule)
+        )
+        line = self.query_one(CellLine)
+        line.value = value
+        line.cursor_position = len(value)
+        self.query_one("#line").display = True
+        line.focus()
+
+    def action_close_line(self) -> None:
+        """Leave the line, and what it was for."""
+        self._editing = None
+        self.query_one("#line").display = False
+        self.rows.focus()
+
+    def action_filter(self) -> None:
+        """Write a filter."""
+        if self._grid is not None:
+            self._editing = None
+            self._ask("filter", self._grid.query.words(), "name~an  name^A  age>=30  mood=null  any text")
+
+    def _filter(self, line: str) -> None:
+        grid = self._grid_now()
+        try:
+            query = grid.query.filtered(line, grid.names)
+        except SvcError as error:
+            self.tell(error)
+            return
+        self.action_close_line()
+        self._open(grid.table, query)
+
+    def action_without(self, index: int) -> None:
+        """Take one part of the filter away."""
+        grid = self._grid_now()
+        self._open(grid.table, grid.query.without(index))
+
+    def action_less(self) -> None:
+        """Take the last part of the filter away."""
+        if self._grid is not None and (chips := self._grid.query.chips()):
+            self.action_without(len(chips) - 1)
+
+    def action_sort(self, more: bool) -> None:
+        """Sort by the column of the cursor: up, down, not."""
+        if self._grid is not None and (column := self._column()) is not None:
+            self._open(self._grid.table, self._grid.query.sorted_by(column.name, more=more))
+
+    # What others write
+
+    def _look(self) -> None:
+        if self._grid is not None and self.link.state == "live" and self.app.screen is self:
+            self.run_worker(self._looked(self._grid), group="look", exclusive=True)
+
+    async def _looked(self, grid: Grid) -> None:
+        try:
+            if (await self.link.call("GET", f"/grid/{grid.id}"))["stale"] and grid is self._grid:
+                await self._refreshed(grid)
+        except SvcError as error:
+            self._lost(grid, error)
+
+    def action_refresh(self) -> None:
+        """Show what there is now."""
+        if (grid := self._grid) is None or self.banner:
+            self.restored()
+            return
+        grid.changed.clear()
+        self.run_worker(self._refresh_now(grid), group="look", exclusive=True)
+
+    async def _refresh_now(self, grid: Grid, *, marked: bool = True) -> None:
+        try:
+            await self._refreshed(grid, marked=marked)
+        except SvcError as error:
+            self._lost(grid, error)
+
+    async def _refreshed(self, grid: Grid, *, marked: bool = True) -> None:
+        """Show the rows that there are now; those that somebody else changed are `marked`.
+
+        The cursor stays on its row.
+        """
+        top = self.rows.scroll_offset.y
+        seen = grid.shown_rows(top, top + self.size.height)
+        here = self._here()
+        asked = [*seen, *([here] if isinstance(here, Seen) and here not in seen else [])]
+        wish = {"rows": [{"key": list(row.key), "version": row.version} for row in asked]}
+        found = await self.link.call("POST", f"/grid/{grid.id}/refresh", wish)
+        if grid is not self._grid:
+            return
+        grid.total = found["count"]
+        for row, became in zip(asked, found["rows"], strict=True):
+            if marked and became["state"] == "changed":
+                grid.changed[row.key] = "changed"
+            if row is here and became["at"] is not None:
+                self.rows.cursor_row = became["at"] + len(grid.draft.new)
+        grid.forget()
+        self._drawn()
+
+    def _lost(self, grid: Grid, error: SvcError) -> None:
+        """Tell of a table that is not there any more as it was; what waits stays."""
+        if grid is not self._grid or error.code == "unreachable":
+            return
+        if error.code in ("not-found", "changed"):  # nobody asked for it for a while, or other columns
+            self._open(grid.table, grid.query)
+        else:
+            self.banner = f"{error.message}\n{error.hint}".strip()

@@ -1,0 +1,162 @@
+"""The Tables tab over the real control API of a Project in a tmp folder, without anything that runs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input, TextArea
+
+from engine.control.listener import listening
+from screens.link import Link, Place
+from screens.tables.screen import TablesScreen
+from svc_tui.client import Client
+from svc_tui.control import of_project
+from svc_tui.nearby import on_thread
+from tests.screens.board.conftest import Console
+from tests.screens.conftest import idle, text
+
+SECONDS = 30.0
+
+
+class Shop:
+    """The Project `shop`, as others than the Console reach it."""
+
+    client: Client
+    token: str
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        return self.client.call(method, f"/v1/projects/shop{path}", body)
+
+    def sql(self, sql: str, *params: Any) -> list[dict[str, Any]]:
+        """Run a statement, and return its rows."""
+        body = {"sql": sql, "params": list(params), "write": not sql.lower().startswith("select")}
+        found: list[dict[str, Any]] = self.call("POST", "/sql", body)["rows"]
+        return found
+
+    def link(self) -> Link:
+        """Return a link that finds the API where it is by then."""
+        return Link(
+            Place("shop", "dev", "http://localhost:3000"),
+            lambda: Client(self.client.url, self.token, SECONDS),
+        )
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Serve the API, at another port each time."""
+        subjects = of_project("shop", self.folder)
+        with on_thread(lambda _: listening(self.folder, subjects, told=False), "control") as presence:
+            self.token = presence.token
+            with Client(presence.url, presence.token, SECONDS) as self.client:
+                yield
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(tmp_path / ".svc")
+    with shop.serving():
+        yield shop
+
+
+@pytest.fixture
+def people(shop: Shop) -> Shop:
+    """The shop with a table of people."""
+    shop.sql(
+        "create table people (id integer primary key, name text not null, age integer, mail text unique)"
+    )
+    shop.sql(
+        "insert into people (name, age, mail)"
+        " values ('Ann', 41, 'ann@x.org'), ('Bob', 27, null), ('Cleo', 33, null)"
+    )
+    return shop
+
+
+class Tables:
+    """The screen in the hands of a test."""
+
+    def __init__(self, pilot: Pilot[Any], screen: TablesScreen) -> None:
+        self.pilot, self.screen = pilot, screen
+
+    @property
+    def app(self) -> Console:
+        app = self.pilot.app
+        assert isinstance(app, Console)
+        return app
+
+    @property
+    def text(self) -> str:
+        return text(self.app)
+
+    @property
+    def told(self) -> str:
+        """All that was notified."""
+        return "\n".join(each.message for each in self.app._notifications)
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self.pilot.press(key)
+            await idle(self.pilot)
+
+    async def type(self, words: str) -> None:
+        """Write into what has the focus, as a paste would."""
+        focused = self.app.focused
+        if isinstance(focused, TextArea):
+            focused.insert(words)
+        else:
+            assert isinstance(focused, Input)
+            focused.insert_text_at_cursor(words)
+        await idle(self.pilot)
+
+    async def write(self, words: str) -> None:
+        """Give the line that is open another text, and take it."""
+        focused = self.app.focused
+        assert isinstance(focused, Input)
+        focused.value = words
+        await self.press("enter")
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SECONDS):
+            while not holds():
+                await self.pilot.pause(0.02)
+
+    async def shows(self, *words: str) -> None:
+        try:
+            await self.until(lambda: all(word in self.text for word in words))
+        except TimeoutError:
+            raise AssertionError(f"{words} not in\n{self.text}") from None
+
+    async def hides(self, word: str) -> None:
+        await self.until(lambda: word not in self.text)
+
+
+@asynccontextmanager
+async def tables(shop: Shop, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Tables]:
+    """Open the Tables tab and wait until it shows something."""
+    link = shop.link()
+    await asyncio.to_thread(link.reconnect)
+    screen = TablesScreen(link)
+    app = Console(screen)
+    app.animation_level = "none"
+    app.theme = "textual-dark"
+    try:
+        async with app.run_test(size=size) as pilot:
+            shown = Tables(pilot, screen)
+            await shown.until(lambda: "▾" in shown.text or "no tables" in shown.text)
+            await idle(pilot)
+            yield shown
+            await app.push_screen(Screen())  # so that nothing is asked any more
+            await idle(pilot)
+    finally:
+        link.end()

@@ -1,0 +1,178 @@
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from screens.tables.draft import Draft, Key
+
+KEYS: list[Key] = [(1,), (2,), ("a", 3)]
+COLUMNS = ["name", "age"]
+STORED: dict[Key, dict[str, Any]] = {key: {"name": f"n{key}", "age": 1} for key in KEYS}
+values = st.sampled_from([None, 0, 1, 1.0, True, "", "x", "n(1,)"])
+
+
+def same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+class Plain:
+    """Rows as they are and as they are to be, written down whole."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[Key, dict[str, Any] | None] = {key: dict(row) for key, row in STORED.items()}
+        self.new: list[tuple[int, dict[str, Any]]] = []
+
+    def copy(self) -> "Plain":
+        other = Plain()
+        other.wanted = {key: dict(row) if row is not None else None for key, row in self.wanted.items()}
+        other.new = [(number, dict(cells)) for number, cells in self.new]
+        return other
+
+    def changes(self) -> dict[Key | int, Any]:
+        found: dict[Key | int, Any] = {}
+        for key, row in self.wanted.items():
+            if row is None:
+                found[key] = "deleted"
+                continue
+            cells = {name: cell for name, cell in row.items() if not same(cell, STORED[key][name])}
+            if cells:
+                found[key] = cells
+        return found | dict(self.new)
+
+
+class Drafting(RuleBasedStateMachine):
+    """Whatever is done, the changes are those between the rows and what was made of them."""
+
+    added = Bundle[int]("added")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draft = Draft()
+        self.plain = Plain()
+        self.before: list[Plain] = []
+        self.after: list[Plain] = []
+
+    def step(self) -> Plain:
+        self.before.append(self.plain)
+        self.after = []
+        self.plain = self.plain.copy()
+        return self.plain
+
+    @rule(key=st.sampled_from(KEYS), column=st.sampled_from(COLUMNS), value=values)
+    def set(self, key: Key, column: str, value: Any) -> None:
+        if self.plain.wanted[key] is None:
+            return  # the grid offers no cells of a deleted row
+        row = self.step().wanted[key]
+        assert row is not None
+        row[column] = value
+        self.draft.set(key, column, STORED[key][column], value)
+
+    @rule(keys=st.lists(st.sampled_from(KEYS), unique=True, min_size=1))
+    def delete(self, keys: list[Key]) -> None:
+        plain = self.step()
+        back = all(plain.wanted[key] is None for key in keys)
+        for key in keys:
+            plain.wanted[key] = dict(STORED[key]) if back else None
+        self.draft.delete({key: STORED[key] for key in keys})
+
+    @rule(
+        target=added, rows=st.lists(st.dictionaries(st.sampled_from(COLUMNS), values), min_size=1, max_size=3)
+    )
+    def add(self, rows: list[dict[str, Any]]) -> int:
+        plain = self.step()
+        self.draft.add(rows)
+        numbers = [row.number for row in self.draft.new[: len(rows)]][::-1]
+        plain.new += zip(numbers, (dict(row) for row in rows), strict=True)
+        return numbers[0]
+
+    @rule(number=added, column=st.sampled_from(COLUMNS), value=values, clear=st.booleans())
+    def set_new(self, number: int, column: str, value: Any, clear: bool) -> None:
+        for which, cells in self.step().new:
+            if which == number and clear:
+                cells.pop(column, None)
+            elif which == number:
+                cells[column] = value
+        if clear:
+            self.draft.clear_new(number, column)
+        else:
+            self.draft.set_new(number, column, value)
+
+    @rule(number=added)
+    def drop_new(self, number: int) -> None:
+        plain = self.step()
+        plain.new = [each for each in plain.new if each[0] != number]
+        self.draft.drop_new([number])
+
+    @rule()
+    def undo(self) -> None:
+        assert self.draft.undo() == bool(self.before)
+        if self.before:
+            self.after.append(self.plain)
+            self.plain = self.before.pop()
+
+    @rule()
+    def redo(self) -> None:
+        assert self.draft.redo() == bool(self.after)
+        if self.after:
+            self.before.append(self.plain)
+            self.plain = self.after.pop()
+
+    @rule(choice=st.data())
+    def apply(self, choice: st.DataObject) -> None:
+        waits = list(self.plain.changes())
+        left = choice.draw(st.lists(st.sampled_from(waits), unique=True)) if waits else []
+        kept = Plain()
+        kept.wanted = {
+            key: row if key in left else dict(STORED[key]) for key, row in self.plain.wanted.items()
+        }
+        kept.new = [each for each in self.plain.new if each[0] in left]
+        self.plain, self.before, self.after = kept, [], []
+        self.draft.applied(left)
+
+    @invariant()
+    def changes_are_those_of_the_model(self) -> None:
+        wanted = self.plain.changes()
+        changes = self.draft.changes()
+        assert {which for which, _ in changes} == set(wanted)
+        assert len(self.draft) == len(changes) == len(wanted)
+        for which, change in changes:
+            if "insert" in change:
+                assert change["insert"] == wanted[which]
+                continue
+            assert not isinstance(which, int)
+            if "delete" in change:
+                assert wanted[which] == "deleted"
+                assert change["delete"] == {"key": list(which), "was": STORED[which]}
+            else:
+                cells = wanted[which]
+                was = {name: STORED[which][name] for name in cells}
+                assert change["update"] == {"key": list(which), "was": was, "set": cells}
+
+
+TestDrafting = Drafting.TestCase
+TestDrafting.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
+
+
+def test_settled_for_mine_the_change_stays_over_what_is_there_now() -> None:
+    draft = Draft()
+    draft.set((1,), "name", "Ann", "Anna")
+    draft.set((2,), "name", "Bob", "Rob")
+    draft.settle({(1,): {"name": "Anne", "age": 4}, (2,): None}, mine=True)
+    assert draft.changes() == [
+        ((1,), {"update": {"key": [1], "was": {"name": "Anne"}, "set": {"name": "Anna"}}})
+    ]
+
+
+def test_settled_for_theirs_the_change_goes_and_can_come_back() -> None:
+    draft = Draft()
+    draft.set((1,), "name", "Ann", "Anna")
+    draft.settle({(1,): {"name": "Anne"}}, mine=False)
+    assert draft.changes() == []
+    assert draft.undo() and len(draft) == 1
+
+
+def test_of_a_cell_that_was_seen_in_part_nothing_is_claimed() -> None:
+    draft = Draft()
+    draft.set((1,), "text", {"cut": 5000, "text": "abc"}, "short")
+    assert draft.changes() == [((1,), {"update": {"key": [1], "was": {}, "set": {"text": "short"}}})]

@@ -1,0 +1,186 @@
+"""Edits in the grid, and what becomes of them in the table."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.app import App
+
+from screens.tables.conflicts import Conflicts
+from tests.screens.tables.conftest import Shop, Tables, tables
+
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+Snapshot = Callable[[App[Any]], None]
+
+
+async def row(shop: Shop, id: int) -> dict[str, Any] | None:
+    found = await asyncio.to_thread(shop.sql, "select * from people where id = $1", id)
+    return found[0] if found else None
+
+
+async def test_an_edited_cell_waits_and_is_applied_by_ctrl_s(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "e")
+        await shown.write("Anna")
+        await shown.shows("• ", "Anna", "1 row changed · ctrl+s applies")
+        assert shown.screen.pending == 1
+        assert (await row(people, 1) or {})["name"] == "Ann"
+        snapshot(shown.app)
+        await shown.press("ctrl+s")
+        await shown.until(lambda: "1 row changed in people" in shown.told)
+        assert (await row(people, 1) or {})["name"] == "Anna"
+        assert shown.screen.pending == 0
+
+
+async def test_what_is_added_deleted_and_undone_is_applied_as_one(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people) as shown:
+        await shown.press("d", "j", "d", "u", "a")
+        await shown.shows("needed")
+        await shown.press("e")
+        await shown.write("Dora")
+        await shown.press("l", "e")
+        await shown.write("19")
+        await shown.shows("2 rows changed")
+        snapshot(shown.app)
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        assert await row(people, 1) is None
+        assert await row(people, 2) is not None
+        assert (await row(people, 4) or {})["name"] == "Dora"
+        await shown.shows("Dora")
+
+
+async def test_a_value_of_another_type_is_refused_in_place(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "l", "e")
+        await shown.type("x")
+        await shown.shows("this is no whole number")
+        await shown.press("enter")
+        assert shown.screen.query_one("#line").display
+        await shown.press("escape")
+        assert shown.screen.pending == 0
+
+
+async def test_null_and_default(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "ctrl+n")
+        assert "name needs a value" in shown.told
+        await shown.press("l", "ctrl+n")
+        await shown.shows("1 row changed")
+        await shown.press("a", "e")
+        await shown.write("Eve")
+        await shown.press("l", "e")
+        await shown.write("3")
+        await shown.press("e", "ctrl+d", "ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        assert (await row(people, 1) or {})["age"] is None
+        assert (await row(people, 4) or {}) == {"id": 4, "name": "Eve", "age": None, "mail": None}
+
+
+async def test_marked_rows_are_deleted_together_new_ones_too(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("a", "g", "space", "space", "space", "d")
+        await shown.shows("2 rows changed")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        assert [each["name"] for each in await asyncio.to_thread(people.sql, "select * from people")] == [
+            "Cleo"
+        ]
+
+
+async def test_a_broken_rule_is_told_in_place_and_nothing_is_lost(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people) as shown:
+        await shown.press("j", "l", "l", "l", "e")
+        await shown.write("ann@x.org")
+        await shown.press("h", "h", "h", "g", "ctrl+s")
+        await shown.shows("nothing was changed: row 2, mail: another row has")
+        assert (shown.screen.rows.cursor_row, shown.screen.rows.cursor_column) == (1, 4)
+        assert shown.screen.pending == 1
+        snapshot(shown.app)
+        await shown.press("u")
+        await shown.shows("▌")
+        assert shown.screen.pending == 0
+
+
+async def conflict(shown: Tables, shop: Shop) -> None:
+    """Edit two rows, of which somebody else changes one."""
+    await shown.press("l", "e")
+    await shown.write("mine")
+    await shown.press("j", "e")
+    await shown.write("other")
+    await asyncio.to_thread(shop.sql, "update people set name = 'theirs' where id = 1")
+    await shown.press("ctrl+s")
+    await shown.until(lambda: isinstance(shown.app.screen, Conflicts))
+    assert all(word in shown.text for word in ("row 1", "was Ann", "theirs theirs", "mine mine"))
+
+
+async def names(shop: Shop) -> list[Any]:
+    return [each["name"] for each in await asyncio.to_thread(shop.sql, "select name from people order by id")]
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted", "pending"),
+    [
+        ("m", ["mine", "other", "Cleo"], 0),
+        ("t", ["theirs", "Bob", "Cleo"], 1),
+        ("r", ["theirs", "other", "Cleo"], 1),
+        ("escape", ["theirs", "Bob", "Cleo"], 2),
+    ],
+)
+async def test_a_conflict_is_settled(people: Shop, key: str, wanted: list[str], pending: int) -> None:
+    async with tables(people) as shown:
+        await conflict(shown, people)
+        await shown.press(key)
+        await shown.until(lambda: shown.screen.pending == pending)
+        assert await names(people) == wanted
+
+
+async def test_both_sides_of_a_conflict_are_shown(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people) as shown:
+        await conflict(shown, people)
+        snapshot(shown.app)
+
+
+async def test_a_table_without_rowid_is_edited_by_its_key(shop: Shop) -> None:
+    shop.sql("create table words (word text, lang text, n integer, primary key (lang, word)) without rowid")
+    shop.sql("insert into words values ('ja', 'de', 1), ('ja', 'sv', 2)")
+    async with tables(shop) as shown:
+        await shown.press("j", "l", "l", "e")
+        await shown.write("7")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        found = await asyncio.to_thread(shop.sql, "select n from words where lang = 'sv'")
+        assert found == [{"n": 7}]
+
+
+async def test_a_view_is_read_only_and_says_why(people: Shop) -> None:
+    people.sql("create view adults as select name, age from people where age >= 30")
+    async with tables(people) as shown:
+        await shown.shows("read-only: is a view")
+        await shown.press("e", "a", "d")
+        assert "is a view" in shown.told
+        assert shown.screen.pending == 0
+
+
+async def test_a_cell_of_5_mb_is_shown_by_its_beginning(shop: Shop) -> None:
+    shop.sql("create table notes (id integer primary key, text text)")
+    shop.sql("insert into notes (text) values (replace(hex(zeroblob(1250000)), '00', 'åå'))")
+    async with tables(shop) as shown:
+        await shown.shows("åååå")
+        await shown.press("l", "e")
+        await shown.until(lambda: "E edits it" in shown.told)
+        assert shown.screen.pending == 0
+
+
+async def test_a_text_of_several_lines_is_written_in_a_field_of_its_own(shop: Shop) -> None:
+    shop.sql("create table notes (id integer primary key, text text)")
+    shop.sql("insert into notes (text) values ($1)", "one\ntwo")
+    async with tables(shop) as shown:
+        await shown.press("l", "e")
+        await shown.type("!")
+        await shown.press("ctrl+s")
+        await shown.shows("1 row changed", "two!")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        assert await asyncio.to_thread(shop.sql, "select text from notes") == [{"text": "one\ntwo!"}]

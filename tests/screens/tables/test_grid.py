@@ -1,0 +1,120 @@
+"""What is shown of a table, and what others do to it meanwhile."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.app import App
+
+from tests.screens.tables.conftest import Shop, tables
+
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+Snapshot = Callable[[App[Any]], None]
+
+
+async def test_a_table_in_a_small_terminal(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people, (60, 20)) as shown:
+        snapshot(shown.app)
+
+
+async def test_a_table_in_a_wide_terminal_is_sorted_and_filtered(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people, (100, 24)) as shown:
+        await shown.press("l", "l", "s", "s", "slash")
+        await shown.write("age>30")
+        await shown.shows("sorted by age ↓", "2 rows", "age>30 ×")
+        await shown.hides("Bob")
+        snapshot(shown.app)
+        await shown.press("backspace")
+        await shown.shows("Bob")
+
+
+async def test_a_filter_that_nothing_passes_says_so(people: Shop) -> None:
+    async with tables(people) as shown:
+        shown.screen.go(["people", "name~nobody"])
+        await shown.shows("no row passes the filter")
+        await shown.press("backspace")
+        await shown.shows("Ann")
+
+
+async def test_a_row_that_the_api_writes_appears_and_one_it_changes_is_marked(people: Shop) -> None:
+    async with tables(people) as shown:
+        await asyncio.to_thread(people.sql, "insert into people (name) values ('Newcomer')")
+        await shown.shows("Newcomer", "4 rows")
+        await asyncio.to_thread(people.sql, "update people set name = 'Robert' where id = 2")
+        await shown.shows("⟳", "Robert")
+        await shown.press("ctrl+r")
+        await shown.hides("⟳")
+
+
+async def test_the_cursor_stays_on_its_row_when_rows_come_before_it(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "s", "j")
+        assert shown.screen.rows.cursor_row == 1
+        await asyncio.to_thread(people.sql, "insert into people (name) values ('Aaron')")
+        await shown.shows("Aaron")
+        assert shown.screen.rows.cursor_row == 2
+
+
+async def test_no_tables_says_what_makes_one(shop: Shop, snapshot: Snapshot) -> None:
+    async with tables(shop) as shown:
+        await shown.shows("there are no tables yet")
+        snapshot(shown.app)
+
+
+async def test_a_table_that_is_dropped_while_shown_keeps_what_waits(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "e")
+        await shown.write("Anna")
+        await asyncio.to_thread(people.sql, "drop table people")
+        await shown.until(lambda: bool(shown.screen.banner))
+        assert shown.screen.pending == 1
+        await shown.press("ctrl+s")
+        assert shown.screen.pending == 1
+        await asyncio.to_thread(people.sql, "create table people (id integer primary key, name text)")
+        await asyncio.to_thread(people.sql, "insert into people (name) values ('Ann')")
+        await shown.press("ctrl+r")
+        await shown.shows("Anna", "• ")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+
+
+async def test_a_table_that_gets_other_columns_is_opened_again(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "e")
+        await shown.write("Anna")
+        await asyncio.to_thread(people.sql, "alter table people add column city text")
+        await shown.shows("city", "Anna", "1 row changed")
+
+
+async def test_an_engine_that_starts_again_finds_what_waits(tmp_path_factory: pytest.TempPathFactory) -> None:
+    shop = Shop(tmp_path_factory.mktemp("project") / ".svc")
+    async with asyncio.timeout(60):
+        first = shop.serving()
+        await asyncio.to_thread(first.__enter__)
+        await asyncio.to_thread(shop.sql, "create table people (id integer primary key, name text)")
+        await asyncio.to_thread(shop.sql, "insert into people (name) values ('Ann')")
+        async with tables(shop) as shown:
+            await shown.press("l", "e")
+            await shown.write("Anna")
+            await asyncio.to_thread(first.__exit__, None, None, None)
+            await shown.press("ctrl+s")
+            assert shown.screen.pending == 1
+            second = shop.serving()
+            await asyncio.to_thread(second.__enter__)
+            await asyncio.to_thread(shown.screen.link.reconnect)
+            shown.screen.linked()
+            await shown.shows("Anna", "● live")
+            await shown.press("ctrl+s")
+            await shown.until(lambda: shown.screen.pending == 0)
+            assert await asyncio.to_thread(shop.sql, "select name from people") == [{"name": "Anna"}]
+        await asyncio.to_thread(second.__exit__, None, None, None)
+
+
+async def test_texts_of_any_script_keep_their_columns(shop: Shop, snapshot: Snapshot) -> None:
+    shop.sql("create table texts (id integer primary key, text text, tail text)")
+    for text in ("寿司 🍣", "Zoe\u0308 e\u0301", "עברית שלום", "a\tb\nc\u202ed", "👨‍👩‍👧 family"):
+        shop.sql("insert into texts (text, tail) values ($1, 'tail')", text)
+    async with tables(shop) as shown:
+        await shown.shows("寿司")
+        snapshot(shown.app)
