@@ -1,0 +1,111 @@
+"""How many requests a second the engine answers with the Console open, against `svc dev` alone.
+
+The same Project in the same run, one after the other, in rounds that take turns; the Console shows its Board
+in a terminal of 120 by 40, as one sees it first. Medians of the rounds' ratios count.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from bench.processes import ROOT, environ, load, loaded, svc_dev
+
+ROUNDS = 5
+SECONDS = 4.0
+CONNECTIONS = 16
+GIVE_UP = 60.0
+_MANIFEST = '[project]\nname = "bench"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
+
+
+def project(folder: Path) -> Path:
+    """Make a Project with one page."""
+    root = folder / "bench"
+    (root / "site").mkdir(parents=True)
+    (root / "site" / "index.html").write_text("hello")
+    (root / "svc.toml").write_text(_MANIFEST)
+    return root
+
+
+@contextmanager
+def console(root: Path, *options: str) -> Iterator[tuple[int, int]]:
+    """Run the Console in a terminal; yield its port and its process id once it serves."""
+    control, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    env = {**environ(), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "svc_tui", "console", "--port", "0", *options]
+    process = subprocess.Popen(
+        command, cwd=root, env=env, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
+    )
+    os.close(terminal)
+    seen = bytearray()
+    threading.Thread(target=_drain, args=(control, seen), daemon=True).start()
+    try:
+        yield _port(seen), process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        os.close(control)
+
+
+def _drain(control: int, seen: bytearray) -> None:
+    try:
+        while piece := os.read(control, 1 << 16):
+            seen += piece
+            del seen[: max(len(seen) - (1 << 20), 0)]
+    except OSError:
+        return
+
+
+def _port(seen: bytearray) -> int:
+    end = time.monotonic() + GIVE_UP
+    while time.monotonic() < end:
+        text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", bytes(seen))
+        if (found := re.search(rb"localhost:(\d+)", text)) and b"live" in text:
+            return int(found[1])
+        time.sleep(0.05)
+    raise SystemExit("the Console did not show that its engine lives")
+
+
+def rate(port: int) -> float:
+    """Return requests a second."""
+    urllib.request.urlopen(f"http://localhost:{port}/").close()
+    with load(port, "/", SECONDS, CONNECTIONS) as generator:
+        found = loaded(generator)
+    assert not found["failed"], found
+    return float(found["requests"] / found["seconds"])
+
+
+def figures() -> dict[str, float]:
+    """Return requests a second alone and with the Console, and the ratio."""
+    alone, beside, ratios = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        root = project(Path(folder))
+        for _ in range(ROUNDS):
+            with svc_dev(root) as port:
+                alone.append(rate(port))
+            with console(root) as (port, _):
+                beside.append(rate(port))
+            ratios.append(beside[-1] / alone[-1])
+            print(f"  alone {alone[-1]:.0f}/s, with the Console {beside[-1]:.0f}/s", file=sys.stderr)
+    return {"alone": median(alone), "console": median(beside), "ratio": median(ratios)}
+
+
+if __name__ == "__main__":
+    print(f"engine={figures()['ratio']:.2f}")
