@@ -132,7 +132,7 @@ class RouteTable:
 
 
 def host_name(authority: str) -> str:
-    """Return the host of `host[:port]`, or nothing when it is none: lower-case, no brackets, no trailing dot."""
+    """Return the host of `host[:port]`, or nothing for what is none: lower-case, no brackets, no last dot."""
     found = _AUTHORITY.fullmatch(authority)
     if found is None or int(found["port"] or 0) > _LAST_PORT:
         return ""
