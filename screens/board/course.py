@@ -26,6 +26,7 @@ class Course:
     plan: Plan | None = None
     allowed: bool = False
     message: str = ""
+    unwritten: int = 0
     live: Live | None = None
     error: SvcError | None = field(default=None, compare=False)
 
@@ -82,6 +83,11 @@ class Course:
         lines += [((f"migration {name}", "dim"),) for name in plan.migrations]
         if self.message:
             lines.append((("message  ", "dim"), (shown(self.message), "")))
+        if self.unwritten:
+            edits = (
+                "1 edit of svc.toml is" if self.unwritten == 1 else f"{self.unwritten} edits of svc.toml are"
+            )
+            lines.append(((f"{edits} not written, and not in this deploy", "warn"),))
         if plan.grave and not self.allowed:
             lines.append((("! lines are new capabilities: A allows them", "warn"),))
         return lines

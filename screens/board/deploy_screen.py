@@ -42,7 +42,7 @@ class DeployScreen(ConsoleScreen):
         Binding("m", "message", "Message", id="deploy.message"),
         Binding("A", "allow", "Allow new capabilities", id="deploy.allow"),
         Binding("r", "plan", "Plan again", id="deploy.plan"),
-        Binding("l", "log_in", "Log in", id="deploy.log-in"),
+        Binding("ctrl+l", "log_in", "Log in", id="deploy.log-in"),
         Binding("escape", "back", "Back", id="deploy.back"),
         Binding("pagedown,ctrl+f,j,down", "page(1)", "Scroll down", show=False, id="deploy.page-down"),
         Binding("pageup,ctrl+b,k,up", "page(-1)", "Scroll up", show=False, id="deploy.page-up"),
@@ -62,10 +62,11 @@ class DeployScreen(ConsoleScreen):
             super().__init__()
             self.again = again
 
-    def __init__(self, link: Link, deployer: Deployer) -> None:
+    def __init__(self, link: Link, deployer: Deployer, unwritten: int = 0) -> None:
+        """`unwritten` is how many edits of svc.toml will not be deployed, since they are not in the file."""
         super().__init__(link)
         self._deployer = deployer
-        self._course = Course()
+        self._course = Course(unwritten=unwritten)
 
     def body(self) -> ComposeResult:
         """Place the course of the deploy, and the line for its message."""
@@ -99,7 +100,7 @@ class DeployScreen(ConsoleScreen):
 
     def action_plan(self) -> None:
         """Build, and show what would change."""
-        self._turn(Course(message=self._course.message))
+        self._turn(Course(message=self._course.message, unwritten=self._course.unwritten))
         self._plan()
 
     @work(group="deploy")

@@ -12,7 +12,7 @@ from typing import Any
 from screens.board.edits import Edit, applied, read
 from screens.board.project import Mount
 from screens.link import Link
-from svc_tui.client import SvcError
+from svc_tui.client import SvcError, Unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class Draft:
                 return
             try:
                 self.plan, self.problem = await self._plan(self.edits), None
+            except Unreachable:
+                return  # what was planned stays to be seen; to be written, the file has to be as it was
             except SvcError as error:
                 self.plan, self.problem = None, error
 

@@ -76,7 +76,7 @@ class HistoryScreen(ConsoleScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "roll_back", "Roll back to it", id="history.roll-back"),
-        Binding("l", "log_in", "Log in", id="history.log-in"),
+        Binding("ctrl+l", "log_in", "Log in", id="history.log-in"),
         Binding("ctrl+r", "reload", "Look again", show=False, id="history.reload"),
         Binding("escape", "back", "Back", id="history.back"),
     ]
@@ -90,7 +90,7 @@ class HistoryScreen(ConsoleScreen):
 
     def body(self) -> ComposeResult:
         """Place the list, and the sheet with the difference."""
-        yield VirtualRows(self._kept, COLUMNS, empty="nothing was deployed yet: D on the Board deploys")
+        yield VirtualRows(self._kept, COLUMNS)
         yield Sheet()
 
     def on_mount(self) -> None:
@@ -139,6 +139,7 @@ class HistoryScreen(ConsoleScreen):
         self._plan = None
         self.refresh_bindings()
         if each is None:
+            sheet.tell("Nothing was deployed yet", [(("D on the Board deploys", "dim"),)])
             return
         if each.live:
             sheet.tell(f"{each.id} is live", [((each.back or "since it was deployed", "dim"),)])

@@ -232,7 +232,8 @@ class BoardScreen(BoardView):
             await self._draft.write()
         except SvcError as error:
             self.tell(error)
-            await self._draft.again()
+            if error.code == "conflict":
+                await self._draft.again()
         else:
             self.notify("svc.toml is written and applies now; u undoes it", timeout=4)
         self._show_draft()

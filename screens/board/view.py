@@ -23,6 +23,7 @@ from screens.board.history_screen import HistoryScreen
 from screens.board.picture import Picture, Use, door_key, door_of, picture
 from screens.board.project import Door, Health, Manifest, Mount, State
 from screens.board.sheet import Sheet
+from screens.browser import browse
 from screens.console_screen import Command, ConsoleScreen, Tab
 from screens.link import Link
 from screens.widgets.content import content
@@ -303,10 +304,14 @@ class BoardView(ConsoleScreen):
         if not self.sheet.page(pages):
             self.canvas.page(pages)
 
-    def action_browse(self) -> None:
+    @work(group="browse")
+    async def action_browse(self) -> None:
         """Open the address in the browser."""
         if address := self._address():
-            self.app.open_url(address)
+            try:
+                await browse(self.app, address)
+            except SvcError as error:
+                self.tell(error)
 
     def action_copy(self) -> None:
         """Copy the address."""
@@ -337,7 +342,7 @@ class BoardView(ConsoleScreen):
     def action_deploy(self) -> None:
         """Show what a deploy would change, and have it go live from there."""
         if self._deployer is not None:
-            self.app.push_screen(DeployScreen(self.link, self._deployer))
+            self.app.push_screen(DeployScreen(self.link, self._deployer, len(self._edits)))
 
     def action_history(self) -> None:
         """Show what was deployed, and the way back."""

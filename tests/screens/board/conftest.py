@@ -172,13 +172,13 @@ class Board:
 
 async def board(
     opened: Opened,
-    shop: Shop,
+    there: Shop | Link,
     test: Callable[[Board], Awaitable[None]],
     size: tuple[int, int] = (80, 24),
     **options: Any,
 ) -> None:
     """Open the Board and test it."""
-    link = shop.link()
+    link = there if isinstance(there, Link) else there.link()
     link.reconnect()
     screen = BoardScreen(link, **{"unicode": True, **options})
     try:

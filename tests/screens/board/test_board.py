@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.app import App
 
 from screens.board.draw import Hit
-from tests.screens.board.conftest import SHOP, Board, Shop, board
+from screens.link import Link, Place
+from svc_tui.client import Client
+from tests.screens.board.conftest import SHOP, Board, Shop, board, developed
 from tests.screens.conftest import Opened, idle
 
 pytestmark = pytest.mark.slow
@@ -296,3 +300,30 @@ def test_clicks_select_and_double_clicks_open(opened: Opened, shop: Shop) -> Non
         assert shown.screen.canvas.selected == Hit("node", "docs") and "limits" in shown.text
 
     run(opened, shop, test)
+
+
+def test_edits_outlive_an_engine_that_ends(opened: Opened, root: Path, tmp_path: Path) -> None:
+    engines: list[Shop] = []
+    place = Place("shop", "dev", "")
+    link = Link(place, lambda: Client(engines[-1].url, engines[-1].token, 60.0))
+
+    async def test(shown: Board) -> None:
+        await shown.press("c", "enter", "enter")
+        assert shown.screen.pending == 1
+        await asyncio.to_thread(running.close)
+        await shown.press("ctrl+s")
+        await shown.until(lambda: link.state == "lost")
+        assert shown.screen.pending == 1 and shop_text(root) == SHOP and "/blog/*" in shown.text
+        engines.append(await asyncio.to_thread(running.enter_context, developed(root, tmp_path / "cache")))
+        await asyncio.to_thread(link.reconnect)
+        shown.screen.linked()
+        await shown.press("ctrl+s")
+        await shown.until(lambda: '"/blog/*" = "blog"' in shop_text(root))
+
+    with ExitStack() as running:
+        engines.append(running.enter_context(developed(root, tmp_path / "cache")))
+        asyncio.run(board(opened, link, test))
+
+
+def shop_text(root: Path) -> str:
+    return (root / "svc.toml").read_text()

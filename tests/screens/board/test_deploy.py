@@ -11,6 +11,8 @@ from textual.app import App
 from screens.board.deploy_screen import DeployScreen
 from screens.board.deploys import Deployer
 from screens.board.history_screen import HistoryScreen
+from screens.link import Link, Place
+from svc_tui.client import Client
 from svc_tui.deploy_desk import DeployDesk, Sources
 from svc_tui.session import Login, NotLoggedIn
 from tests.screens.board.conftest import Board, Shop, board
@@ -174,6 +176,38 @@ def test_without_files_there_is_history_and_no_deploy(
         assert shown.app.screen is shown.screen
         await shown.press("H")
         assert isinstance(shown.app.screen, HistoryScreen)
-        await shown.shows("nothing was deployed yet")
+        await shown.shows("Nothing was deployed yet")
 
     run(opened, shop, deployer, test)
+
+
+def test_edits_that_are_not_written_are_not_deployed_and_the_plan_says_so(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+) -> None:
+    async def test(shown: Board) -> None:
+        await shown.press("tab", "d", "D")
+        await shown.shows("1 edit of svc.toml is not written, and not in this deploy")
+        await shown.press("escape")
+        assert shown.screen.pending == 1
+
+    run(opened, shop, desk.deployer, test)
+
+
+def test_what_is_live_is_shown_and_not_edited(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk, snapshot: Snapshot
+) -> None:
+    async def deploys(shown: Board) -> None:
+        await deployed(shown)
+
+    run(opened, shop, desk.deployer, deploys)
+
+    async def test(shown: Board) -> None:
+        await shown.press("tab", "d", "e", "c")
+        assert shown.screen.pending == 0 and not shown.screen.sheet.asking
+        await shown.shows("This is what is live")
+        shown.screen.go(["docs"])
+        await idle(shown.pilot)
+        snapshot(shown.app)
+
+    place = Place("shop", "service", "https://svc.example.com")
+    asyncio.run(board(opened, Link(place, lambda: Client(hosted.control, hosted.token)), test))
