@@ -59,7 +59,7 @@ async def component(order: Order) -> tuple[Path, str]:
         if found := kept_component(order.kept):
             return found, ""
         order.report(f"{order.doing} …")
-        with tempfile.TemporaryDirectory(prefix="svc-js-", dir=_plain_temporary()) as making:
+        with tempfile.TemporaryDirectory(prefix="svc-js-") as making:
             module = Path(making) / ("svc-loader.js" if order.world == "loader" else "svc-app.js")
             await order.write(module)
             return await _make(order, module)
@@ -83,8 +83,3 @@ async def _make(order: Order, module: Path) -> tuple[Path, str]:
     arriving = order.kept / "arriving"
     await asyncio.to_thread(shutil.copyfile, out, arriving)
     return arriving.replace(order.kept / f"{digest}.wasm"), output
-
-
-def _plain_temporary() -> str | None:
-    """Return a temporary folder without white space in its path, which the snapshot tool needs."""
-    return None if not any(c.isspace() for c in tempfile.gettempdir()) else "/tmp"

@@ -112,4 +112,4 @@ def frozen_time(printed: str, mapping: SourceMap) -> str:
     frames = [shown for line in match.group(1).splitlines() if (shown := mapping.rewrite(line))]
     place = next((found for frame in frames if (found := _PLACE.search(frame))), None)
     where = ":".join(place.groups()) + " asks" if place else "the module asks"
-    return f"{where} for the time while it is loaded; that is the time of the build, in every request"
+    return f"{where} for the time while it is loaded; that is the year 2000, in every request"

@@ -180,6 +180,7 @@ def _equip(packages: Path, folder: Path) -> None:
     try:
         for path in SCRIPTS.glob("*.mjs"):
             shutil.copyfile(path, making / path.name)
+        (making / "snapshot.mjs").chmod(0o755)
         _write_wit(packages, making)
         making.replace(folder)
     finally:

@@ -1,6 +1,6 @@
 // Runs before the user's module. A deploy build evaluates that module while the component's memory is
 // snapshotted, where asking for randomness would end the build; so it gets a fixed sequence there, and
-// the real one from the first request on. The time is the build's; who asks for it is told (`lane.py`).
+// the real one from the first request on. The time is fixed too; who asks for it is told (`lane.py`).
 const svcRandom = Math.random;
 const svcFill = crypto.getRandomValues.bind(crypto);
 const svcUuid = crypto.randomUUID.bind(crypto);

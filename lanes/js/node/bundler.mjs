@@ -8,7 +8,8 @@
 import { context } from 'esbuild';
 import { createInterface } from 'node:readline';
 import { builtinModules } from 'node:module';
-import { isAbsolute, join } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 
 const contexts = new Map();
 // A narrow filter: esbuild asks this process about every import that one lets through.
@@ -73,6 +74,21 @@ function message({ text, location, notes }) {
   return { text, notes: (notes ?? []).map((note) => note.text), ...place };
 }
 
+// A deploy build is the same wherever svc is installed: our own files are `svc:…` in it, not the way to them.
+function nameable({ root, glue }, code, map) {
+  if (!glue) return { code, map };
+  const ours = [dirname(glue), realpathSync(dirname(glue))];
+  const named = (path) => {
+    const place = resolve(root, path), own = ours.find((folder) => place.startsWith(folder + sep));
+    return own ? `svc:${relative(own, place)}` : undefined;
+  };
+  const read = JSON.parse(map);
+  read.sources = read.sources.map((source) => named(decodeURIComponent(source)) ?? source);
+  // Each file begins with a line that names it.
+  const told = code.replace(/^\/\/ (\.\.?\/.*)$/gm, (line, path) => (named(path) ? `// ${named(path)}` : line));
+  return { code: told, map: JSON.stringify(read) };
+}
+
 async function bundle(request) {
   const key = JSON.stringify([request.entry, request.name, request.root, request.glue]);
   let kept = contexts.get(key);
@@ -81,8 +97,7 @@ async function bundle(request) {
     const result = await kept.rebuild();
     const text = (end) => result.outputFiles.find((file) => file.path.endsWith(end)).text;
     return {
-      code: text('svc-app.js'),
-      map: text('svc-app.js.map'),
+      ...nameable(request, text('svc-app.js'), text('svc-app.js.map')),
       inputs: Object.entries(result.metafile.inputs).map(([path, { bytes, format }]) => ({ path, bytes, format })),
       warnings: result.warnings.map(message),
     };

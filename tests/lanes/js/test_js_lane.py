@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,17 @@ def test_a_clock_read_at_the_top_level_is_warned_of(sources: Sources) -> None:
     )
     sources.build("deploy")
     assert [line for line in sources.reported if "api/index.js:1:22 asks for the time" in line]
+
+
+def test_time_in_a_request_is_its_own_whatever_it_was_at_the_top_level(sources: Sources) -> None:
+    sources.write(
+        "index.js",
+        "const loaded = new Date().getUTCFullYear();\n"
+        "export default { fetch: () => Response.json([loaded, Date.now(), performance.now()]) };\n",
+    )
+    before = time.time()
+    loaded, now, passed = json.loads(ask(sources, sources.build("deploy"), "/")[0].body)
+    assert loaded == 2000 and before - 1 <= now / 1000 <= time.time() and passed >= 0
 
 
 def test_a_module_that_is_never_loaded_is_given_up(sources: Sources) -> None:

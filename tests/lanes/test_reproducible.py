@@ -1,0 +1,53 @@
+"""A deploy build makes the same bytes of the same sources, wherever these and the cache are."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.deploy.package import pack
+from engine.lane import BuildRequest
+from engine.manifest.load import load
+from svc_tui.assembly import lanes
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "polyglot"
+LEFT_OUT = shutil.ignore_patterns(".svc", "target", "go.work", "go.work.sum")
+
+
+@pytest.fixture(autouse=True)
+def rust(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Rust of `make test-tools`, where it is there."""
+    made = cache / "rust-toolchain"
+    if (made / "complete").exists():
+        monkeypatch.setenv("PATH", f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}")
+
+
+def package(name: str, place: Path, cache: Path) -> bytes:
+    """Return the package of a Resource of the sample, copied to a place with a cache of its own."""
+    shutil.copytree(SAMPLE, place / "project", ignore=LEFT_OUT)
+    own = place / "cache"
+    own.mkdir()
+    (cache / "toolchains").mkdir(exist_ok=True)
+    (own / "toolchains").symlink_to(cache / "toolchains")
+    project = load(place / "project")
+    resource = project.resources[name]
+
+    async def main() -> bytes:
+        parts = lanes()
+        try:
+            request = BuildRequest(resource, project.root, own, "deploy", lambda line: None)
+            artifact = await parts[resource.lane].build(request)
+            return pack(artifact).package.encode()
+        finally:
+            await asyncio.gather(*(lane.aclose() for lane in parts.values()))
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["front", "js", "go", "rust"])
+def test_the_same_sources_make_the_same_bytes(name: str, tmp_path: Path, cache: Path) -> None:
+    places = (tmp_path / "a", tmp_path / "another place ü" / "deeper")
+    assert len({package(name, place, cache) for place in places}) == 1
