@@ -66,10 +66,9 @@ class DeployDesk:
             raise SvcError(f"the files of {self._project} are not here", "Deploy in the Project's folder.")
         from svc_tui import deploying
 
+        project = load(self._sources.root)
         self._planned = None
-        self._teller = _Teller(tell)
-        root = self._sources.root
-        project = load(root)
+        self._teller = _Teller(tell, max(map(len, project.resources), default=0))
         login = self._login()
         with connected(login) as client:
             client.call("GET", "/v1/whoami")
@@ -167,8 +166,10 @@ def of_folder(root: Path, project: str, environ: Mapping[str, str]) -> DeployDes
 class _Teller:
     """Tells a screen how a deploy goes on, and ends it on the way where that is wanted."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, width: int = 0) -> None:
+        """`width` is that of the longest Resource's name."""
         self._tell = tell
+        self._width = width
         self._cancelled = False
         self._asked = False
 
@@ -189,13 +190,14 @@ class _Teller:
 
     def building(self, resource: str, line: str) -> None:
         """Tell of a build's progress."""
-        self._tell(Progress("build", f"{resource}  {line}", passing=True))
+        self._tell(Progress("build", f"{resource:<{self._width}}  {line}", passing=True))
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         """Tell that a Resource is built."""
         digest = artifact.digest[:12] if isinstance(artifact, ComponentArtifact | ImageArtifact) else ""
         how = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
-        self._tell(Progress("build", f"{resource.name}  {resource.lane}  sha256:{digest}…  {how}"))
+        name = f"{resource.name:<{self._width}}"
+        self._tell(Progress("build", f"{name}  {resource.lane:<6}  sha256:{digest}…  {how}"))
 
     def uploading(self, done: int, total: int) -> None:
         """Tell how much is there."""

@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from screens.board.cards import Line
-from screens.board.draw import ASCII, HEAVY, HEAVY_ASCII, UNICODE, Box, Cell, Hit
+from screens.board.draw import ASCII, FAINT, FAINT_ASCII, HEAVY, HEAVY_ASCII, UNICODE, Box, Cell, Hit
 from screens.board.picture import PADDING, Picture
 from screens.board.walk import Direction, first, nearest, next_edge, step
 from screens.widgets.looks import Looks
@@ -92,7 +92,9 @@ class Canvas(ScrollView, can_focus=True):
 
     def __init__(self, *, unicode: bool = True, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._glyphs, self._heavy = (UNICODE, HEAVY) if unicode else (ASCII, HEAVY_ASCII)
+        self._glyphs, self._heavy, self._dotted = (
+            (UNICODE, HEAVY, FAINT) if unicode else (ASCII, HEAVY_ASCII, FAINT_ASCII)
+        )
         self._dots = "·" if unicode else "."
         self._picture: Picture | None = None
         self._cards: Mapping[str, tuple[Line, ...]] = {}
@@ -240,19 +242,18 @@ class Canvas(ScrollView, can_focus=True):
         key = hit.key if hit is not None and hit.kind == "node" else None
         if self._source is None and self._pressed is not None and key != self._pressed:
             self.post_message(self.Dragged(self._pressed))
-        elif self._source is not None and (self._pressed is not None or key is not None) and key != self._aim:
-            self._take_aim(None if key == self._source else key)
+            self._pressed = None
+        elif self._source is not None and key not in (None, self._source, self._aim):
+            self._take_aim(key)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         """End the line here."""
         self.release_mouse()
-        pressed, self._pressed = self._pressed, None
-        hit = self._at(event)
-        key = hit.key if hit is not None and hit.kind == "node" else None
-        if self._source is not None and key != pressed:
-            self.post_message(self.Joined(key))
-        elif self._source is not None and pressed is not None:
-            self.post_message(self.Joined(None))
+        self._pressed = None
+        if self._source is not None:
+            hit = self._at(event)
+            ends = hit is not None and hit.kind == "node" and hit.key != self._source
+            self.post_message(self.Joined(hit.key if hit is not None and ends else None))
 
     def on_click(self, event: events.Click) -> None:
         """Open what is clicked twice."""
@@ -314,13 +315,12 @@ class Canvas(ScrollView, can_focus=True):
         hit = cell.hit
         chosen = hit == self._selected if self._source is None else hit.key in (self._source, self._aim)
         tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""
-        look: str = tone or ("label" if cell.text else "line")
         if chosen:
             wrong = self._source is not None and self._faint(hit)
-            look = "warn" if wrong else tone or "selected"
-        elif self._faint(hit):
-            look = "faint"
-        return cell.glyph(self._heavy if chosen else self._glyphs), look
+            return cell.glyph(self._heavy), "warn" if wrong else tone or "selected"
+        if self._faint(hit):
+            return cell.glyph(self._dotted if hit.kind == "node" else self._glyphs), "faint"
+        return cell.glyph(self._glyphs), tone or ("label" if cell.text else "line")
 
     def _faint(self, hit: Hit) -> bool:
         return self._source is not None and hit.key != self._source and hit.key not in self._targets

@@ -17,8 +17,11 @@ UNICODE = " ╵╶╰╷│╭├╴╯─┴╮┤┬┼"
 """The character of each mask, 0 to 15."""
 HEAVY = " ╹╺┗╻┃┏┣╸┛━┻┓┫┳╋"
 """The same for what is selected."""
+FAINT = UNICODE.replace("│", "┊").replace("─", "┈")
+"""The same for a node that can not be chosen."""
 ASCII = " |-+||++-+-++++++"
 HEAVY_ASCII = " #=######=#=#####"
+FAINT_ASCII = ASCII.replace("|", ":").replace("-", ".")
 _ARROWS = {E: {UNICODE: "▶", HEAVY: "▶"}, W: {UNICODE: "◀", HEAVY: "◀"}}
 _ASCII_ARROWS = {E: ">", W: "<"}
 

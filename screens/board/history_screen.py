@@ -24,7 +24,7 @@ from svc_tui.client import SvcError
 
 COLUMNS = (
     Column("", 1),
-    Column("deployment", 22),
+    Column("deployment", 23),
     Column("when", 19),
     Column("by", 10),
     Column("commit", 13),

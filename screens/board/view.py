@@ -203,8 +203,9 @@ class BoardView(ConsoleScreen):
         text = ""
         if not manifest.editable:
             text = "This is what is live, to look at. Mounts are edited in svc.toml, and go live by a deploy."
-        elif len(manifest.resources) == 1:
-            text = "One Resource. Add a table [resource.NAME] to svc.toml and it appears here at once."
+        elif len(manifest.resources) < 2:
+            count = "One Resource" if manifest.resources else "No Resource yet"
+            text = f"{count}. Add a table [resource.NAME] to svc.toml and it appears here at once."
         elif not manifest.mounts and not self._edits:
             text = (
                 "No mounts yet. Press c, or drag from one Resource to another that shall answer below a path."

@@ -1,0 +1,77 @@
+"""What nodes and the sheet say: never wider than there is room, whatever happened."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, resource_card
+from screens.board.details import folded, of_resource
+from screens.board.picture import WIDTHS
+from screens.board.project import Door, Health, Rates, Resource
+
+NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,38}", fullmatch=True)
+RATES = st.builds(
+    Rates,
+    st.floats(0, 1e6),
+    st.none() | st.floats(0, 1e6),
+    st.floats(0, 1),
+    st.none() | st.integers(0, 1 << 40),
+)
+HEALTHS = st.builds(
+    Health,
+    st.sampled_from(["waiting", "building", "ready", "failed"]),
+    st.none() | st.just("http://web--shop.localhost:3000/"),
+    st.none() | st.floats(0, 1000),
+    st.booleans(),
+    st.text(),
+    st.text(),
+    RATES,
+)
+RESOURCES = st.builds(
+    Resource,
+    NAMES,
+    st.sampled_from(["static", "go", "rust", "js"]),
+    st.booleans(),
+    st.integers(1, 900),
+    st.integers(16, 1024),
+    st.lists(st.just("https://api.example.com")).map(tuple),
+    st.lists(st.text(min_size=1)).map(tuple),
+    st.lists(NAMES).map(tuple),
+)
+LINES = st.lists(st.tuples(st.text("ab 界é\u0301", max_size=30), st.just(""))).map(tuple)
+
+
+def widths(lines: object) -> set[int]:
+    assert isinstance(lines, list | tuple)
+    return {sum(cell_len(text) for text, _ in line) for line in lines}
+
+
+@given(RESOURCES, HEALTHS, st.sampled_from(WIDTHS), st.sampled_from([UNICODE_SIGNS, ASCII_SIGNS]))
+def test_a_card_is_as_wide_as_its_node(
+    resource: Resource, health: Health, room: tuple[int, int], signs: object
+) -> None:
+    assert signs is UNICODE_SIGNS or signs is ASCII_SIGNS
+    assert widths(resource_card(resource, health, room[0], signs)) == {room[0]}
+
+
+@given(NAMES, st.none() | st.integers(0, 10**6), st.none() | st.floats(0, 1e6), st.sampled_from(WIDTHS))
+def test_a_doors_card_is_as_wide_as_its_node(
+    name: str, tables: int | None, records: float | None, room: tuple[int, int]
+) -> None:
+    door = Door(tables, 1 << 40 if tables else None, records)
+    assert widths(door_card(name, door, room[1], UNICODE_SIGNS)) == {room[1]}
+
+
+@given(LINES, st.integers(2, 40))
+def test_folded_lines_fit_and_lose_nothing_but_blanks(line: tuple[tuple[str, str], ...], room: int) -> None:
+    lines = folded(line, room)  # type: ignore[arg-type]
+    assert max(widths(lines)) <= room
+    before = "".join(text for text, _ in line)
+    after = "".join(text for part in lines for text, _ in part)
+    assert after.replace(" ", "") == before.replace(" ", "")
+
+
+@given(RESOURCES, HEALTHS, st.integers(30, 100))
+def test_details_fit_into_the_sheet(resource: Resource, health: Health, room: int) -> None:
+    lines = of_resource(resource, health, (), ("web:/api/*",), room)
+    assert max(widths(lines)) <= room
