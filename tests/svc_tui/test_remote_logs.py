@@ -1,5 +1,8 @@
 """`svc logs` of what is deployed: the real client at the real service."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -112,3 +115,24 @@ def test_a_service_that_is_not_there_is_told_to_a_follower_too(hosted: Hosted) -
     for wish in (ALL, replace(ALL, follow=True), replace(ALL, follow=True, tail=3)):
         with pytest.raises(Unreachable):
             Reader(hosted, wish).run()
+
+
+@pytest.mark.slow
+def test_a_reader_that_has_enough_ends_the_follower_though_nothing_comes(
+    hosted: Hosted, tmp_path: Path
+) -> None:
+    write(hosted, "hello")
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "svc_tui", "logs", "-f", "--service"],
+        cwd=tmp_path / "shop",
+        env=os.environ | {"SVC_URL": hosted.control, "SVC_TOKEN": hosted.token},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with follower:
+        assert follower.stdout is not None and follower.stderr is not None
+        assert "hello" in follower.stdout.readline()
+        follower.stdout.close()
+        assert follower.wait(60) == 0
+        assert "rror" not in follower.stderr.read()
