@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from engine.bucket.errors import BucketClosed, BucketError
+from engine.bucket.errors import BucketClosed, BucketError, DiskError
 
 T = TypeVar("T")
 Run = Callable[..., list[Any]]
@@ -203,7 +203,8 @@ class Database:
                 "Restore it from a copy. Moved away, it is made anew without any deployment; blobs stay.",
                 code="bucket-damaged",
             )
-        return BucketError(
-            f"the bucket can not use {self._path}: {reason}",
+        return DiskError(
+            self._path,
+            str(reason),
             "Check that the folder can be written by the user who runs svc and that its disk has room.",
         )

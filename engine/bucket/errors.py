@@ -10,9 +10,21 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class BucketError(SvcError):
-    """The bucket can not do what it was asked."""
+    """The bucket can not do what it was asked.
+
+    `for_callers`, if there is one, is what those are told who have no business with this machine's paths.
+    """
 
     code = "bucket"
+    for_callers = ""
+
+
+class DiskError(BucketError):
+    """The disk does not do its part; `reason` is the system's word."""
+
+    def __init__(self, path: Path, reason: str, hint: str) -> None:
+        super().__init__(f"the bucket can not use {path}: {reason}", hint)
+        self.for_callers = f"the service can not use its disk: {reason}"
 
 
 class BucketInUse(BucketError):
@@ -87,12 +99,17 @@ class UploadBusy(BucketError):
         super().__init__(f"sha256:{digest} is being uploaded by another", "Wait for it, or try again later.")
 
 
-def disk_error(path: Path, error: OSError) -> BucketError:
+def is_no_room(error: OSError) -> bool:
+    """Whether a disk is full, or somebody's share of it."""
+    return error.errno in _NO_ROOM
+
+
+def disk_error(path: Path, error: OSError) -> DiskError:
     """Return the error for a person: which file, why, and what to do."""
-    if error.errno in _NO_ROOM:
+    if is_no_room(error):
         hint = "Make room on its disk and try again."
     elif error.errno in _NOT_ALLOWED:
         hint = "Check that the folder, and all in it, can be written by the user who runs svc."
     else:
         hint = "Check the folder and its disk."
-    return BucketError(f"the bucket can not use {path}: {error.strerror or error}", hint)
+    return DiskError(path, error.strerror or str(error), hint)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.bucket import durable
-from engine.bucket.errors import DigestMismatch, disk_error
+from engine.bucket.errors import DigestMismatch, disk_error, is_no_room
 from engine.bucket.incoming import settle, write_all
 from engine.bucket.protocols import Digest
 from engine.bucket.reading import digest_of
@@ -35,13 +35,18 @@ class Upload:
         self.path.unlink(missing_ok=True)
 
     def write(self, chunk: bytes) -> None:
-        """Add a chunk. Raises `DigestMismatch` for what is longer than announced, and the upload is gone."""
+        """Add a chunk. Raises `DigestMismatch` for what is longer than announced, and the upload is gone.
+
+        It is gone too when the disk is full.
+        """
         if self.received + len(chunk) > self._size:
             self._drop()
             raise DigestMismatch(self._digest, f"longer than the {self._size} bytes announced")
         try:
             write_all(self._descriptor, chunk)
         except OSError as error:
+            if is_no_room(error):
+                self._drop()  # Else it would keep the last of the room for days.
             raise disk_error(self.path, error) from error
         finally:
             self.received = os.lseek(self._descriptor, 0, os.SEEK_END)

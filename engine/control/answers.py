@@ -3,6 +3,7 @@
 Owns which status an error code has.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ STATUS: Mapping[str, int] = {
 }
 """Every code that is not here is the caller's mistake: 422."""
 MISTAKE = 422
+_log = logging.getLogger("svc.control")
 
 
 class NotFound(SvcError):
@@ -52,8 +54,15 @@ class TooLong(SvcError):
 
 
 def members(error: SvcError) -> dict[str, Any]:
-    """Return the members of the problem document of an error."""
-    found = {"title": error.message, "status": STATUS.get(error.code, MISTAKE), "code": error.code}
+    """Return the members of the problem document of an error; the log has what callers are not told."""
+    for_callers = getattr(error, "for_callers", "")
+    if for_callers:
+        _log.error("%s (%s)", error.message, error.hint)
+    found = {
+        "title": for_callers or error.message,
+        "status": STATUS.get(error.code, MISTAKE),
+        "code": error.code,
+    }
     return found | ({"hint": error.hint} if error.hint else {})
 
 

@@ -58,9 +58,9 @@ def usage(
         output.data({"since": _iso(first), "by": by, "rows": [_document(key, rows[key]) for key in rows]})
     elif not rows:
         of = f" to {resource}" if resource is not None else ""
+        counter = "`svc dev` counts what it serves" if login is None else "the service counts all of them"
         diagnostics.note(
-            f"no request{of} was counted in the last {since}: "
-            "`svc dev` counts what it serves, and --since 7d looks further back"
+            f"no request{of} was counted in the last {since}: {counter}, and --since 7d looks further back"
         )
     elif output.is_terminal():
         _table(rows, by)

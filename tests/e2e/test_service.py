@@ -25,6 +25,7 @@ class Server:
     """`svc serve` on a data folder."""
 
     def __init__(self, folder: Path, environ: dict[str, str], port: int = 0, *options: str) -> None:
+        self.folder = folder
         self.process = subprocess.Popen(
             [
                 *svc(),

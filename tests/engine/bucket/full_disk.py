@@ -7,6 +7,8 @@ import asyncio
 import os
 import resource
 import sys
+from collections.abc import AsyncIterator
+from hashlib import sha256
 from pathlib import Path
 
 from engine.bucket.errors import BucketError
@@ -27,9 +29,9 @@ class Acknowledged:
         self.entries: list[bytes] = []
 
     async def fill(self, size: int) -> set[str]:
-        """Write until each of the three fails; return the hints."""
+        """Write until each of the four fails; return the hints."""
         hints = set()
-        for write in (self.put, self.cas, self.append):
+        for write in (self.upload, self.put, self.cas, self.append):
             for number in range(MANY):
                 try:
                     await write(os.urandom(size), number)
@@ -42,6 +44,17 @@ class Acknowledged:
 
     async def put(self, content: bytes, number: int) -> None:
         self.blobs[await self.bucket.blobs.put(content * (number + 1))] = content * (number + 1)
+
+    async def upload(self, content: bytes, number: int) -> None:
+        data = content * 64
+        digest = Digest(sha256(data).hexdigest())
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for start in range(0, len(data), len(content)):
+                yield data[start : start + len(content)]
+
+        assert await self.bucket.blobs.upload(digest, len(data), 0, chunks()) == len(data)
+        self.blobs[digest] = data
 
     async def cas(self, content: bytes, number: int) -> None:
         key = f"cell {len(self.cells)}"
@@ -59,7 +72,8 @@ class Acknowledged:
         assert {cell.key: cell.value for cell in await self.bucket.cells.list("")} == self.cells
         entries = await self.bucket.log.read("log", limit=2 * MANY)
         assert [entry.content for entry in entries] == self.entries
-        assert os.listdir(self.bucket.root / "incoming") == []  # noqa: PTH208
+        for folder in ("incoming", "uploads"):
+            assert os.listdir(self.bucket.root / folder) == []  # noqa: PTH208
 
 
 async def main(root: Path, *, limited: bool) -> None:
