@@ -5,7 +5,9 @@ seconds to load and is needed by a deploy only, so it is loaded then.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +61,7 @@ class DeployDesk:
         self._planned: _Planned | None = None
         self._building: tuple[asyncio.AbstractEventLoop, asyncio.Task[Bundle]] | None = None
         self._teller: _Teller | None = None
+        self._alone = threading.Lock()
 
     def plan(self, tell: Tell) -> Plan:
         """Build every Resource, and ask the service what would change."""
@@ -67,14 +70,16 @@ class DeployDesk:
         from svc_tui import deploying
 
         project = load(self._sources.root)
-        self._planned = None
-        self._teller = _Teller(tell, max(map(len, project.resources), default=0))
-        login = self._login()
-        with connected(login) as client:
-            client.call("GET", "/v1/whoami")
-            bundle = asyncio.run(self._build(deploying.build(project, self._sources.cache, self._teller)))
-            planned = deploying.plan(client, bundle)
-            self._teller.check()
+        self._teller = teller = _Teller(tell, max(map(len, project.resources), default=0))
+        with self._alone:
+            self._planned = None
+            login = self._login()
+            with connected(login) as client:
+                client.call("GET", "/v1/whoami")
+                teller.check()
+                bundle = asyncio.run(self._build(deploying.build(project, self._sources.cache, teller)))
+                planned = deploying.plan(client, bundle)
+            teller.check()
         missing = planned["missing"]
         self._planned = _Planned(bundle, missing, planned["revision"])
         return Plan(
@@ -131,7 +136,8 @@ class DeployDesk:
             return False
         if building is not None:
             loop, task = building
-            loop.call_soon_threadsafe(task.cancel)
+            with suppress(RuntimeError):  # the build has just ended
+                loop.call_soon_threadsafe(task.cancel)
         return True
 
     def history(self) -> Sequence[Deployment]:

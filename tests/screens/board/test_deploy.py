@@ -120,6 +120,35 @@ def test_a_build_that_fails_says_why_and_can_be_planned_again(
     run(opened, shop, desk.deployer, test)
 
 
+ENDLESS = """[project]
+name = "shop"
+
+[resource.web]
+lane = "static"
+public = true
+output = "site"
+build = "touch begun; sleep 600"
+"""
+
+
+def test_a_build_is_broken_off_by_going_back(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk, tmp_path: Path
+) -> None:
+    root = tmp_path / "endless"
+    root.mkdir()
+    (root / "svc.toml").write_text(ENDLESS)
+    login = Login(hosted.control, hosted.control, hosted.token)
+    deployer = DeployDesk("shop", lambda: login, Sources(root, tmp_path / "endless-cache", lambda _: None))
+
+    async def test(shown: Board) -> None:
+        await shown.pilot.press("D")
+        await shown.until((root / "begun").exists)
+        await shown.pilot.press("escape")
+        await shown.until(lambda: shown.app.screen is shown.screen)
+
+    run(opened, shop, deployer, test)  # which ends when the thread of the build has ended
+
+
 def test_history_shows_the_difference_and_the_way_back(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:

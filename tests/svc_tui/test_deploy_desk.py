@@ -1,0 +1,112 @@
+"""Deploys as the Console does them: what is told, and what breaks them off."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SvcError
+from screens.board.deploys import Progress
+from svc_tui.deploy_desk import Cancelled, DeployDesk, Sources
+from svc_tui.session import Login
+from tests.svc_tui.hosted import MANIFEST, Hosted
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def hosted(tmp_path: Path) -> Iterator[Hosted]:
+    hosted = Hosted(tmp_path / "data")
+    with hosted.claim():
+        pass
+    yield hosted
+    hosted.stop()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    (root / "site").mkdir(parents=True)
+    (root / "svc.toml").write_text(MANIFEST)
+    (root / "site" / "index.html").write_text("one")
+    return root
+
+
+def desk_of(hosted: Hosted, root: Path, belongs: list[str]) -> DeployDesk:
+    login = Login(hosted.control, hosted.control, hosted.token)
+    return DeployDesk("shop", lambda: login, Sources(root, root.parent / "cache", belongs.append))
+
+
+def test_a_deploy_is_planned_run_and_remembered(hosted: Hosted, root: Path) -> None:
+    belongs: list[str] = []
+    desk, told = desk_of(hosted, root, belongs), list[Progress]()
+    plan = desk.plan(told.append)
+    assert (plan.live, plan.needless, plan.grave) == (None, False, False)
+    assert plan.files > 0 and plan.size > 0 and belongs == []
+    live = desk.run(told.append, allow=False, message="the first")
+    assert [each.place for each in live.addresses] == ["http://web--shop.apps.example:8080"]
+    steps = [each.step for each in told]
+    assert steps == sorted(steps, key=["build", "upload", "policy", "flip"].index) and len(set(steps)) == 4
+    assert hosted.get().text == "one" and belongs == [hosted.control]
+    (kept,) = desk.history()
+    assert (kept.id, kept.by, kept.message, kept.live) == (live.deployment, "ann", "the first", True)
+    assert desk.plan(told.append).needless
+
+
+def test_nothing_runs_without_a_plan(hosted: Hosted, root: Path) -> None:
+    with pytest.raises(SvcError, match="nothing is planned"):
+        desk_of(hosted, root, []).run(lambda _: None, allow=False, message="")
+
+
+def test_a_build_can_be_broken_off_and_begun_again(hosted: Hosted, root: Path) -> None:
+    desk = desk_of(hosted, root, [])
+    assert not desk.cancel()
+    (root / "svc.toml").write_text(MANIFEST + 'build = "touch begun && sleep 600"\n')
+    raised: list[BaseException] = []
+
+    def plan() -> None:
+        try:
+            desk.plan(lambda _: None)
+        except SvcError as error:
+            raised.append(error)
+
+    planning = threading.Thread(target=plan)
+    planning.start()
+    while not (root / "begun").exists():
+        planning.join(0.02)
+        assert planning.is_alive()
+    assert desk.cancel()
+    planning.join(60)
+    assert [type(error) for error in raised] == [Cancelled]
+    (root / "svc.toml").write_text(MANIFEST)
+    assert desk.plan(lambda _: None).files > 0
+
+
+def test_an_upload_can_be_broken_off_and_nothing_is_live(hosted: Hosted, root: Path) -> None:
+    desk = desk_of(hosted, root, [])
+    desk.plan(lambda _: None)
+
+    def hear(progress: Progress) -> None:
+        if progress.step == "upload":
+            desk.cancel()
+
+    with pytest.raises(Cancelled):
+        desk.run(hear, allow=False, message="")
+    assert list(desk.history()) == [] and hosted.get().status_code == 404
+
+
+def test_a_rollback_says_what_it_changes(hosted: Hosted, root: Path) -> None:
+    desk = desk_of(hosted, root, [])
+    desk.plan(lambda _: None)
+    first = desk.run(lambda _: None, allow=False, message="")
+    (root / "site" / "index.html").write_text("two")
+    desk.plan(lambda _: None)
+    second = desk.run(lambda _: None, allow=False, message="")
+    plan = desk.rollback_plan(first.deployment)
+    assert (plan.deployment, plan.live) == (first.deployment, second.deployment)
+    assert [(each.mark, each.resource) for each in plan.differences] == [("~", "web")]
+    assert desk.rollback(plan, "two is bad").deployment == first.deployment
+    assert hosted.get().text == "one"
+    live = next(each for each in desk.history() if each.live)
+    assert live.id == first.deployment and live.back.endswith("by ann: two is bad")
