@@ -16,7 +16,7 @@ from engine.deploy.doors import Uses
 from engine.deploy.versions import Publication
 from engine.timeline.feed import Timeline
 from engine.timeline.recording import Recording
-from engine.workers.wire import Channel, Publish, Published, Records, Serve, Start
+from engine.workers.wire import Channel, Noted, Publish, Published, Records, Serve, Start
 
 PAUSE_SECONDS = 1.0
 """How long a worker that ended at once is not started again."""
@@ -64,7 +64,7 @@ class Fleet:
         tell: Callable[[str], None],
         program: str,
     ) -> None:
-        """`sockets` has a list for each worker; `tell` hears of workers that died.
+        """`sockets` has a list for each worker; `tell` hears of workers that died, and of their faults.
 
         What workers report of a Project goes to its timeline, and is added to the uses of its Doors.
         `program` is the module that a worker runs: it ends in `engine.workers.worker.main`.
@@ -150,6 +150,8 @@ class Fleet:
                         timeline.hand_on(record)
                     else:
                         timeline.append(record)
+            elif isinstance(message, Noted):
+                self._tell(message.text)
             elif isinstance(message, Published):
                 await worker.heard(message.number)
         await worker.ended()

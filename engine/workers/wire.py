@@ -73,6 +73,13 @@ class Records:
     """How often Doors were asked since then."""
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something for the service's own log: a warning or a fault of a worker."""
+
+    text: str
+
+
 class Channel:
     """One end of the conversation."""
 

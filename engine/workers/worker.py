@@ -5,6 +5,7 @@ its channel: when the fleet is gone, it ends.
 """
 
 import asyncio
+import logging
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from engine.timeline.feed import Timeline
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 from engine.wasm.runner import Runner
-from engine.workers.wire import Channel, Publish, Published, Records, Serve, Start
+from engine.workers.wire import Channel, Noted, Publish, Published, Records, Serve, Start
 
 GATHER_SECONDS = 0.05
 """How long records wait for each other."""
@@ -51,6 +52,18 @@ class Reporter:
             uses.clear()
 
 
+class Faults(logging.Handler):
+    """Takes warnings and faults of this process to the fleet, with where they happened."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(logging.WARNING)
+        self._channel = channel
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one."""
+        self._channel.send(Noted(self.format(record)))
+
+
 async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
     """Serve what the fleet says until it says no more."""
     start = await channel.receive()
@@ -58,6 +71,7 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
         return
     stop, runner, reporters = asyncio.Event(), Runner(start.cache), list[Reporter]()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    logging.getLogger("svc.server").addHandler(Faults(channel))
 
     def made(project: str, timeline: Timeline) -> None:
         reporters.append(Reporter(channel, project, lambda name: tenants.uses(name)))

@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,6 +159,19 @@ def test_a_killed_worker_comes_back_with_all_that_is_live(
     asked = [httpx.get(f"http://127.0.0.1:{pair.port}/", headers=host) for _ in range(CONNECTIONS)]
     assert {answer.text for answer in asked} == {"another"}
     assert len(workers(pair)) == 2
+
+
+def test_a_worker_without_files_for_connections_says_so_and_goes_on_later(pair: Server) -> None:
+    limits = {worker: resource.prlimit(worker, resource.RLIMIT_NOFILE) for worker in workers(pair)}
+    assert pair.get().status_code == 404
+    for worker in limits:
+        resource.prlimit(worker, resource.RLIMIT_NOFILE, (1, limits[worker][1]))
+    with socket.create_connection(("127.0.0.1", pair.port)):
+        said = next(line for line in pair.process.stderr if "no connection" in line)  # type: ignore[union-attr]
+        assert "Too many open files" in said
+        for worker, before in limits.items():
+            resource.prlimit(worker, resource.RLIMIT_NOFILE, before)
+    assert {pair.get().status_code for _ in range(CONNECTIONS)} == {404}
 
 
 def test_workers_survive_a_restart_and_none_outlives_the_service(
