@@ -71,8 +71,17 @@ async def warm(go: Go, library: Path, cache: Path, report: Callable[[str], None]
 
 
 def compilation(go: Go, root: Path, cache: Path, out: Path, package: str) -> list[str]:
-    """Return the command that makes the core module of a package. `root` is the GOROOT in force there."""
-    options = ["-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", *overlay(root, cache / "go")]
+    """Return the command that makes the core module of a package. `root` is the GOROOT in force there.
+
+    Neither paths nor the state of version control come into the module: equal sources make equal modules.
+    """
+    options = [
+        "-trimpath",
+        "-buildvcs=false",
+        "-buildmode=c-shared",
+        "-ldflags=-s -w",
+        *overlay(root, cache / "go"),
+    ]
     return [go.program, "build", *options, "-o", str(out), package]
 
 

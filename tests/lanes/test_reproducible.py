@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -50,4 +51,8 @@ def package(name: str, place: Path, cache: Path) -> bytes:
 @pytest.mark.parametrize("name", ["front", "js", "go", "rust"])
 def test_the_same_sources_make_the_same_bytes(name: str, tmp_path: Path, cache: Path) -> None:
     places = (tmp_path / "a", tmp_path / "another place ü" / "deeper")
+    places[1].mkdir(parents=True)
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for command in (("init", "--quiet"), ("commit", "--quiet", "--allow-empty", "--message=one")):
+        subprocess.run(["git", *who, *command], cwd=places[1], check=True)
     assert len({package(name, place, cache) for place in places}) == 1
