@@ -86,6 +86,14 @@ def bytes_at(address: int, size: int) -> bytes:
     return data
 
 
+def write_at(address: int, data: bytes) -> None:
+    """Copy bytes to an address."""
+    if len(data) > _SHORT:
+        ctypes.memmove(address, data, len(data))
+    else:
+        _characters(len(data)).from_address(address).raw = data
+
+
 class AbiError(Exception):
     """The library refused a call; the text is its own."""
 

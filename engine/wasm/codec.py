@@ -18,7 +18,7 @@ from typing import Any
 
 from wasmtime.component import _types as types
 
-from engine.wasm.abi import LIBRARY, PAIR, VALUE_SIZE, block, bytes_at
+from engine.wasm.abi import LIBRARY, PAIR, VALUE_SIZE, block, bytes_at, write_at
 
 _library = ctypes.PyDLL(LIBRARY)
 _P = ctypes.c_void_p
@@ -45,7 +45,6 @@ _record_new = _declare("wasmtime_component_valrecord_new_uninit", None, _P, _SIZ
 _flags_new = _declare("wasmtime_component_valflags_new_uninit", None, _P, _SIZE)
 _bytes_new = _declare("wasm_byte_vec_new", None, _P, _SIZE, ctypes.c_char_p)
 _bytes_copy = _declare("wasm_byte_vec_new", None, _P, _SIZE, _P)
-_memmove = ctypes.memmove
 
 _BOOL, _F32, _F64, _CHAR, _STRING = 0, 9, 10, 11, 12
 _LIST, _RECORD, _TUPLE, _VARIANT, _ENUM, _OPTION, _RESULT, _FLAGS, _RESOURCE = range(13, 22)
@@ -280,7 +279,7 @@ def _lower_bytes(handles: Any, data: bytes) -> bytes:
     scratch = handles.scratch
     _list_new(scratch.vec_at, count)
     at = scratch.vec[1]
-    _memmove(at, bytes(elements), count * 32)
+    write_at(at, bytes(elements))
     return _pack2(_LIST, count, at)
 
 
@@ -302,7 +301,7 @@ def _compound_lowerer(kind: types.ValType) -> Lower:
                 parts += [struct.pack("<QQ", *_name(h, name)), f(h, item)]
             _record_new(h.scratch.vec_at, len(fields))
             at = h.scratch.vec[1]
-            _memmove(at, b"".join(parts), 48 * len(fields))
+            write_at(at, b"".join(parts))
             return _pack2(_RECORD, len(fields), at)
 
         return lower_record
@@ -335,7 +334,7 @@ def _compound_lowerer(kind: types.ValType) -> Lower:
             names = [struct.pack("<QQ", *_name(h, name.encode())) for name in sorted(v)]
             _flags_new(h.scratch.vec_at, len(names))
             at = h.scratch.vec[1]
-            _memmove(at, b"".join(names), 16 * len(names))
+            write_at(at, b"".join(names))
             return _pack2(_FLAGS, len(names), at)
 
         return lower_flags
@@ -348,7 +347,7 @@ def _lower_values(handles: Any, kind: int, values: list[bytes]) -> bytes:
     scratch = handles.scratch
     _list_new(scratch.vec_at, len(values))
     at = scratch.vec[1]
-    _memmove(at, b"".join(values), 32 * len(values))
+    write_at(at, b"".join(values))
     return _pack2(kind, len(values), at)
 
 

@@ -21,27 +21,48 @@ const HEAD: &str = "{\"resourceLogs\":[{\"scopeLogs\":[{\"logRecords\":[";
 const TAIL: &str = "]}]}]}";
 
 thread_local! {
-    static BATCH: RefCell<Batch> = const { RefCell::new(Batch { url: None, records: String::new(), since: None }) };
+    static BATCH: RefCell<Batch> =
+        const { RefCell::new(Batch { door: Door::Unwanted, records: String::new(), since: None }) };
+}
+
+/// Where records go. The environment is asked at the first one: most runs have none, and asking takes a while.
+enum Door {
+    Unwanted,
+    Unknown,
+    Absent,
+    At(String),
 }
 
 struct Batch {
-    url: Option<String>,
+    door: Door,
     records: String,
     since: Option<Instant>,
 }
 
-/// Find the Door; without one nothing changes.
+/// Have records go to the Door from now on; where there is none, nothing changes.
 pub(crate) fn open() {
-    let endpoint = std::env::var("SVC_TELEMETRY_ENDPOINT").unwrap_or_default();
-    if !endpoint.is_empty() {
-        let url = format!("{}/v1/logs", endpoint.trim_end_matches('/'));
-        BATCH.with_borrow_mut(|batch| batch.url = Some(url));
-    }
+    BATCH.with_borrow_mut(|batch| {
+        if !matches!(batch.door, Door::At(_)) {
+            batch.door = Door::Unknown;
+        }
+    });
 }
 
-/// Whether records go to the Door.
+/// Whether a record goes to the Door.
 pub(crate) fn is_open() -> bool {
-    BATCH.with_borrow(|batch| batch.url.is_some())
+    BATCH.with_borrow_mut(|batch| {
+        if matches!(batch.door, Door::Unknown) {
+            batch.door = find();
+        }
+        matches!(batch.door, Door::At(_))
+    })
+}
+
+fn find() -> Door {
+    match std::env::var("SVC_TELEMETRY_ENDPOINT") {
+        Ok(endpoint) if !endpoint.is_empty() => Door::At(format!("{}/v1/logs", endpoint.trim_end_matches('/'))),
+        _ => Door::Absent,
+    }
 }
 
 /// Take a record along; `severity` is a SeverityNumber of OpenTelemetry.
@@ -64,9 +85,12 @@ pub(crate) fn add(severity: u8, message: &str, values: &[(&str, &dyn Value)]) {
 pub(crate) fn flush() {
     let batch = BATCH.with_borrow_mut(|batch| {
         batch.since = None;
-        (!batch.records.is_empty()).then(|| (batch.url.clone(), mem::take(&mut batch.records)))
+        match &batch.door {
+            Door::At(url) if !batch.records.is_empty() => Some((url.clone(), mem::take(&mut batch.records))),
+            _ => None,
+        }
     });
-    if let Some((Some(url), records)) = batch {
+    if let Some((url, records)) = batch {
         // That nobody takes it is no reason to fail.
         let _ = client::post(url).json(format!("{HEAD}{records}{TAIL}")).start();
     }
