@@ -3,23 +3,19 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.errors import SvcError
-from engine.listen import PortInUse, allow_connections, bind
-from engine.manifest.load import load
-from engine.own_folder import FOLDER
-from svc_tui import keymap
-from svc_tui.attachment import Attachment, Beside, Embedded, OfService
+from svc_tui import keymap, opening
 from svc_tui.deploy_desk import DeployDesk, of_folder
 from svc_tui.entrance import Entrance, Outside
 from svc_tui.home import Home
-from svc_tui.nearby import announced
-from svc_tui.session import Login, Logins, connected, project_here
+from svc_tui.session import project_here
 
-PORT = 3000
+if TYPE_CHECKING:
+    from svc_tui.web.hosting import Where
 
 
 def console(
@@ -30,7 +26,7 @@ def console(
             "-p",
             min=0,
             max=65535,
-            help=f"Port to serve on; {PORT}, or a free one when it is taken.",
+            help=f"Port to serve on; {opening.PORT}, or a free one when it is taken.",
         ),
     ] = None,
     service: Annotated[
@@ -40,8 +36,25 @@ def console(
     project: Annotated[
         str, typer.Option("--project", metavar="NAME", help="Which Project of the service.")
     ] = "",
+    web: Annotated[bool, typer.Option("--web", help="Show it in a browser, to who has the key.")] = False,
+    web_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port of the page; 8000, or a free one when it is taken."),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Serve the page here.")] = "127.0.0.1",
+    web_url: Annotated[str, typer.Option(metavar="URL", help="The page's address at a proxy with TLS.")] = "",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve the page where others can read what is typed.")
+    ] = False,
 ) -> None:
     """Open the Console: Board, Tables and Logs of the Project in this folder, or of a service."""
+    if web:
+        # The page's server is loaded for those who want it.
+        from svc_tui.web.hosting import Where, public_url
+
+        public = public_url(web_url, insecure=insecure)
+        _web(port, project, Where(host, web_port, public, insecure), service=service)
+        return
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise SvcError(
             "the Console needs a terminal",
@@ -66,54 +79,30 @@ def console(
         else:
             project = chosen.project
     if folder is None:
-        login, attachment = _of_service(project)
+        login, attachment = opening.of_service(project)
         desk = DeployDesk(attachment.place.project, lambda: login, None)
     else:
-        attachment = _of_folder(folder, port)
+        attachment = opening.of_folder(folder, port)
         desk = of_folder(folder, attachment.place.project, os.environ)
     app.run(attachment, entrance, keys, desk)
+
+
+def _web(port: int | None, project: str, where: "Where", *, service: bool) -> None:
+    from svc_tui.web import hosting
+
+    folder = None if service or project else project_here()
+    if folder is None and not service and not project:
+        raise SvcError(
+            "there is no Project here to show in a browser",
+            "Go to a Project's folder, or name what to show: `svc console --web --service`.",
+            code="no-project",
+        )
+    sockets = hosting.listening(where)
+    attachment = opening.of_service(project)[1] if folder is None else opening.of_folder(folder, port)
+    hosting.host(attachment, folder, where, sockets)
 
 
 def _short(path: Path) -> str:
     """Return a path as people write it who are at home there."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)
-
-
-def _of_folder(folder: Path, port: int | None) -> Attachment:
-    """Return the `svc dev` that runs in a folder, else an engine of our own."""
-    name = load(folder).name
-    if port is None and (running := announced(folder / FOLDER, "/v1/projects")) is not None:
-        running.__exit__(None, None, None)
-        return Beside(name, folder)
-    allow_connections()
-    try:
-        sockets = bind("localhost", PORT if port is None else port)
-    except PortInUse:
-        if port is not None:
-            raise
-        sockets = bind("localhost", 0)
-    return Embedded(folder, name, sockets)
-
-
-def _of_service(project: str) -> tuple[Login, Attachment]:
-    here = project_here()
-    login = Logins.from_environment(os.environ).get(here)
-    return login, OfService(login, project or _project_of(login, here))
-
-
-def _project_of(login: Login, here: Path | None) -> str:
-    """Return the Project that is meant: of this folder, or the only one there is."""
-    with connected(login) as client:
-        names = list(client.call("GET", "/v1/projects")["projects"])
-    if here is not None and (name := load(here).name) in names:
-        return name
-    if len(names) == 1:
-        return str(names[0])
-    if not names:
-        raise SvcError(f"nothing is deployed at {login.key}", "`svc deploy` in a Project's folder does it.")
-    raise SvcError(
-        f"there are several Projects at {login.key}",
-        f"Name one: `svc console --project NAME`. There are {', '.join(names)}.",
-        code="usage",
-    )

@@ -1,0 +1,294 @@
+"""`svc console --web`: the real program, its page in a real browser, and its processes."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from tests.e2e.browser import Page, chromium
+
+pytestmark = pytest.mark.slow
+SECONDS = 60.0
+HEARD = """
+    window.heard = "";
+    const Socket = window.WebSocket;
+    window.WebSocket = class extends Socket {
+        constructor(...given) {
+            super(...given);
+            const decoder = new TextDecoder();
+            this.addEventListener("message", ({ data }) => {
+                if (typeof data !== "string") window.heard += decoder.decode(data, { stream: true });
+            });
+        }
+    };
+"""
+
+
+class Web:
+    """A running `svc console --web`; `lines` are what it printed to stdout: an address for each key."""
+
+    def __init__(self, folder: Path, home: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "svc_tui", "console", "--web", "--web-port", "0", *options]
+        self.process = subprocess.Popen(
+            [*command, "--port", "0"],
+            cwd=folder,
+            env={**os.environ, "SVC_HOME": str(home)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        self._news = threading.Condition()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                with self._news:
+                    self.lines.append(line.strip())
+                    self._news.notify_all()
+
+    def address(self, number: int = 0) -> str:
+        """Return the address with a key, once it is printed."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.lines) > number, SECONDS), self.errors()
+        return self.lines[number]
+
+    @property
+    def url(self) -> str:
+        return self.address().partition("/?")[0]
+
+    def errors(self) -> str:
+        self.process.kill()
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
+
+    def entered(self) -> str:
+        """Come in by the first key and return the Cookie field."""
+        answer = httpx.get(self.address())
+        assert answer.status_code == 303
+        return answer.headers["set-cookie"].partition(";")[0]
+
+    def sessions(self) -> list[int]:
+        """Return the processes that it started."""
+        parent = self.process.pid
+        return [
+            int(folder.name)
+            for folder in Path("/proc").glob("[0-9]*")
+            if (status := _status(folder)) and re.search(rf"^PPid:\t{parent}$", status, re.MULTILINE)
+        ]
+
+
+def _status(folder: Path) -> str:
+    with contextlib.suppress(OSError):
+        return (folder / "status").read_text()
+    return ""
+
+
+def gone(process: int) -> None:
+    """Wait until a process is no more."""
+    end = time.monotonic() + SECONDS
+    while _status(Path(f"/proc/{process}")) and "\nState:\tZ" not in _status(Path(f"/proc/{process}")):
+        assert time.monotonic() < end, f"{process} still runs"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    folder = tmp_path / "my shop ü"
+    (folder / "site").mkdir(parents=True)
+    (folder / "site" / "index.html").write_text("hello")
+    (folder / "svc.toml").write_text(
+        '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
+    )
+    return folder
+
+
+@pytest.fixture
+def web(shop: Path, tmp_path: Path) -> Iterator[Web]:
+    running = Web(shop, tmp_path / "home")
+    try:
+        yield running
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            running.process.terminate()
+        running.process.wait(SECONDS)
+        running.reader.join(SECONDS)
+        assert running.process.stderr is not None
+        running.process.stderr.close()
+
+
+def socket(web: Web, cookie: str, origin: str | None = None) -> connect:
+    url = f"{web.url.replace('http', 'ws')}/ws?width=100&height=30"
+    return connect(
+        url,
+        additional_headers={"Cookie": cookie},
+        origin=web.url if origin is None else origin,
+        max_size=None,
+        proxy=None,
+    )
+
+
+def read_until(connection: object, text: str) -> str:
+    seen = ""
+    while text not in seen:
+        data = connection.recv(SECONDS)  # type: ignore[attr-defined]
+        seen += data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
+    return seen
+
+
+def test_the_page_shows_the_console_and_keys_reach_it(web: Web) -> None:
+    async def visit() -> None:
+        async with chromium() as page:
+            await page.call("Network.enable")
+            await page.call("Runtime.enable")
+            await page.call("Page.enable")
+            await page.call("Page.addScriptToEvaluateOnNewDocument", source=HEARD)
+            await page.call("Page.navigate", url=web.address())
+            await page.until("window.heard?.includes('● live')")
+            await page.until("document.body.classList.contains('-first-byte')")
+            assert "key=" not in await page.value("location.href")
+            assert await page.value("document.cookie") == ""
+            await shown(page, "board")
+            await page.call("Input.dispatchKeyEvent", type="char", text="3")
+            await page.until("window.heard.includes('Filter')")
+            await shown(page, "logs")
+            hosts = {
+                event["params"]["request"]["url"].partition("?")[0].rsplit("/static")[0].rstrip("/")
+                for event in page.events
+                if event["method"] == "Network.requestWillBeSent"
+                and not event["params"]["request"]["url"].startswith("data:")
+            }
+            assert hosts == {web.url}
+            trouble = [event for event in page.events if event["method"] == "Runtime.exceptionThrown"]
+            assert trouble == []
+            await page.call("Input.dispatchKeyEvent", type="char", text="q")
+            await page.until("document.body.classList.contains('-closed')")
+
+    asyncio.run(visit())
+
+
+async def shown(page: Page, name: str) -> None:
+    if folder := os.environ.get("SVC_TEST_SCREENSHOTS"):
+        await asyncio.sleep(0.5)
+        shot = await page.call("Page.captureScreenshot")
+        (Path(folder) / f"web-{name}.png").write_bytes(base64.b64decode(shot["data"]))
+
+
+def test_nothing_is_shown_without_the_key_and_a_key_works_once(web: Web) -> None:
+    for path in ("/", "/ws", "/static/js/textual.js", "/?key=wrong", "/?key="):
+        assert httpx.get(web.url + path).status_code == 403
+    first = httpx.get(web.address())
+    assert first.status_code == 303
+    field = first.headers["set-cookie"].lower()
+    assert "httponly" in field
+    assert "samesite=strict" in field
+    assert httpx.get(web.address()).status_code == 403
+    assert web.address(1) != web.address()
+    assert httpx.get(web.address(1)).status_code == 303
+    cookie = first.headers["set-cookie"].partition(";")[0]
+    page = httpx.get(web.url, headers={"Cookie": cookie})
+    assert page.status_code == 200
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    assert httpx.get(f"{web.url}/static/js/textual.js", headers={"Cookie": cookie}).status_code == 200
+    assert httpx.get(f"{web.url}/static/", headers={"Cookie": cookie}).status_code in (403, 404)
+
+
+def test_other_names_and_other_pages_get_nothing(web: Web) -> None:
+    cookie = web.entered()
+    rebound = httpx.get(web.url, headers={"Cookie": cookie, "Host": "evil.example:80"})
+    assert rebound.status_code == 421
+    for origin in ("http://localhost:3000", "https://evil.example", "null"):
+        with pytest.raises(InvalidStatus) as refused, socket(web, cookie, origin):
+            pass
+        assert refused.value.response.status_code == 403
+    assert web.sessions() == []
+
+
+def test_a_page_that_is_closed_ends_its_console_only(web: Web) -> None:
+    cookie = web.entered()
+    with socket(web, cookie) as one:
+        read_until(one, "live")
+        (first,) = web.sessions()
+        with socket(web, cookie) as other:
+            read_until(other, "live")
+            assert len(web.sessions()) == 2
+        end = time.monotonic() + SECONDS
+        while web.sessions() != [first]:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        one.send(json.dumps(["stdin", "3"]))
+        read_until(one, "Filter")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_page_the_consoles_and_the_engine(web: Web, shop: Path, number: int) -> None:
+    with socket(web, web.entered()) as connection:
+        read_until(connection, "live")
+        sessions = web.sessions()
+        assert len(sessions) == 1
+        web.process.send_signal(number)
+        with pytest.raises(ConnectionClosed):
+            while True:
+                connection.recv(SECONDS)
+    assert web.process.wait(SECONDS) == 0
+    for each in sessions:
+        gone(each)
+
+
+def test_a_console_outlives_no_server_that_was_killed(web: Web) -> None:
+    with socket(web, web.entered()) as connection:
+        read_until(connection, "live")
+        sessions = web.sessions()
+        assert len(sessions) == 1
+        web.process.kill()
+        web.process.wait(SECONDS)
+    for each in sessions:
+        gone(each)
+
+
+def test_a_console_that_does_not_end_is_killed(web: Web) -> None:
+    with socket(web, web.entered()) as connection:
+        read_until(connection, "live")
+        (session,) = web.sessions()
+        os.kill(session, signal.SIGSTOP)
+        web.process.terminate()
+        assert web.process.wait(SECONDS) == 0
+    gone(session)
+
+
+def test_ten_megabytes_that_are_pasted_do_no_harm(web: Web) -> None:
+    with socket(web, web.entered()) as connection:
+        read_until(connection, "live")
+        connection.send(json.dumps(["stdin", ":"]))
+        connection.send(json.dumps(["stdin", f"\x1b[200~{'x' * 10_000_000}\x1b[201~"]))
+        connection.send(json.dumps(["stdin", "\x1b"]))
+        connection.send(json.dumps(["resize", {"width": 60, "height": 20}]))
+        connection.send(json.dumps(["stdin", "3"]))
+        read_until(connection, "Filter")
+
+
+def test_addresses_of_others_need_to_be_asked_for(shop: Path, tmp_path: Path) -> None:
+    refused = Web(shop, tmp_path / "home", "--host", "0.0.0.0")
+    assert refused.process.stderr is not None
+    assert refused.process.wait(SECONDS) == 2
+    assert "in the clear" in refused.process.stderr.read()
+    refused.process.stderr.close()
+    refused.reader.join(SECONDS)
