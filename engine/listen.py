@@ -31,6 +31,12 @@ def allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def open_files() -> int:
+    """Return how many files this process may have open, connections among them."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return OPEN_FILES if soft == resource.RLIM_INFINITY else soft
+
+
 def authority(opened: socket.socket) -> str:
     """Return `host:port` of a listening socket, as a URL has it."""
     host, port = opened.getsockname()[:2]

@@ -6,12 +6,12 @@ connection: who never ends one is counted too, and has no longer for it than for
 
 import asyncio
 import logging
-import resource
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
 
 from engine.idle import HEAD_SECONDS
+from engine.listen import open_files
 from engine.peers import Peers, network
 
 AT_ONCE = 16
@@ -41,7 +41,7 @@ class Reception:
         self._serve = serve
         self._tls = tls
         self._peers = peers
-        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // FILES_SHARE
+        self._most = open_files() // FILES_SHARE
         self._noted = -NOTED_SECONDS
         self._waits = self._ended = False
 

@@ -1,5 +1,4 @@
 import asyncio
-import resource
 import socket
 import ssl
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 from engine import reception
 from engine.certificate import Certificate
-from engine.listen import bind
+from engine.listen import bind, open_files
 from engine.peers import Peers
 from engine.server import serve
 from tests.certificates import self_signed
@@ -49,7 +48,7 @@ def test_an_address_with_too_many_connections_gets_no_more_until_one_ends() -> N
 def test_connections_that_there_are_no_files_for_wait_and_are_served_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reception, "FILES_SHARE", resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    monkeypatch.setattr(reception, "FILES_SHARE", open_files() // 2)
 
     async def test(site: Site) -> None:
         clients = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(6)]
