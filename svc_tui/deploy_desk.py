@@ -75,7 +75,7 @@ class DeployDesk:
             self._planned = None
             login = self._login()
             with connected(login) as client:
-                client.call("GET", "/v1/whoami")
+                deploying.require_deployer(client, project.name)
                 teller.check()
                 bundle = asyncio.run(self._build(deploying.build(project, self._sources.cache, teller)))
                 planned = deploying.plan(client, bundle)
@@ -88,7 +88,7 @@ class DeployDesk:
             tuple(differences(planned["changes"])),
             len(missing),
             deploying.bytes_of(bundle, missing),
-            tuple(sorted(bundle.tables)),
+            tuple(planned["migrations"]),
         )
 
     async def _build(self, building: "Coroutine[Any, Any, Bundle]") -> "Bundle":

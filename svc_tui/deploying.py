@@ -16,6 +16,7 @@ from doors.tables.migrations import FOLDER
 from doors.tables.migrations import find as find_migrations
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.protocols import Digest
+from engine.control.access import Principal
 from engine.deploy.build import Builder
 from engine.deploy.package import Packed, pack
 from engine.errors import SvcError
@@ -64,6 +65,13 @@ class Bundle:
         for packed in self.packed.values():
             found |= packed.contents
         return found | dict(self.packages.values())
+
+
+def require_deployer(client: Client, project: str) -> None:
+    """Raise `Forbidden` for who may not deploy a Project, as the service would after the build."""
+    who = client.call("GET", "/v1/whoami")
+    name = f"{who['user']}/{who['token']}" if who["token"] else who["user"]
+    Principal(name, who["roles"]).require(project, "deployer")
 
 
 async def build(project: Project, cache: Path, teller: Teller) -> Bundle:

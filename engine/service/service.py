@@ -135,7 +135,7 @@ class Service:
             steps.put_nowait(Step("policy", "compiling and linking components"))
             ready = await self._site.ready(publication)
             if order.tables and self._migrate is not None:
-                steps.put_nowait(Step("policy", "applying migrations"))
+                steps.put_nowait(Step("policy", "applying migrations that are new"))
                 await self._migrate(name, order.tables)
             if order.project.check is not None:
                 steps.put_nowait(Step("policy", f"checking {order.project.check}"))
@@ -283,13 +283,17 @@ class Service:
             return {}
 
     async def _with_imports(self, deployment: Deployment) -> dict[str, DeployedResource]:
-        """Return the Resources of a deployment, with the imports that an older svc did not record."""
+        """Return the Resources of a deployment, with the imports that an older svc did not record.
+
+        What is damaged keeps none, and is compared without them.
+        """
         known = dict(deployment.resources)
         for name, part in known.items():
             if part.imports is None and part.lane != "static":
-                artifact = await store.unpack(self.bucket.blobs, part.package, self._unpacked)
-                found = await asyncio.to_thread(imports, artifact)
-                known[name] = replace(part, imports=tuple(sorted(found or ())))
+                with suppress(SvcError):
+                    artifact = await store.unpack(self.bucket.blobs, part.package, self._unpacked)
+                    found = await asyncio.to_thread(imports, artifact)
+                    known[name] = replace(part, imports=tuple(sorted(found or ())))
         return known
 
     async def _sizes(self, resources: Mapping[str, DeployedResource]) -> dict[Digest, int]:

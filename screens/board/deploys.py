@@ -30,7 +30,7 @@ Tell = Callable[[Progress], None]
 class Plan:
     """What a deploy to a service would change. `live` is the deployment that serves now, if one does.
 
-    `files` of `size` bytes are not there yet; `migrations` are the files of the Project's, applied or not.
+    `files` of `size` bytes are not there yet; `migrations` are the Project's files that are new.
     """
 
     service: str

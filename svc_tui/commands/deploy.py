@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
-from engine.control.access import Principal
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
 from engine.service.changes import Change, judge
@@ -39,7 +38,7 @@ def deploy(
     logins = Logins.from_environment(os.environ)
     login = logins.get(root)
     with connected(login) as client:
-        _may_deploy(client.call("GET", "/v1/whoami"), project.name)
+        deploying.require_deployer(client, project.name)
         if login.key and not plan:
             logins.belongs(root, login.key)
         _step(1, "build")
@@ -72,12 +71,6 @@ def deploy(
             allow=allow_new_capability,
         )
     _show(done, as_json=as_json)
-
-
-def _may_deploy(who: dict[str, Any], project: str) -> None:
-    """Raise `Forbidden`, as the service would after the build, for who may not deploy a Project."""
-    name = f"{who['user']}/{who['token']}" if who["token"] else who["user"]
-    Principal(name, who["roles"]).require(project, "deployer")
 
 
 def _show(live: dict[str, Any], *, as_json: bool) -> None:
