@@ -64,7 +64,7 @@ class Canvas(ScrollView, can_focus=True):
     class Selected(Message):
         """Something else is selected."""
 
-        hit: Hit | None
+        hit: Hit
 
     @dataclass
     class Opened(Message):
@@ -127,11 +127,14 @@ class Canvas(ScrollView, can_focus=True):
         for (x, y), cell in picture.placed.cells.items():
             self._rows.setdefault(y, {})[x] = cell
         self.virtual_size = Size(picture.placed.width, picture.placed.height)
-        at = self._selected
-        if at is not None and at.key not in {*picture.placed.boxes, *picture.placed.routes}:
-            at = None
+        if self._source not in picture.placed.boxes:
+            self._source = None
+        if self._aim not in picture.placed.boxes:
+            self._aim = None
         self._changed()
-        self.select(at or first(picture))
+        if not self._shows(self._selected):
+            self._selected = None
+        self.select(self._selected or first(picture))
 
     def write(self, cards: Mapping[str, tuple[Line, ...]], tones: Mapping[str, Tone]) -> None:
         """Have the nodes say this, and the edges be of these tones."""
@@ -139,14 +142,20 @@ class Canvas(ScrollView, can_focus=True):
             self._cards, self._tones = cards, tones
             self._changed()
 
+    def _shows(self, hit: Hit | None) -> bool:
+        if hit is None or self._picture is None:
+            return False
+        return hit.key in {*self._picture.placed.boxes, *self._picture.placed.routes}
+
     def select(self, hit: Hit | None) -> None:
-        """Select something and bring it into sight."""
+        """Select something and bring it into sight, if it is in the picture."""
+        if hit is None or self._picture is None or not self._shows(hit):
+            return
         if hit != self._selected:
             self._selected = hit
             self._changed()
             self.post_message(self.Selected(hit))
-        if hit is not None and self._picture is not None:
-            self._into_sight(self._region(self._picture, hit))
+        self._into_sight(self._region(self._picture, hit))
 
     def _region(self, picture: Picture, hit: Hit) -> Region:
         if hit.kind == "node":

@@ -85,13 +85,13 @@ class Draft:
         """Drop all edits."""
         self.edits, self.plan, self.problem, self._undoing = (), None, None, 0
 
-    async def write(self) -> None:
-        """Write the edits into svc.toml, as they were shown last."""
+    async def write(self) -> bool:
+        """Write the edits into svc.toml, as they were shown last; return whether there were any."""
         async with self._alone:
             if self.plan is None:
                 if self.problem is not None:
                     raise self.problem
-                return
+                return False
             body = {"changes": [edit.document for edit in self.edits], "digest": self.plan.digest}
             done = await self._link.call("POST", "/manifest/write", body)
             if self._undoing:
@@ -99,6 +99,7 @@ class Draft:
             if self._undoing != len(self.edits):
                 self._written.append(done["inverse"])
             self.clear()
+            return True
 
     async def _plan(self, edits: Sequence[Edit]) -> Plan:
         body = {"changes": [edit.document for edit in edits]}

@@ -58,6 +58,8 @@ class BoardScreen(BoardView):
         return self._draft.edits
 
     async def _changed(self) -> None:
+        if self._connecting is not None:
+            self._leave_connecting()
         await self._draft.again()
         self._show_draft()
 
@@ -105,8 +107,7 @@ class BoardScreen(BoardView):
     def _connecting_foot(self, source: str) -> Line:
         target = self.canvas.aim
         if target is None:
-            begun: Line = ((source, "bold"), (" → ", "dim"), ("…", "dim"))
-            return begun
+            return ((source, "bold"), (" → ", "dim"), ("…", "dim"))
         name = door_of(target) or target
         reason = self._reason(target)
         said: Line = ((source, "bold"), (" → ", "dim"), (name, "bold"), ("   ", ""))
@@ -153,6 +154,7 @@ class BoardScreen(BoardView):
     def _ask(self, before: Mount | None, after: Mount) -> None:
         self._close_details()
         self._asking = before, after
+        self.canvas.can_focus = False
         self._tell_foot()
         self.sheet.ask(f"{after.target} answers the requests to {after.source} at", after.pattern)
         self.refresh_bindings()
@@ -172,13 +174,12 @@ class BoardScreen(BoardView):
     async def _try(self, pattern: str) -> None:
         if self._asking is None:
             return
-        title = str(self.sheet.border_title).strip()
         try:
             plan = await self._draft.planned(*self._edit(pattern))
         except SvcError as error:
-            self.sheet.tell(title, details.problem(error.message, error.hint))
+            self.sheet.say(details.problem(error.message, error.hint))
         else:
-            self.sheet.tell(title, details.difference(plan.diff))
+            self.sheet.say(details.difference(plan.diff))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Keep the edit, unless something is wrong with it."""
@@ -199,14 +200,22 @@ class BoardScreen(BoardView):
         except SvcError as error:
             if self._asking is None:
                 self.tell(error)
+            else:
+                self.sheet.say(details.problem(error.message, error.hint))
             return
+        self._answered()
+        await self._draw()
+        if edits and (made := edits[-1].after) is not None:
+            self.canvas.select(Hit("edge", edge_key(made)))
+
+    def _answered(self) -> None:
+        """Have keys be about the picture again."""
         self._asking = None
         self.sheet.answered()
+        self.canvas.can_focus = True
         self.canvas.focus()
         self._show_draft()
-        await self._draw()
-        if edits and (made := edits[-1].after) in self._mounts() and made is not None:
-            self.canvas.select(Hit("edge", edge_key(made)))
+        self._tell_foot()
 
     # What is not written yet
 
@@ -229,13 +238,12 @@ class BoardScreen(BoardView):
     async def action_write(self) -> None:
         """Write the edits into svc.toml."""
         try:
-            await self._draft.write()
+            if await self._draft.write():
+                self.notify("svc.toml is written and applies now; u undoes it", timeout=4)
         except SvcError as error:
             self.tell(error)
             if error.code == "conflict":
                 await self._draft.again()
-        else:
-            self.notify("svc.toml is written and applies now; u undoes it", timeout=4)
         self._show_draft()
         await self._see()
 
@@ -256,11 +264,7 @@ class BoardScreen(BoardView):
     def action_back(self) -> None:
         """Leave what is going on: a question, a line, details, or else the last edit."""
         if self._asking is not None:
-            self._asking = None
-            self.sheet.answered()
-            self.canvas.focus()
-            self._show_draft()
-            self._tell_foot()
+            self._answered()
         elif self._connecting is not None:
             self._leave_connecting()
         elif self._details:

@@ -60,6 +60,10 @@ class Sheet(Vertical):
     def tell(self, title: str, lines: Iterable[Line]) -> None:
         """Open the sheet with a text; a line that is asked for stays."""
         self.border_title = f" {title} "
+        self.say(lines)
+
+    def say(self, lines: Iterable[Line]) -> None:
+        """Open the sheet with a text below the title that it has."""
         self.query_one(Static).update(content(lines))
         self.display = True
 

@@ -32,6 +32,8 @@ from svc_tui.client import SvcError, Unreachable
 
 SECONDS = 1.0
 """How often the Board looks at the manifest and at how all of it is."""
+SCROLLBAR = 1
+"""Cells that the picture leaves free, so that it is the same with what scrolls it."""
 
 
 class BoardView(ConsoleScreen):
@@ -148,6 +150,8 @@ class BoardView(ConsoleScreen):
         except Unreachable:
             return
         except SvcError as error:
+            if not self.banner and error.code == "unauthenticated":
+                self.tell(error)
             self.banner = f"{error.message}\n{error.hint}".strip()
             return
         changed = self._manifest is not None and manifest.digest != self._manifest.digest
@@ -165,7 +169,7 @@ class BoardView(ConsoleScreen):
         manifest = self._manifest
         if manifest is None:
             return
-        room = self.canvas.size.width
+        room = self.canvas.size.width - SCROLLBAR
         doors = {name: frozenset(door.users) for name, door in self._state.doors.items()}
         wanted = (manifest.resources, manifest.mounts, self._edits, doors, room)
         if wanted != self._drawn:

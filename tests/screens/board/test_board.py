@@ -218,6 +218,29 @@ def test_a_broken_file_is_told_of_and_the_picture_stays(
     run(opened, shop, test)
 
 
+def test_a_line_to_a_resource_that_goes_is_left(opened: Opened, shop: Shop) -> None:
+    async def test(shown: Board) -> None:
+        await shown.press("c")
+        assert shown.screen.canvas.aim == "blog"
+        shop.write(SHOP.partition("[resource.blog]")[0])
+        await shown.until(lambda: "blog" not in shown.text)
+        assert shown.screen.canvas.aim is None
+        await shown.press("c", "enter", "enter")
+        assert shown.screen.pending == 1
+
+    run(opened, shop, test)
+
+
+def test_a_question_keeps_the_keys_until_it_is_answered(opened: Opened, shop: Shop) -> None:
+    async def test(shown: Board) -> None:
+        await shown.press("c", "enter", "tab", "x")
+        await shown.shows('"/blog/*x"')
+        await shown.press("escape", "c")
+        assert shown.screen.canvas.aim == "blog"
+
+    run(opened, shop, test)
+
+
 def test_without_mounts_and_with_one_resource_it_says_what_to_do(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         shop.write(SHOP.replace('mounts = { "/docs/*" = "docs" } # kept', ""))
