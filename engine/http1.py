@@ -19,7 +19,8 @@ HEAD_BYTES = 16 << 10
 _NAME = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+"
 _HEAD = re.compile(rb"([A-Z]+) ([!-~]+) HTTP/1\.1\r\n((?:" + _NAME + rb":[\t -~]*\r\n)+)\r\n")
 _FIELD = re.compile(rb"(" + _NAME + rb"):([\t -~]*)\r\n")
-_ANSWER_FIELDS = re.compile(rb"(?:" + _NAME + rb": [\t -~\x80-\xff]*\r\n)*")
+# Lower case, as ASGI has it: no spelling of a name passes by those that are the connection's.
+_ANSWER_FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9a-z]+: [\t -~\x80-\xff]*\r\n)*")
 _NOT_PLAIN = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"http2-settings"})
 _OF_THE_CONNECTION = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
 _BODILESS = frozenset({204, 304})

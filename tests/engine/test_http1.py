@@ -201,6 +201,7 @@ def test_answers_without_a_body_have_none(method: str, status: int) -> None:
         [start((b"x: y\r\nz", b"a")), body(b"")],
         [start((b"content-length", b"5"), (b"content-length", b"6")), body(b"hello")],
         [start((b"content-length", b"-1")), body(b"")],
+        [start((b"Transfer-Encoding", b"gzip")), body(b"")],
         [start(status=99), body(b"")],
         [body(b"hello")],
     ],
