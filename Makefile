@@ -13,7 +13,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # What Python made of sources is kept: tests start it some hundred times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-tools rust-target check format bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service soak clean
+.PHONY: demo install test test-tools rust-target check format bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console soak clean
 
 # Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
 ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
@@ -88,6 +88,9 @@ bench: bench-hello bench-workers bench-body bench-reload bench-sse bench-fairnes
 
 bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service: bench-%: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m bench.$*
+
+bench-console: $(VENV)/.installed-dev
+	@"$(BIN)/python" -m bench.console $(SECONDS)
 
 soak: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.soak $(SECONDS)

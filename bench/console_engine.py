@@ -17,7 +17,7 @@ import termios
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -41,20 +41,19 @@ def project(folder: Path) -> Path:
 
 
 @contextmanager
-def console(root: Path, *options: str) -> Iterator[tuple[int, int]]:
-    """Run the Console in a terminal; yield its port and its process id once it serves."""
+def in_terminal(command: Sequence[str], folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
+    """Run a program in a terminal of 120 by 40; yield it and the last of what it wrote."""
     control, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     env = {**environ(), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
-    command = [sys.executable, "-m", "svc_tui", "console", "--port", "0", *options]
     process = subprocess.Popen(
-        command, cwd=root, env=env, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
+        command, cwd=folder, env=env, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
     )
     os.close(terminal)
     seen = bytearray()
     threading.Thread(target=_drain, args=(control, seen), daemon=True).start()
     try:
-        yield _port(seen), process.pid
+        yield process, seen
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -62,6 +61,14 @@ def console(root: Path, *options: str) -> Iterator[tuple[int, int]]:
         except subprocess.TimeoutExpired:
             process.kill()
         os.close(control)
+
+
+@contextmanager
+def console(root: Path) -> Iterator[int]:
+    """Run the Console; yield its port once it serves."""
+    command = [sys.executable, "-m", "svc_tui", "console", "--port", "0"]
+    with in_terminal(command, root) as (_, seen):
+        yield _port(seen)
 
 
 def _drain(control: int, seen: bytearray) -> None:
@@ -100,7 +107,7 @@ def figures() -> dict[str, float]:
         for _ in range(ROUNDS):
             with svc_dev(root) as port:
                 alone.append(rate(port))
-            with console(root) as (port, _):
+            with console(root) as port:
                 beside.append(rate(port))
             ratios.append(beside[-1] / alone[-1])
             print(f"  alone {alone[-1]:.0f}/s, with the Console {beside[-1]:.0f}/s", file=sys.stderr)

@@ -1,0 +1,28 @@
+"""What the Console costs and how quick it is: Logs under load, and the engine with the Console open.
+
+`python -m bench.console [SECONDS]`: how long Logs are left open.
+"""
+
+import sys
+
+from bench import console_engine, console_logs
+from bench.processes import write_results
+
+
+def main(seconds: float) -> None:
+    """Measure, print and keep."""
+    logs = console_logs.figures(seconds)
+    print(
+        f"logs: first lines after {logs['first_ms']:.0f} ms, all after {logs['all_ms']:.0f} ms;"
+        f" lag p99 {logs['lag_p99']:.1f} ms, at most {logs['lag_max']:.1f} ms (a loop that rests:"
+        f" {logs['idle_p99']:.1f} ms); {logs['cpu']:.0%} of a processor, {logs['cpu_screen']:.0%} for the"
+        f" screen; RSS {logs['rss_begin']:.0f} to {logs['rss']:.0f} MB in {seconds:.0f} s"
+    )
+    engine = console_engine.figures()
+    print(f"engine: alone {engine['alone']:.0f}/s, with the Console {engine['console']:.0f}/s")
+    write_results("console", {"logs": logs, "engine": engine, "seconds": seconds})
+    print(f"console lag_p99={logs['lag_p99']:.1f} rss={logs['rss']:.0f} engine={engine['ratio']:.2f}")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else console_logs.SECONDS)

@@ -1,0 +1,70 @@
+"""A timeline to look at: a million records of every kind at once, and others at a steady rate, as a process.
+
+Those that come are written by the recorder that `svc dev` writes its own with.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from engine.timeline.database import place
+from engine.timeline.feed import Timeline
+from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.recorder import TimelineRecorder
+from engine.timeline.store import Keep, TimelineStore
+
+BATCH = 10_000
+TICK = 0.05
+NEW = 1 << 30
+"""Number of the first of those that come."""
+KEEP = Keep(bytes=1 << 30)
+"""Enough for a million records and those that come."""
+
+
+def record(number: int, now_ns: int) -> Record:
+    """Return one of them; every 200th request fails, and says more than one line."""
+    request = f"01J{number // 4:023}"
+    kind = number % 4
+    if kind == 0:
+        return LineRecord(now_ns, request, "api", "stdout", f"took {number % 90} ms")
+    if kind == 1:
+        attributes = {"id": str(number), "mood": "sunny"}
+        return StructuredRecord(now_ns, request, "", "", "api", "INFO", f"entry {number} saved", attributes)
+    root = kind == 3
+    code = "run-limit" if number % 800 == 3 else ""
+    spent = (8_200_000, 5_100_000, 3 << 20, 120, 4_000)
+    span = f"{number:016x}"
+    name = "web" if root else "api"
+    return RequestRecord(
+        *(now_ns, request, "0" * 32, span, "", name, "POST", f"/api/entries?n={number}"),
+        *(504 if code else 201, code, "run limit of 30 s reached" if code else "", *spent, root),
+    )
+
+
+def fill(root: Path, count: int) -> None:
+    """Have a Project's timeline hold so many records, of the last hour."""
+    path = place(root)
+    store = TimelineStore(path, KEEP)
+    now = time.time_ns()
+    for start in range(0, count, BATCH):
+        numbers = range(start, min(start + BATCH, count))
+        store.append([record(each, now - (count - each) * 3_600_000) for each in numbers], now)
+    store.close()
+
+
+def write(root: Path, rate: float, seconds: float) -> None:
+    """Write records at a steady rate, in twenty bursts a second."""
+    timeline = Timeline()
+    recorder = TimelineRecorder(place(root), timeline, lambda error: print(error, file=sys.stderr), keep=KEEP)
+    began, done = time.monotonic(), 0
+    while (passed := time.monotonic() - began) < seconds:
+        for _ in range(int(passed * rate) - done):
+            timeline.append(record(NEW + done, time.time_ns()))
+            done += 1
+        time.sleep(TICK)
+    recorder.close()
+    print(done)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))
