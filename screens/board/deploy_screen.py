@@ -163,6 +163,7 @@ class DeployScreen(ConsoleScreen):
                 self.notify("the service is at it: it goes live or not at all", timeout=4)
         else:
             self._deployer.cancel()
+            self.workers.cancel_node(self)  # what comes of it finds nothing here any more
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

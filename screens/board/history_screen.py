@@ -197,7 +197,10 @@ class HistoryScreen(ConsoleScreen):
             sheet.answered()
             self.query_one(VirtualRows).focus()
             self.on_virtual_rows_moved()
+        elif self.pending:
+            self.notify("the service is at it", timeout=3)
         else:
+            self.workers.cancel_node(self)
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
