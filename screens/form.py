@@ -45,6 +45,8 @@ class Form(ModalScreen[T | None], Generic[T]):
     TITLE_TEXT: ClassVar[str] = ""
     DONE: ClassVar[str] = ""
     """What submitting does, for the keys."""
+    KEY: ClassVar[str] = "enter"
+    """The key that is shown for it."""
     DEFAULT_CSS = """
     Form { align: center middle; background: $background 60%; }
     Form > VerticalScroll {
@@ -68,8 +70,9 @@ class Form(ModalScreen[T | None], Generic[T]):
             yield Static(id="wrong")
             yield Static(
                 Content.from_markup(
-                    "[@click=screen.submit][b $primary]enter[/] $done[/]    "
+                    "[@click=screen.submit][b $primary]$key[/] $done[/]    "
                     "[@click=screen.leave][b $primary]esc[/] back[/]",
+                    key=self.KEY,
                     done=self.DONE,
                 ),
                 classes="keys",

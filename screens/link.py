@@ -67,12 +67,18 @@ class Link:
         )
 
     def lines(
-        self, method: str, path: str, *, params: dict[str, Any] | None = None, body: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, Any] | None = None,
+        body: Any = None,
+        content: Iterable[bytes] | None = None,
     ) -> Iterator[Any]:
-        """Yield the documents of an NDJSON answer as they come."""
+        """Yield the documents of an NDJSON answer as they come; `content` is sent as it is read."""
         client = self.client()
         try:
-            yield from client.lines(method, self._at(path), params=params, body=body)
+            yield from client.lines(method, self._at(path), params=params, body=body, content=content)
         except Unreachable:
             self._lost()
             raise

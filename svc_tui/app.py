@@ -28,6 +28,7 @@ from screens.link import Link, State
 from screens.login.screen import LoginScreen
 from screens.logs.screen import LogsScreen
 from screens.start.screen import Chosen, Offers, StartScreen
+from screens.tables.history import Kept
 from screens.tables.screen import TablesScreen
 from screens.theme import DARK, THEMES
 from svc_tui.attachment import Attachment
@@ -77,8 +78,12 @@ class Console(App[None]):
         entrance: Entrance,
         keymap: dict[str, str] | None = None,
         deployer: Deployer | None = None,
+        statements: Kept | None = None,
     ) -> None:
-        """`keymap` has other keys for bindings, by their ids; `deployer` is for deploys from the Board."""
+        """`keymap` has other keys for bindings, by their ids; `deployer` is for deploys from the Board.
+
+        `statements` is where those of SQL stay.
+        """
         super().__init__()
         self._attachment = attachment
         self._entrance = entrance
@@ -86,7 +91,7 @@ class Console(App[None]):
         self._looking = False
         self._link = Link(attachment.place, attachment.connect, self._turned)
         self.add_mode("board", partial(BoardScreen, self._link, deployer))
-        self.add_mode("tables", partial(TablesScreen, self._link))
+        self.add_mode("tables", partial(TablesScreen, self._link, statements))
         self.add_mode("logs", partial(LogsScreen, self._link))
         _dress(self)
         self.set_keymap(keymap or {})
@@ -305,9 +310,15 @@ def start(where: str, offers: Offers, entrance: Entrance, keymap: dict[str, str]
     return Start(where, offers, entrance, keymap).run()
 
 
-def run(attachment: Attachment, entrance: Entrance, keymap: dict[str, str], deployer: Deployer) -> None:
+def run(
+    attachment: Attachment,
+    entrance: Entrance,
+    keymap: dict[str, str],
+    deployer: Deployer,
+    statements: Kept | None = None,
+) -> None:
     """Show the Console until one leaves it, and end what it began."""
-    app = Console(attachment, entrance, keymap, deployer)
+    app = Console(attachment, entrance, keymap, deployer, statements)
     try:
         app.run()
     finally:

@@ -42,7 +42,7 @@ class EditedTable(ShownTable):
         if column.type == "boolean" and isinstance(value, bool):
             self._set(row, column, not value)
         else:
-            self.run_worker(self._begin(row, column, value), group="edit", exclusive=True)
+            self._do("edit", self._begin, row, column, value)
 
     async def _begin(self, row: New | Seen, column: TableColumn, value: Any) -> None:
         grid = self._grid_now()

@@ -9,11 +9,17 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 
 from screens.console_screen import Command, Tab
+from screens.link import Link
 from screens.tables.conflicts import Conflicts
 from screens.tables.draft import Key
 from screens.tables.editing import EditedTable
+from screens.tables.export_form import ExportForm
 from screens.tables.grid import Grid
+from screens.tables.history import History, Kept
+from screens.tables.import_form import ImportForm
 from screens.tables.query import Query
+from screens.tables.schema_forms import AlterForm, CreateForm
+from screens.tables.sql_screen import SqlScreen
 from svc_tui.client import SvcError
 
 
@@ -51,26 +57,100 @@ class TablesScreen(EditedTable):
         Binding("u", "undo", "Undo", show=False, id="tables.undo"),
         Binding("U", "redo", "Redo", show=False, id="tables.redo"),
         Binding("ctrl+s", "apply", "Apply", id="tables.apply"),
+        Binding("Q", "sql", "SQL", id="tables.sql"),
+        Binding("T", "create", "Make a table", show=False, id="tables.create"),
+        Binding("A", "alter", "Change the table", show=False, id="tables.alter"),
+        Binding("i", "import", "Import", show=False, id="tables.import"),
+        Binding("x", "export", "Export", show=False, id="tables.export"),
         Binding("ctrl+r,f5", "refresh", "Refresh", show=False, id="tables.refresh"),
         Binding("ctrl+n", "null", "Null", show=False, id="tables.cell-null"),
         Binding("y", "copy", "Copy", show=False, id="tables.copy"),
     ]
 
+    def __init__(self, link: Link, kept: Kept | None = None) -> None:
+        """`kept` is where statements of SQL stay."""
+        super().__init__(link)
+        self._history = History(kept)
+
     def commands(self) -> Sequence[Command]:
         """Return what Tables can be told in words."""
-        return [Command("table NAME", "Open a table", self.go)]
+        return [
+            Command("table NAME", "Open a table", self.go),
+            Command("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
+        ]
 
     def go(self, words: Sequence[str]) -> None:
         """Open the table that is named, and filter it by the other words."""
         self._wanted = words[0]
         self._open(words[0], Query(), " ".join(words[1:]))
 
+    # Tables as such
+
+    def action_create(self) -> None:
+        """Make a table, and show it."""
+        self.app.push_screen(CreateForm(self.link), lambda name: self._open(name, Query()) if name else None)
+
+    def action_alter(self) -> None:
+        """Change the table that is shown."""
+        if self._grid is not None:
+            self._do("form", self._alter, self._grid)
+
+    async def _alter(self, grid: Grid) -> None:
+        try:
+            table = await self.link.call("GET", "/table", params={"name": grid.table})
+        except SvcError as error:
+            self.tell(error)
+            return
+
+        def altered(name: str | None) -> None:
+            if name is None:
+                return
+            if name and name != grid.table:
+                self._drafts[name] = self._drafts.pop(grid.table)
+            self._open(name, grid.query if name == grid.table else Query())
+
+        self.app.push_screen(AlterForm(self.link, table), altered)
+
+    def action_sql(self, text: str = "") -> None:
+        """Open the box for SQL."""
+
+        def left(wrote: bool | None) -> None:
+            if wrote:
+                self.restored()
+
+        self.app.push_screen(SqlScreen(self.link, self._history, text), left)
+
+    # Files
+
+    def action_import(self) -> None:
+        """Ask for a file, and show the table that has its rows."""
+        self._do("form", self._import)
+
+    async def _import(self) -> None:
+        try:
+            names = await self._names()
+        except SvcError as error:
+            self.tell(error)
+            return
+        shown = self._grid.table if self._grid is not None else ""
+
+        def imported(table: str | None) -> None:
+            if table is not None:
+                self._open(table or shown, Query())
+
+        self.app.push_screen(ImportForm(self.link, shown, names), imported)
+
+    def action_export(self) -> None:
+        """Ask where to write the table."""
+        if self._grid is not None:
+            self.app.push_screen(ExportForm(self.link, self._grid.table))
+
     # Applying
 
     def action_apply(self) -> None:
         """Apply what waits, all of it or nothing."""
         if self._grid is not None and len(self._grid.draft):
-            self.run_worker(self._apply(self._grid, "refuse"), group="apply")
+            self._do("apply", self._apply, self._grid, "refuse")
 
     async def _apply(self, grid: Grid, conflicts: str) -> None:
         waits = grid.draft.changes()
@@ -122,11 +202,11 @@ class TablesScreen(EditedTable):
         def chosen(choice: str | None) -> None:
             now = {key: row for key, _, row in told}
             if choice == "rest":
-                self.run_worker(self._apply(grid, "skip"), group="apply")
+                self._do("apply", self._apply, grid, "skip")
             elif choice in ("mine", "theirs"):
                 grid.draft.settle(now, mine=choice == "mine")
                 self._drawn()
                 if choice == "mine":
-                    self.run_worker(self._apply(grid, "refuse"), group="apply")
+                    self._do("apply", self._apply, grid, "refuse")
 
         self.app.push_screen(Conflicts(grid.table, [column.name for column in grid.columns], told), chosen)

@@ -3,7 +3,8 @@
 Owns the grid that is open and the drafts of every table. Changes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from textual.app import ComposeResult
@@ -77,17 +78,22 @@ class ShownTable(ConsoleScreen):
         """The grid's list."""
         return self.query_one(VirtualRows)
 
+    def _do(self, group: str, work: Callable[..., Awaitable[None]], *given: Any) -> None:
+        """Have work done in place of what its group does."""
+        does: Any = partial(work, *given)
+        self.run_worker(does, group=group, exclusive=group != "apply")
+
     # Which table
 
     def _open(self, table: str, query: Query, line: str = "") -> None:
-        self.run_worker(self._opened(table, query, line), group="open", exclusive=True)
+        self._do("open", self._opened, table, query, line)
 
     async def _opened(self, table: str, query: Query, line: str = "") -> None:
         if self.link.state != "live":
             return
         try:
             if not table:
-                names = [each["name"] for each in (await self.link.call("GET", "/tables"))["tables"]]
+                names = await self._names()
                 if not names:
                     self._none()
                     return
@@ -111,6 +117,10 @@ class ShownTable(ConsoleScreen):
         self.refresh_bindings()
         if before is not None:
             await self._let_go(before)
+
+    async def _names(self) -> list[str]:
+        """Return the names of the tables that there are. Raises `SvcError`."""
+        return [each["name"] for each in (await self.link.call("GET", "/tables"))["tables"]]
 
     async def _grid_of(self, table: str, query: Query, draft: Draft) -> Grid:
         return Grid(self.link, query, draft, await self.link.call("POST", "/grid", query.body(table)))
@@ -253,7 +263,7 @@ class ShownTable(ConsoleScreen):
 
     def _look(self) -> None:
         if self._grid is not None and self.link.state == "live" and self.app.screen is self:
-            self.run_worker(self._looked(self._grid), group="look", exclusive=True)
+            self._do("look", self._looked, self._grid)
 
     async def _looked(self, grid: Grid) -> None:
         try:
@@ -268,7 +278,7 @@ class ShownTable(ConsoleScreen):
             self.restored()
             return
         grid.changed.clear()
-        self.run_worker(self._refresh_now(grid), group="look", exclusive=True)
+        self._do("look", self._refresh_now, grid)
 
     async def _refresh_now(self, grid: Grid, *, marked: bool = True) -> None:
         try:

@@ -13,6 +13,7 @@ from svc_tui.deploy_desk import DeployDesk, of_folder
 from svc_tui.entrance import Entrance, Outside
 from svc_tui.home import Home
 from svc_tui.session import project_here
+from svc_tui.sql_history import SqlHistory
 
 if TYPE_CHECKING:
     from svc_tui.web.hosting import Where
@@ -65,7 +66,8 @@ def console(
     from screens.start.screen import Made
     from svc_tui import app
 
-    keys = keymap.read(Home.from_environment(os.environ).root, app.binding_ids())
+    home = Home.from_environment(os.environ).root
+    keys = keymap.read(home, app.binding_ids())
     entrance = Entrance()
     folder = None if service or project else project_here()
     if folder is None and not service and not project:
@@ -84,7 +86,7 @@ def console(
     else:
         attachment = opening.of_folder(folder, port)
         desk = of_folder(folder, attachment.place.project, os.environ)
-    app.run(attachment, entrance, keys, desk)
+    app.run(attachment, entrance, keys, desk, SqlHistory(home))
 
 
 def _web(port: int | None, project: str, where: "Where", *, service: bool) -> None:

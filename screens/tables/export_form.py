@@ -1,0 +1,60 @@
+"""A table into a file, which is there whole in the end or as it was before."""
+
+import asyncio
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Static
+
+from screens.dialog import Question
+from screens.form import filled
+from screens.link import Link
+from screens.tables.file_form import FileForm, PathField
+from screens.tables.files import format_of, keep, place, size
+from svc_tui.client import SvcError
+
+
+class ExportForm(FileForm[Path]):
+    """Gives the path of the file that was written."""
+
+    DONE: ClassVar[str] = "export"
+    TITLE_TEXT: ClassVar[str] = "Export the table"
+
+    DEFAULT_CSS = """
+    ExportForm .about { margin-bottom: 1; color: $foreground-muted; }
+    """
+
+    def __init__(self, link: Link, table: str) -> None:
+        super().__init__()
+        self._link, self._table = link, table
+
+    def fields(self) -> ComposeResult:
+        """Yield the file, and what it gets."""
+        yield PathField("file", "file", f"{self._table}.csv", example="people.csv")
+        about = "All rows, as .csv, .json, .jsonl, .sql or .db."
+        yield Static(Content(about), classes="about")
+        yield Static(id="progress")
+
+    async def work(self) -> Path:
+        """Write it, and ask before another file goes."""
+        filled([("file", self.value("file"))])
+        path, format = place(self.value("file")), format_of(self.value("file"))
+        if path.is_dir():
+            raise SvcError(f"{path} is a folder", "Write the name of a file in it.")
+        if path.exists():
+            asked = Question(f"{path} is there already", "It is replaced once all is written.", "replace it")
+            if not await self.app.push_screen_wait(asked):
+                raise SvcError("nothing was written")
+        done = await asyncio.to_thread(self._save, path, format)
+        self.app.notify(f"exported {size(done)} to {path}", markup=False)
+        return path
+
+    def _save(self, path: Path, format: str) -> int:
+        params = {"format": format, "table": self._table}
+        with self._link.download("/export", params=params) as bytes:
+            return keep(path, bytes, self._written, self.stopped)
+
+    def _written(self, done: int, total: int) -> None:
+        self.progress = f"{size(done)} written"

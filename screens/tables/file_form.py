@@ -1,0 +1,109 @@
+"""What dialogues of files share: a line for a path that completes, and progress that can be ended."""
+
+import threading
+from typing import ClassVar, TypeVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.suggester import Suggester
+from textual.widgets import Input, Static
+
+from screens.form import Field, Form
+from screens.tables.files import completed
+
+T = TypeVar("T")
+_TOLD_SECONDS = 0.1
+
+
+class _Files(Suggester):
+    """Says what a path goes on with."""
+
+    async def get_suggestion(self, value: str) -> str | None:
+        """Return the path as far as there is only one way to go on."""
+        found = completed(value) if value else value
+        return found if found != value else None
+
+
+class PathLine(Input):
+    """A line for a path: tab completes it, and goes on where there is nothing to complete."""
+
+    GROUP: ClassVar[str] = "Tables"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "complete", "Complete", show=False, id="tables.path-complete")
+    ]
+
+    def action_complete(self) -> None:
+        """Write what all files that begin so have in common."""
+        found = completed(self.value) if self.value else self.value
+        if found == self.value:
+            self.screen.focus_next()
+            return
+        self.value = found
+        self.cursor_position = len(found)
+
+
+class PathField(Field):
+    """One path to fill in."""
+
+    DEFAULT_CSS = """
+    PathField > PathLine { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
+    PathField > PathLine:focus { border: none; background: $boost; }
+    """
+
+    def __init__(self, label: str, id: str, value: str = "", *, example: str = "") -> None:
+        super().__init__(label, id, value, example=example)
+        self.input = PathLine(
+            value, placeholder=example, id=id, select_on_focus=False, suggester=_Files(use_cache=False)
+        )
+
+
+class FileForm(Form[T]):
+    """A dialogue whose work takes a while: it says how far it is, and `esc` ends it."""
+
+    GROUP: ClassVar[str] = "Tables"
+    DEFAULT_CSS = """
+    FileForm #progress { display: none; color: $text-primary; margin-bottom: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.progress = ""
+        """How far the work is, written by its thread."""
+        self.stopped = threading.Event()
+        self._busy = False
+
+    def on_mount(self) -> None:
+        """Show how far the work is."""
+        self.set_interval(_TOLD_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        line = self.query_one("#progress", Static)
+        line.display = self._busy
+        line.update(Content(self.progress))
+
+    def action_submit(self) -> None:
+        """Do it, unless it is being done."""
+        if not self._busy:
+            super().action_submit()
+
+    async def submitted(self) -> T:
+        """Work, and say that one does."""
+        self._busy = True
+        self.stopped.clear()
+        self.progress = ""
+        try:
+            return await self.work()
+        finally:
+            self._busy = False
+            self._tell()
+
+    async def work(self) -> T:
+        """Do what the form is for; raises `SvcError`."""
+        raise NotImplementedError
+
+    def action_leave(self) -> None:
+        """End the work; where there is none, leave."""
+        if self._busy:
+            self.stopped.set()
+        else:
+            super().action_leave()

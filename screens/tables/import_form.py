@@ -1,0 +1,119 @@
+"""A file into a table: what it would become, then how far it is."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from screens.form import Field, filled
+from screens.link import Link
+from screens.tables.file_form import FileForm, PathField
+from screens.tables.files import WHOLE, bar, beginning, format_of, pieces, place
+from screens.tables.preview import lines
+from screens.widgets.content import content
+from svc_tui.client import SvcError
+
+_CHANGED_SECONDS = 0.3
+ADD, REPLACE = "add", "replace"
+
+
+class ImportForm(FileForm[str]):
+    """Gives the name of the table that has the rows now; empty where the file brought its own."""
+
+    TITLE_TEXT: ClassVar[str] = "Import a file"
+    DONE: ClassVar[str] = "import it"
+    DEFAULT_CSS = """
+    ImportForm > VerticalScroll { width: 90; }
+    ImportForm #preview { margin-bottom: 1; }
+    """
+
+    def __init__(self, link: Link, table: str, tables: Sequence[str]) -> None:
+        """`table` is the one that is shown, `tables` are those that are there."""
+        super().__init__()
+        self._link, self._table, self._tables = link, table, frozenset(tables)
+
+    def fields(self) -> ComposeResult:
+        """Yield the file, the table, and what becomes of them."""
+        yield PathField("file", "file", example="people.csv, .json, .jsonl, .sql or .db")
+        yield Field("table", "table", self._table, example="the name of a new table")
+        yield Field("rows", "rows", ADD, example=f"{ADD} or {REPLACE}: in place of those that are there")
+        yield Static(id="preview")
+        yield Static(id="progress")
+
+    @on(Input.Changed)
+    def _changed(self) -> None:
+        look: Any = self._look
+        self.run_worker(look, group="preview", exclusive=True)
+
+    async def _look(self) -> None:
+        """Show what the file would become, once one has stopped writing."""
+        await asyncio.sleep(_CHANGED_SECONDS)
+        said = self.query_one("#preview", Static)
+        path = place(self.value("file"))
+        if not self.value("file").strip() or not path.is_file():
+            said.update("")
+            return
+        try:
+            said.update(await asyncio.to_thread(self._preview, self.value("file"), self.value("table")))
+        except SvcError as error:
+            said.update(Content(error.message))
+
+    def _preview(self, name: str, table: str) -> Content:
+        path, format = place(name), format_of(name)
+        if format in WHOLE:
+            return Content("the file has tables of its own")
+        to = table or path.stem
+        found, whole = beginning(path, format)
+        if not found:
+            return Content(f"{self._becomes(to)}; the file is too long for a look at it")
+        asked = {"format": format}
+        told = self._link.ask("POST", "/import/preview", params=asked, content=iter([found]))
+        return content(lines(self._becomes(to), told, whole=whole))
+
+    def _becomes(self, table: str) -> str:
+        if table not in self._tables:
+            return f"a new table {table}"
+        if self.value("rows").strip() == REPLACE:
+            return f"in place of all rows of {table}"
+        return f"rows for {table}"
+
+    async def work(self) -> str:
+        """Import it."""
+        filled([("file", self.value("file"))])
+        name = self.value("file").strip()
+        format = format_of(name)
+        table = "" if format in WHOLE else self.value("table").strip() or place(name).stem
+        params = {"format": format, "table": table}
+        if table and table not in self._tables:
+            params["create"] = "true"
+        how = self.value("rows").strip() or ADD
+        if how not in (ADD, REPLACE):
+            raise SvcError(f"rows can not be {how}", f"Write {ADD} or {REPLACE}.")
+        if how == REPLACE and "create" not in params:
+            params["replace"] = "true"
+        done = await asyncio.to_thread(self._send, name, params)
+        left_out = f"; left out: {', '.join(done['skipped'])}" if done["skipped"] else ""
+        self.app.notify(f"imported {done['rows']:,} rows{left_out}", markup=False)
+        return table
+
+    def _send(self, name: str, params: dict[str, Any]) -> Any:
+        sent = pieces(place(name), self._sending, self.stopped)
+        with closing(self._link.lines("POST", "/import", params=params, content=sent)) as told:  # type: ignore[type-var]
+            for line in told:
+                if "error" in line:
+                    error = line["error"]
+                    raise SvcError(error["title"], error["hint"], code=error["code"])
+                if line["done"]:
+                    return line
+                if self.stopped.is_set():
+                    raise SvcError("broken off; nothing was imported")
+                self.progress = f"{bar(line['bytes'], line['total'] or 0)}  {line['rows']:,} rows"
+        raise SvcError("the import ended without an answer", "See whether the engine runs, and try again.")
+
+    def _sending(self, done: int, total: int) -> None:
+        self.progress = f"{bar(done, total)}  sent"

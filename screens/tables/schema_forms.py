@@ -1,0 +1,147 @@
+"""Making a table and changing one: lines of words, and beside them what is understood of them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.widgets import Input, Static, TextArea
+
+from screens.form import Field, Form, filled
+from screens.link import Link
+from screens.tables.alterations import FORMS, changes, loses, said
+from screens.tables.columns_text import FORM, columns, described
+from screens.widgets.content import content
+from screens.widgets.row_source import Line
+from svc_tui.client import SvcError
+
+_BEGINNING = "id integer key\n"
+
+
+class Lines(TextArea):
+    """Lines of words."""
+
+    DEFAULT_CSS = """
+    Lines { height: 6; border: none; padding: 0 1; background: $panel; margin-bottom: 1; }
+    Lines:focus { border: none; background: $boost; }
+    """
+
+    def on_mount(self) -> None:
+        """Begin behind the last line."""
+        self.move_cursor(self.document.end)
+
+
+class SchemaForm(Form[str]):
+    """A dialogue in which lines are understood as they are written."""
+
+    GROUP: ClassVar[str] = "Tables"
+    KEY: ClassVar[str] = "ctrl+s"
+    DEFAULT_CSS = """
+    SchemaForm > VerticalScroll { width: 90; }
+    SchemaForm #understood { margin-bottom: 1; }
+    SchemaForm .forms { color: $foreground-muted; margin-bottom: 1; }
+    """
+
+    @on(TextArea.Changed)
+    def _changed(self) -> None:
+        """Say what is understood."""
+        self.wrong("")
+        try:
+            lines: Iterable[Line] = self.understood(self.query_one(Lines).text)
+        except SvcError as error:
+            lines = [[(error.message, "bad"), (f"  {error.hint}", "dim")]]
+        self.query_one("#understood", Static).update(content(lines))
+
+    def understood(self, text: str) -> Iterable[Line]:
+        """Return what lines say. Raises `SvcError`."""
+        raise NotImplementedError
+
+
+class CreateForm(SchemaForm):
+    """Gives the name of the table that was made."""
+
+    TITLE_TEXT: ClassVar[str] = "Make a table"
+    DONE: ClassVar[str] = "make it"
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._link = link
+
+    def fields(self) -> ComposeResult:
+        """Yield the name, the columns, and what is understood."""
+        yield Field("name", "name", example="people")
+        yield Static(f"A line a column: {FORM}", classes="forms", markup=False)
+        yield Lines(_BEGINNING)
+        yield Static(id="understood")
+
+    def understood(self, text: str) -> Iterable[Line]:
+        """Return the columns."""
+        made = columns(text)
+        width = max(len(each["name"]) for each in made)
+        return [described(each, width) for each in made]
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go on from the name to the columns."""
+        event.prevent_default()
+        self.query_one(Lines).focus()
+
+    async def submitted(self) -> str:
+        """Make it."""
+        table = self.value("name").strip()
+        filled([("name", table)])
+        change = {"op": "create-table", "table": table, "columns": columns(self.query_one(Lines).text)}
+        await self._link.call("POST", "/schema", {"changes": [change]})
+        return table
+
+
+class AlterForm(SchemaForm):
+    """Gives the name that the table has now; empty where it was dropped."""
+
+    DONE: ClassVar[str] = "change the table"
+
+    def __init__(self, link: Link, table: Mapping[str, Any]) -> None:
+        """`table` is what `GET /table` answers."""
+        super().__init__()
+        self._link, self._table = link, table
+        self.TITLE_TEXT = f"Change {table['name']}"  # type: ignore[misc]
+
+    def fields(self) -> ComposeResult:
+        """Yield what the table is, the changes, and what is understood."""
+        yield Static(content(self._is()), classes="forms")
+        yield Lines()
+        yield Static(id="understood")
+
+    def on_mount(self) -> None:
+        """Begin with what can be written."""
+        self.query_one("#understood", Static).update(content([[("  ".join(FORMS), "dim")]]))
+        self.query_one(Lines).focus()
+
+    def _is(self) -> Iterable[Line]:
+        width = max(len(each["name"]) for each in self._table["columns"])
+        for each in self._table["columns"]:
+            yield described(each, width)
+        for index in self._table["indexes"]:
+            kind = "unique index" if index["unique"] else "index"
+            names = ", ".join(each or "an expression" for each in index["columns"])
+            yield [(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")]
+
+    def understood(self, text: str) -> Iterable[Line]:
+        """Return the changes; those that lose something in another tone."""
+        if not text.strip():
+            return [[("  ".join(FORMS), "dim")]]
+        return [
+            [
+                (said(each), "bad" if loses(each) else ""),
+                ("   what it has is lost" if loses(each) else "", "dim"),
+            ]
+            for each in changes(self._table, text)
+        ]
+
+    async def submitted(self) -> str:
+        """Change it, all at once."""
+        made = changes(self._table, self.query_one(Lines).text)
+        await self._link.call("POST", "/schema", {"changes": made})
+        if any(each["op"] == "drop-table" for each in made):
+            return ""
+        names = (each["name"] for each in made if each["op"] == "rename-table")
+        return str(next(names, self._table["name"]))

@@ -1,0 +1,100 @@
+"""The box for SQL."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.widgets import TextArea
+
+from screens.tables.history import History
+from screens.tables.result import line_and_column, position, said
+from svc_tui.sql_history import SqlHistory
+from tests.screens.tables.conftest import Shop, tables
+
+Snapshot = Callable[[App[Any]], None]
+
+
+def test_statements_of_before_come_back_and_what_was_begun_does(tmp_path: Path) -> None:
+    history = History(SqlHistory(tmp_path / "home"))
+    for statement in ("select 1", "select 2", "select 1"):
+        history.ran(statement)
+    steps: Sequence[str | None] = [history.step(1, "begun"), history.step(1, ""), history.step(1, "")]
+    assert steps == ["select 1", "select 2", None]
+    assert [history.step(-1, ""), history.step(-1, ""), history.step(-1, "")] == ["select 1", "begun", None]
+    assert History(SqlHistory(tmp_path / "home")).step(1, "") == "select 1"
+    assert (tmp_path / "home" / "sql-history.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_history_that_can_not_be_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / "sql-history.json").write_text("{broken")
+    assert History(SqlHistory(tmp_path)).step(1, "") is None
+    assert History(SqlHistory(tmp_path / "sql-history.json")).step(1, "") is None
+    SqlHistory(tmp_path / "sql-history.json").write(["select 1"])
+
+
+def test_what_a_statement_did_is_said() -> None:
+    columns = [{"name": "n", "type": ""}]
+    assert said({"columns": columns, "rows": [{"n": 1}], "cut": None}) == "1 row"
+    assert "there are more" in said({"columns": columns, "rows": [{"n": 1}] * 2, "cut": "rows"})
+    assert said({"columns": [], "rows": [], "cut": None, "changes": 2}) == "2 rows changed"
+
+
+def test_an_error_is_found_in_its_line() -> None:
+    assert position("no such column: x, at character 12 of the SQL") == 11
+    assert position("near the end") is None
+    assert line_and_column("select\n  nme", 9) == (1, 2)
+    assert line_and_column("select", 2) == (0, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_statement_gives_rows(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people) as shown:
+        await shown.press("Q")
+        await shown.type("select name, age * 2 as twice\nfrom people order by id")
+        await shown.press("ctrl+s")
+        await shown.shows("3 rows", "82")
+        snapshot(shown.app)
+        await shown.press("tab", "l", "y")
+        assert shown.app.clipboard == "82"
+        await shown.press("escape")
+        await shown.shows("people ▾")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_an_error_is_told_and_marked_where_it_is(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("Q")
+        await shown.type("select name,\n  agee from people")
+        await shown.press("f9")
+        await shown.shows("no such column: agee")
+        assert shown.app.screen.query_one(TextArea).selection.start == (1, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_writing_is_allowed_first_and_shown_in_the_grid(people: Shop) -> None:
+    async with tables(people) as shown:
+        shown.screen.action_sql("delete from people where id < 3")
+        await shown.shows("only reads")
+        await shown.press("ctrl+s")
+        await shown.shows("writ")
+        assert "rows changed" not in shown.text
+        await shown.press("ctrl+t", "ctrl+s")
+        await shown.shows("2 rows changed")
+        await shown.press("escape")
+        await shown.shows("Cleo", "1 rows")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_more_rows_than_a_result_has_are_said(people: Shop) -> None:
+    async with tables(people) as shown:
+        shown.screen.action_sql(
+            "with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select i from n"
+        )
+        await shown.press("ctrl+s")
+        await shown.shows("10,000 rows, and there are more")

@@ -1,0 +1,173 @@
+"""Files in and out of the table that is shown."""
+
+import asyncio
+import json
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+
+from screens.dialog import Question
+from screens.tables.files import Stopped, bar, beginning, completed, format_of, keep, pieces
+from screens.tables.import_form import ImportForm
+from svc_tui.client import SvcError
+from tests.screens.tables.conftest import Shop, tables
+
+Snapshot = Callable[[App[Any]], None]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the Console was begun."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_path_completes_as_far_as_all_files_that_begin_so(files: Path) -> None:
+    for name in ("people.csv", "people.json", "pets.csv", ".hidden"):
+        (files / name).touch()
+    (files / "sub ü").mkdir()
+    assert completed("peo") == "people."
+    assert completed("pe") == "pe"
+    assert completed("s") == "sub ü/"
+    assert completed(f"{files}/pet") == f"{files}/pets.csv"
+    assert completed("none") == "none"
+    assert completed("nowhere/x") == "nowhere/x"
+
+
+def test_a_file_is_written_whole_or_not_at_all(files: Path) -> None:
+    kept = files / "kept.csv"
+    kept.write_text("before")
+    stopped = threading.Event()
+
+    def broken_off() -> Any:
+        yield b"half"
+        stopped.set()
+        yield b"of it"
+
+    with pytest.raises(Stopped):
+        keep(kept, broken_off(), lambda done, total: None, stopped)
+    assert kept.read_text() == "before"
+    assert [each.name for each in files.iterdir()] == ["kept.csv"]
+    assert keep(kept, iter([b"all", b" of it"]), lambda done, total: None, threading.Event()) == 9
+    assert kept.read_text() == "all of it"
+
+
+def test_a_file_that_can_not_be_read_is_told(files: Path) -> None:
+    with pytest.raises(SvcError, match="can not be read"):
+        list(pieces(files / "none.csv", lambda done, total: None, threading.Event()))
+    with pytest.raises(SvcError, match="can not be told by its name"):
+        format_of("people.xlsx")
+
+
+def test_of_a_long_file_whole_lines_are_looked_at(files: Path) -> None:
+    (files / "long.csv").write_bytes(b"a,b\n" + b"1,2\n" * 2_000_000)
+    found, whole = beginning(files / "long.csv", "csv")
+    assert not whole and found.endswith(b"1,2\n")
+    (files / "long.json").write_bytes(b" " * 5_000_000 + b"[]")
+    assert beginning(files / "long.json", "json") == (b"", False)
+
+
+def test_a_bar_says_how_far_it_is() -> None:
+    assert bar(1, 2) == f"{'━' * 12}{'╌' * 12}  50%"
+    assert bar(5, 0).endswith("   0%") and bar(5, 4).endswith(" 100%")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_file_is_looked_at_and_imported(people: Shop, files: Path, snapshot: Snapshot) -> None:
+    (files / "new.csv").write_text("name,age\nDora,19\nEve,\n")
+    async with tables(people) as shown:
+        await shown.press("i")
+        await shown.type("ne")
+        await shown.press("tab")
+        await shown.shows("new.csv", "rows for people   2 rows", "integer", "Dora")
+        snapshot(shown.app)
+        await shown.press("ctrl+s")
+        await shown.until(lambda: "imported 2 rows" in shown.told)
+        await shown.shows("5 rows", "Eve")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_table_that_is_not_there_is_made_of_the_file(shop: Shop, files: Path) -> None:
+    (files / "cities.jsonl").write_text('{"id": 1, "name": "Brno"}\n{"id": 2, "name": "Łódź"}\n')
+    async with tables(shop) as shown:
+        await shown.press("i")
+        await shown.type("cities.jsonl")
+        await shown.shows("a new table cities")
+        await shown.press("enter", "enter", "enter")
+        await shown.shows("cities ▾", "Łódź")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_what_is_wrong_with_a_file_is_said_and_the_form_stays(people: Shop, files: Path) -> None:
+    (files / "bad.csv").write_text("name,mail\nDora,ann@x.org\n")
+    async with tables(people) as shown:
+        await shown.press("i")
+        await shown.type("bad.csv")
+        await shown.press("ctrl+s")
+        await shown.shows("UNIQUE constraint failed")
+        assert isinstance(shown.app.screen, ImportForm)
+        await shown.press("escape")
+        await shown.shows("3 rows")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_an_import_is_broken_off_and_nothing_of_it_is_there(people: Shop, files: Path) -> None:
+    with (files / "long.csv").open("w") as file:
+        file.write("name,age\n")
+        for number in range(300_000):
+            file.write(f"name {number},{number}\n")
+    async with tables(people) as shown:
+        await shown.press("i")
+        await shown.type("long.csv")
+        form = shown.app.screen
+        assert isinstance(form, ImportForm)
+        await shown.pilot.press("ctrl+s")
+        await shown.until(lambda: bool(form.progress))
+        await shown.pilot.press("escape")
+        await shown.shows("broken off; nothing was imported")
+        found = await asyncio.to_thread(people.sql, "select count(*) as n from people")
+        assert found == [{"n": 3}]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_an_export_takes_the_place_of_a_file_only_after_a_question(people: Shop, files: Path) -> None:
+    async with tables(people) as shown:
+        await shown.press("x", "enter")
+        await shown.until(lambda: "exported" in shown.told)
+        assert (files / "people.csv").read_text().splitlines()[1] == "1,Ann,41,ann@x.org"
+        (files / "people.csv").write_text("mine")
+        await shown.press("x")
+        for answer, words in (("n", "mine"), ("y", "id,name,age,mail")):
+            await shown.pilot.press("ctrl+s")
+            await shown.until(lambda: isinstance(shown.app.screen, Question))
+            await shown.pilot.press(answer)
+            await shown.until(lambda: not isinstance(shown.app.screen, Question))
+            await shown.until(lambda words=words: (files / "people.csv").read_text().startswith(words))  # type: ignore[misc]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["all.json", "all.db"])
+async def test_the_ending_says_the_format(people: Shop, files: Path, name: str) -> None:
+    async with tables(people) as shown:
+        await shown.press("x")
+        await shown.write(name)
+        await shown.until(lambda: "exported" in shown.told)
+    if name == "all.json":
+        assert json.loads((files / name).read_text())[1]["name"] == "Bob"
+    else:
+        with sqlite3.connect(files / name) as database:
+            assert database.execute("select count(*) from people").fetchone() == (3,)
+        database.close()
