@@ -8,15 +8,20 @@ import asyncio
 import shlex
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, TypeVar, cast
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.events import Event, Paste
+from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
+from textual.widgets import Input
 
 from engine.errors import SvcError
+from screens import charset, paste
+from screens.ascii import Ascii
 from screens.board.deploy_screen import DeployScreen
 from screens.board.deploys import Deployer
 from screens.board.screen import BoardScreen
@@ -34,13 +39,41 @@ from screens.theme import DARK, THEMES
 from svc_tui.attachment import Attachment
 from svc_tui.entrance import Entrance
 
+Shown = TypeVar("Shown")
+
 AGAIN_SECONDS = 0.5
 """How often an engine that does not answer is looked for."""
 HISTORY = 100
 """Lines of the command line that are remembered."""
 
 
-class Console(App[None]):
+class _Terminal(App[Shown]):
+    """What the Console asks of the terminal and gives it, whatever is shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        paste.install()
+        self._ascii = Ascii(enabled=not charset.unicode())
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = DARK.name
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what is done to each line before it is shown."""
+        return (
+            [*super().get_line_filters(), self._ascii] if self._ascii.enabled else super().get_line_filters()
+        )
+
+    async def on_event(self, event: Event) -> None:
+        """Take no more into a line than a line is for."""
+        if isinstance(event, Paste) and isinstance(self.focused, Input) and len(event.text) > paste.MOST:
+            size = f"{len(event.text):,} characters were pasted, and a line takes {paste.MOST:,}"
+            self.notify(f"{size}; nothing was taken", severity="warning")
+            return
+        await super().on_event(event)
+
+
+class Console(_Terminal[None]):
     """The Console, attached to one Project."""
 
     TITLE = "svc"
@@ -93,7 +126,6 @@ class Console(App[None]):
         self.add_mode("board", partial(BoardScreen, self._link, deployer))
         self.add_mode("tables", partial(TablesScreen, self._link, statements))
         self.add_mode("logs", partial(LogsScreen, self._link))
-        _dress(self)
         self.set_keymap(keymap or {})
 
     # The engine
@@ -275,7 +307,7 @@ def binding_ids() -> frozenset[str]:
     return frozenset(found)
 
 
-class Start(App[Chosen]):
+class Start(_Terminal[Chosen]):
     """What one sees outside of any Project."""
 
     TITLE = "svc"
@@ -291,18 +323,8 @@ class Start(App[Chosen]):
         """Return the only screen."""
         return StartScreen(self._where, self._offers, self._login, self.exit)
 
-    def on_mount(self) -> None:
-        """Take on the Console's look."""
-        _dress(self)
-
     def _login(self) -> LoginScreen:
         return LoginScreen(self._entrance.claimed, self._entrance.enter)
-
-
-def _dress(app: App[Any]) -> None:
-    for theme in THEMES:
-        app.register_theme(theme)
-    app.theme = DARK.name
 
 
 def start(where: str, offers: Offers, entrance: Entrance, keymap: dict[str, str]) -> Chosen | None:

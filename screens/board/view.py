@@ -154,6 +154,8 @@ class BoardView(ConsoleScreen):
                 self.tell(error)
             self.banner = f"{error.message}\n{error.hint}".strip()
             return
+        if not self.is_attached:
+            return  # the Console was left meanwhile
         changed = self._manifest is not None and manifest.digest != self._manifest.digest
         self._manifest = manifest
         self.banner = manifest.broken
@@ -177,6 +179,7 @@ class BoardView(ConsoleScreen):
             shown = await asyncio.to_thread(picture, manifest, self._edits, doors, room)
             if wanted == self._drawn:
                 self.canvas.show(shown)
+                self.refresh_bindings()
         if (now := self.canvas.picture) is not None:
             self._write_in(now, manifest)
         self._tell_foot()

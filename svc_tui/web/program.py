@@ -14,20 +14,22 @@ from svc_tui.attachment import Attachment, Beside
 from svc_tui.deploy_desk import DeployDesk, of_folder
 from svc_tui.entrance import Entrance
 from svc_tui.home import Home
+from svc_tui.sql_history import SqlHistory
 
 
 def main(arguments: Sequence[str]) -> None:
     """Show the Console to whom the driver in TEXTUAL_DRIVER speaks with."""
     wanted = json.loads(arguments[0])
     project = wanted["project"]
-    keys = keymap.read(Home.from_environment(os.environ).root, app.binding_ids())
+    home = Home.from_environment(os.environ).root
+    keys = keymap.read(home, app.binding_ids())
     if folder := wanted["folder"]:
         attachment: Attachment = Beside(project, Path(folder), wanted["address"])
         desk = of_folder(Path(folder), project, os.environ)
     else:
         login, attachment = opening.of_service(project)
         desk = DeployDesk(project, lambda: login, None)
-    app.run(attachment, Entrance(), keys, desk)
+    app.run(attachment, Entrance(), keys, desk, SqlHistory(home))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ MOST_BYTES = 32 * 1024 * 1024
 """Of one message: what is pasted comes in one."""
 MOST_CELLS = 1000
 HEARTBEAT_SECONDS = 15.0
+SHUT_SECONDS = 2.0
+"""How long answers that are being sent have, in the end."""
 _FIELDS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -106,7 +108,9 @@ class Page:
             return web.Response(status=403, text="Only the Console's own page may ask for this.\n")
         if len(self._visits) >= MOST_VISITS:
             return web.Response(status=503, text="The Console is open in too many places.\n")
-        connection = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MOST_BYTES)
+        connection = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_SECONDS, timeout=SHUT_SECONDS, max_msg_size=MOST_BYTES
+        )
         await connection.prepare(request)
         visit = Visit(self._command, connection.send_bytes, connection.send_str, connection.close)
         self._visits.add(visit)
@@ -118,7 +122,6 @@ class Page:
         finally:
             await visit.end()
             self._visits.discard(visit)
-            await connection.close()
         return connection
 
 
@@ -148,7 +151,9 @@ def _size(given: Any) -> tuple[int, int]:
 @asynccontextmanager
 async def serving(page: Page, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
     """Serve the page on bound sockets; in the end no Console of it runs any more."""
-    runner = web.AppRunner(page.application(), handle_signals=False, access_log=None)
+    runner = web.AppRunner(
+        page.application(), handle_signals=False, access_log=None, shutdown_timeout=SHUT_SECONDS
+    )
     await runner.setup()
     try:
         for each in sockets:

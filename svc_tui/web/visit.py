@@ -62,7 +62,7 @@ class Visit(AppService):
         return self._process
 
     async def end(self) -> None:
-        """Have the process end, by force where it does not."""
+        """Have the process end, by force where it does not, and close the page's connection."""
         process = self._process
         if process is None:
             return
@@ -75,3 +75,4 @@ class Visit(AppService):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+        await self.remote_close()
