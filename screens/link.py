@@ -80,7 +80,7 @@ class Link:
         try:
             yield from client.lines(method, self._at(path), params=params, body=body, content=content)
         except Unreachable:
-            self._lost()
+            self._lost(client)
             raise
 
     def download(
@@ -141,10 +141,13 @@ class Link:
         try:
             return work(client)
         except Unreachable:
-            self._lost()
+            self._lost(client)
             raise
 
-    def _lost(self) -> None:
+    def _lost(self, client: Client | None = None) -> None:
+        """Give up the client in use, or one that failed: late, perhaps, when another is in use already."""
+        if client is not None and client is not self._client:
+            return
         self.close()
         if self.state != "starting":
             self._turn("lost")

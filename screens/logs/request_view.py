@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
@@ -15,22 +14,33 @@ from screens.dialog import Question
 from screens.link import Link
 from screens.logs.replay import compare
 from screens.logs.trace import lines
-from screens.widgets.content import content
+from screens.widgets.lines import LINE, Lines, wrapped
+from screens.widgets.row_source import Line
+from screens.widgets.windowed import GUTTER, Windowed
 from svc_tui.client import SvcError
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods whose replay asks for no leave: they change nothing (RFC 9110, 9.2.1)."""
+MARGIN = 2 * GUTTER
+"""Cells beside the text."""
+
+
+NOT_HERE = SvcError(
+    "a service replays no requests: it records no bodies",
+    "In development it works: run `svc` in the Project's folder, and r on a request there.",
+    code="not-replayable",
+)
 
 
 class RequestView(ModalScreen[None]):
     """Shows a request by its id."""
 
     GROUP: ClassVar[str] = "Request"
+    AUTO_FOCUS = None
     DEFAULT_CSS = """
     RequestView { background: $background; }
     RequestView > #title { height: 1; background: $panel; padding: 0 1; text-style: bold; }
-    RequestView > VerticalScroll { height: 1fr; padding: 1 2; scrollbar-size-vertical: 1; }
-    RequestView VerticalScroll > Static { height: auto; }
+    RequestView > Windowed { height: 1fr; margin: 1 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "replay", "Replay", id="request.replay"),
@@ -39,6 +49,8 @@ class RequestView(ModalScreen[None]):
         Binding("k,up", "scroll(-1)", "Up", show=False, id="request.up"),
         Binding("g,home", "end(-1)", "Beginning", show=False, id="request.top"),
         Binding("G,end", "end(1)", "End", show=False, id="request.bottom"),
+        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="request.page-down"),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="request.page-up"),
         Binding("y", "copy", "Copy the id", show=False, id="request.copy"),
     ]
 
@@ -53,8 +65,7 @@ class RequestView(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Place the title, the text and the keys."""
         yield Static(id="title")
-        with VerticalScroll():
-            yield Static("…")
+        yield Windowed(Lines(), LINE, head=False, empty="…")
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -80,21 +91,33 @@ class RequestView(ModalScreen[None]):
         self._draw()
 
     def _draw(self) -> None:
-        width = self.size.width - 5
-        if self._pair is not None:
-            found = compare(*self._pair, width)
-        elif self._records:
-            found = lines(self._records, width)
-        else:
-            return
-        self.query_one("VerticalScroll > Static", Static).update(content(found))
+        if self._pair is not None or self._records:
+            self.run_worker(self._lay_out(), group="draw", exclusive=True)
+
+    async def _lay_out(self) -> None:
+        """Show the request, or both; laying out thousands of lines takes its time."""
+        width, pair, records = self.size.width - MARGIN, self._pair, self._records
+
+        def lay_out() -> list[Line]:
+            return wrapped(compare(*pair, width) if pair is not None else lines(records, width), width)
+
+        self._text.show(Lines(await asyncio.to_thread(lay_out)))
+
+    @property
+    def _text(self) -> Windowed:
+        return self.query_one(Windowed)
+
+    def _say(self, *said: str) -> None:
+        self._text.show(Lines(wrapped([[(text, "")] for text in said if text], self.size.width - MARGIN)))
 
     def _tell(self, error: SvcError) -> None:
-        text = f"{error.message}\n{error.hint}" if error.hint else error.message
-        self.query_one("VerticalScroll > Static", Static).update(Content(text))
+        self._say(error.message, error.hint)
 
     def action_replay(self) -> None:
         """Send the request anew, and ask first where that may change something."""
+        if self._link.place.kind == "service":
+            self.notify(f"{NOT_HERE.message}\n{NOT_HERE.hint}", severity="warning", markup=False)
+            return
         self.run_worker(self._replay(), exclusive=True)
 
     async def _replay(self) -> None:
@@ -114,7 +137,7 @@ class RequestView(ModalScreen[None]):
                 if not self._records:
                     await self._fetch()
                 return
-        self.query_one("VerticalScroll > Static", Static).update(Content(f"{method} {target} …"))
+        self._say(f"{method} {target} …")
         try:
             after = await self._link.call("POST", f"/requests/{self._request}/replay")
         except SvcError as error:
@@ -135,12 +158,15 @@ class RequestView(ModalScreen[None]):
 
     def action_scroll(self, rows: int) -> None:
         """Scroll by rows."""
-        self.query_one(VerticalScroll).scroll_relative(y=rows, animate=False)
+        self._text.scroll_relative(y=rows, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by what the screen shows."""
+        self.action_scroll(pages * self._text.size.height)
 
     def action_end(self, end: int) -> None:
         """Scroll to an end."""
-        scroll = self.query_one(VerticalScroll)
-        scroll.scroll_to(y=scroll.max_scroll_y if end > 0 else 0, animate=False)
+        self._text.scroll_to(y=self._text.max_scroll_y if end > 0 else 0, animate=False)
 
     def action_copy(self) -> None:
         """Copy the request's id."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Any
 
-from screens.widgets.columns import Column
+from screens.widgets.columns import Column, shown
 from screens.widgets.row_source import Cell, Piece, Row, Tone
 
 Document = Mapping[str, Any]
@@ -19,6 +19,10 @@ COLUMNS = (
     Column("", 35),
     Column("request", 8, right=True),
 )
+NARROW = (Column("time", 12), Column("", 6), Column("resource", 12), Column("", 20, grow=True))
+"""Where there is no room for those: what a request took, and attributes, stand behind the text."""
+WIDE = 112
+"""Cells from which a screen has room for `COLUMNS`."""
 _BADGES: dict[str, Tone] = {
     "TRACE": "dim",
     "DEBUG": "notice",
@@ -32,12 +36,15 @@ _BADGES: dict[str, Tone] = {
 _STATUS: dict[int, Tone] = {2: "good", 3: "notice", 4: "warn", 5: "bad"}
 _QUIET = frozenset({"client-gone", "stopping"})
 _BAD = frozenset({"ERROR", "FATAL"})
+_GAP: Piece = ("  ", "")
 _ATTRIBUTES = 400
 """Characters of attributes that are put together: more than a line has."""
 
 
-def row(document: Document, below: Sequence[Document] = (), zone: tzinfo | None = None) -> Row:
-    """Return the line of a record, with the cells of `COLUMNS` and its cursor as key.
+def row(
+    document: Document, below: Sequence[Document] = (), zone: tzinfo | None = None, *, narrow: bool = False
+) -> Row:
+    """Return the line of a record, with the cells of `COLUMNS` or `NARROW`, and its cursor as key.
 
     `below` are the spans that a request called through mounts, innermost first. The time is that of `zone`,
     or of this machine; a request's is when it was over, so that times go up.
@@ -45,7 +52,26 @@ def row(document: Document, below: Sequence[Document] = (), zone: tzinfo | None 
     request = document["request_id"]
     cells = _request(document, below) if document["kind"] == "request" else _said(document)
     when: Cell = ((clock(_shown_at(document), zone), "dim"),)
+    if narrow:
+        sign, way, said, more = cells
+        text = (
+            (*more[:1], (" ", ""), *said, *more[1:])
+            if document["kind"] == "request"
+            else (*said, _GAP, *more)
+        )
+        return Row(document["cursor"], (when, sign, way, text))
     return Row(document["cursor"], (when, *cells, ((request[-8:], "dim"),)))
+
+
+def line(document: Document, below: Sequence[Document] = ()) -> str:
+    """Return a record as one line of a file: as `row`, with the whole time and nothing cut."""
+    if document["kind"] == "request":
+        cells = _request(document, below)
+    else:
+        said = document["body"].rstrip("\n"), _joined(document.get("attributes", {}), None)
+        cells = (badge(document),), ((document["resource"], ""),), *(((text, ""),) for text in said)
+    texts = ["".join(text for text, _ in cell) for cell in cells]
+    return "  ".join(shown(text) for text in (document["time"], *texts, document["request_id"]) if text)
 
 
 def removed(cursor: int) -> Row:
@@ -123,13 +149,13 @@ def _said(document: Document) -> tuple[Cell, ...]:
     return (badge(document),), ((document["resource"], "accent"),), (said,), (attributes,)
 
 
-def _joined(attributes: Mapping[str, str]) -> str:
-    """Return `key=value key="a value"`; a value that would run into the next is quoted."""
+def _joined(attributes: Mapping[str, str], most: int | None = _ATTRIBUTES) -> str:
+    """Return `key=value key="a value"`, about `most` characters; a value that would run on is quoted."""
     joined = ""
     for key, value in attributes.items():
-        if len(joined) > _ATTRIBUTES:
+        if most is not None and len(joined) > most:
             break
-        cut = value[:_ATTRIBUTES]
+        cut = value[:most]
         plain = cut and not any(character in cut for character in ' \t\n"=')
         joined += f"{key}={cut if plain else json.dumps(cut, ensure_ascii=False)} "
     return joined.rstrip(" ")

@@ -12,24 +12,28 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Input, Static
 
 from screens.console_screen import Command, ConsoleScreen, Tab
 from screens.link import Link
+from screens.logs.export_form import ExportForm
 from screens.logs.filter import Filter
-from screens.logs.request_view import RequestView
-from screens.logs.rows import COLUMNS
+from screens.logs.request_view import NOT_HERE, RequestView
+from screens.logs.rows import COLUMNS, NARROW, WIDE
 from screens.logs.timeline import Timeline
 from screens.logs.trace import whole
-from screens.widgets.content import content
+from screens.widgets.lines import LINE, Lines, wrapped
 from screens.widgets.virtual_rows import VirtualRows
+from screens.widgets.windowed import GUTTER, Windowed
 from svc_tui.client import SvcError
 
 EMPTY = "nothing has happened here yet · open the Project's address, or `curl` it"
 NOTHING = "nothing that is recorded passes the filter · x takes it away"
 BAR_HZ = 5
+WHOLE_SHARE = 0.4
+"""How much of the screen a record below the list takes at most."""
 
 
 class FilterLine(Input):
@@ -66,8 +70,7 @@ class LogsScreen(ConsoleScreen):
         & VirtualRows { height: 1fr; }
         & FilterLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
         & FilterLine:focus { border: none; }
-        & #whole { display: none; height: auto; max-height: 40%; padding: 0 1; background: $surface; }
-        & #whole { scrollbar-size-vertical: 1; }
+        & #whole { display: none; background: $surface; }
         & #unseen {
             layer: above; display: none; dock: bottom; width: auto; height: 1; padding: 0 1;
             background: $primary; color: $background; text-style: bold; link-color: $background;
@@ -89,16 +92,18 @@ class LogsScreen(ConsoleScreen):
         Binding("r", "replay", "Replay", id="logs.replay"),
         Binding("p", "pause", "Pause", id="logs.pause"),
         Binding("s", "whole", "Whole record", show=False, id="logs.whole"),
+        Binding("J", "scroll_whole(1)", "Record: down", show=False, id="logs.whole-down"),
+        Binding("K", "scroll_whole(-1)", "Record: up", show=False, id="logs.whole-up"),
         Binding("t", "only_request", "Only this request", show=False, id="logs.only-request"),
         Binding("x,backspace", "less", "Less filter", show=False, id="logs.less"),
         Binding("y", "copy", "Copy", show=False, id="logs.copy"),
+        Binding("X", "export", "Export", show=False, id="logs.export"),
     ]
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._timeline = Timeline(link, Filter(), self._failed)
         self._sought = ""
-        self._dropped = 0
 
     def body(self) -> ComposeResult:
         """Place the chips, the list, the line for words, and the record as a whole."""
@@ -106,8 +111,7 @@ class LogsScreen(ConsoleScreen):
             yield Static(id="parts")
             yield Static(id="state")
         yield VirtualRows(self._timeline, COLUMNS, head=False, live=True)
-        with VerticalScroll(id="whole", can_focus=False):
-            yield Static()
+        yield Windowed(Lines(), LINE, head=False, id="whole")
         yield FilterLine(select_on_focus=False)
         yield Static(id="unseen")
 
@@ -116,6 +120,13 @@ class LogsScreen(ConsoleScreen):
         self.set_interval(1 / BAR_HZ, self._tell_state)
         self.watch(self.rows, "unseen", self._tell_unseen, init=False)
         self._tell_parts()
+
+    def on_resize(self) -> None:
+        """Have the lines fit the screen."""
+        narrow = self.size.width < WIDE
+        if narrow != self._timeline.narrow:
+            self._timeline.narrow = narrow
+            self.rows.set_columns(NARROW if narrow else COLUMNS)
 
     def on_unmount(self) -> None:
         """Read no more."""
@@ -144,11 +155,12 @@ class LogsScreen(ConsoleScreen):
 
     def _show(self, filter: Filter) -> None:
         """Show what passes another filter."""
-        if filter == self._timeline.filter and self._timeline.ready:
+        if filter == self._timeline.filter and self._timeline.whole:
             return
         self._timeline.end()
+        narrow = self._timeline.narrow
         self._timeline = Timeline(self.link, filter, self._failed)
-        self._dropped = 0
+        self._timeline.narrow = narrow
         self.rows.show(self._timeline)
         self._tell_parts()
         if self.link.state == "live":
@@ -176,18 +188,17 @@ class LogsScreen(ConsoleScreen):
 
     def _tell_state(self) -> None:
         timeline = self._timeline
-        if timeline.dropped != self._dropped:
-            self._dropped = timeline.dropped
-            self.rows.reload()
+        if shifted := timeline.settle():
+            self.rows.shift(shifted)
         count = f"{timeline.read():,}"
-        if not timeline.ready:
+        if not timeline.whole:
             text = f"reading {count}" if self.link.state == "live" else ""
         elif timeline.waiting() or timeline.paused:
             text = f"{count} records   ❚❚ paused, {timeline.waiting():,} waiting"
         else:
             text = f"{count} records   {'following ●' if self.rows.following else '○ G follows'}"
         if timeline.missed:
-            text = f"{timeline.missed:,} removed before they were shown   {text}"
+            text = f"{timeline.missed:,} not shown: too many   {text}"
         self.query_one("#state", Static).update(Content(text))
 
     def _tell_unseen(self, unseen: int) -> None:
@@ -255,6 +266,10 @@ class LogsScreen(ConsoleScreen):
         if chips := self._timeline.filter.chips():
             self.action_without(chips[-1][0])
 
+    def action_export(self) -> None:
+        """Write what passes the filter to a file."""
+        self.app.push_screen(ExportForm(self.link, self._timeline.filter))
+
     # Jumps
 
     def _cursor(self) -> int | None:
@@ -292,6 +307,7 @@ class LogsScreen(ConsoleScreen):
             return
         index = self._timeline.index(found) if found is not None else None
         if index is None:
+            otherwise = otherwise if self._timeline.whole else "older records are being read; try again"
             self.notify(otherwise, markup=False, timeout=2)
             return
         self.rows.following = False
@@ -330,7 +346,15 @@ class LogsScreen(ConsoleScreen):
     async def _tell_whole(self) -> None:
         if (document := await self._document()) is not None:
             said = document | {"body": _request_line(document)} if document["kind"] == "request" else document
-            self.query_one("#whole Static", Static).update(content(whole(said, self.size.width)))
+            width = self.size.width - 2 * GUTTER
+            lines = await asyncio.to_thread(lambda: wrapped(whole(said, width), width))
+            panel = self.query_one("#whole", Windowed)
+            panel.styles.height = min(len(lines), max(int(self.size.height * WHOLE_SHARE), 2))
+            panel.show(Lines(lines))
+
+    def action_scroll_whole(self, rows: int) -> None:
+        """Scroll the record below the list."""
+        self.query_one("#whole").scroll_relative(y=rows, animate=False)
 
     def on_virtual_rows_opened(self) -> None:
         """Show the request, or the record where it is of none."""
@@ -347,6 +371,9 @@ class LogsScreen(ConsoleScreen):
 
     def action_replay(self) -> None:
         """Send the request of this record anew."""
+        if self.link.place.kind == "service":
+            self.tell(NOT_HERE)
+            return
         self.run_worker(self._replay(), group="open", exclusive=True)
 
     async def _replay(self) -> None:

@@ -7,7 +7,7 @@ taken up where it was, so that nothing is lost and nothing is there twice. Impor
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,22 +19,33 @@ from svc_tui.client import SvcError
 
 MOST = 2_000_000
 """Records that are shown at most; the older half goes when there are more."""
+LAST = (1 << 63) - 1
+"""Above every cursor."""
 
 
 class Timeline:
-    """The records that pass a filter, as a `RowSource`. `failed` hears of an error, from another thread."""
+    """The records that pass a filter, as a `RowSource`. `failed` hears of an error, from another thread.
+
+    The last come first: two streams, one of what is there, from its end back, the other of what comes. Rows
+    have other numbers only after `settle`, which the thread that draws calls.
+    """
 
     def __init__(self, link: Link, filter: Filter, failed: Callable[[SvcError], None]) -> None:
         self.filter = filter
         self.ready = False
-        """Whether all that was there at first is here."""
+        """Whether there is something to show, or nothing is known to be there."""
+        self.whole = False
+        """Whether all that was there at first is among the rows."""
         self.missed = 0
-        """How many records were removed before they could be shown."""
-        self.dropped = 0
-        """How often the older half was let go of; rows have other numbers since."""
+        """How many records were removed, or let go of while it was paused, before they could be shown."""
+        self.narrow = False
+        """Whether rows are for a narrow screen; the list is to be reloaded when that changes."""
         self._link = link
         self._failed = failed
         self._cursors = array("q")
+        self._before: list[array[int]] = []
+        self._gathered = False
+        self._lowest = LAST
         self._upto = 0
         self._frozen: int | None = None
         self._stream = 0
@@ -45,7 +56,18 @@ class Timeline:
     def begin(self) -> None:
         """Read what is there and go on with what comes, from where this was left."""
         self._stream += 1
-        threading.Thread(target=self._follow, args=(self._stream,), name="logs", daemon=True).start()
+        self._start(self._follow if self._gathered else self._gather, self._stream)
+
+    def _start(self, read: Callable[[int], None], stream: int) -> None:
+        threading.Thread(target=self._reading, args=(read, stream), name="logs", daemon=True).start()
+
+    def _reading(self, read: Callable[[int], None], stream: int) -> None:
+        try:
+            read(stream)
+        except SvcError as error:
+            if stream == self._stream:
+                self.end()
+                self._failed(error)
 
     def end(self) -> None:
         """Read no more."""
@@ -61,7 +83,7 @@ class Timeline:
         self._frozen = len(self._cursors) if paused else None
 
     def count(self) -> int:
-        """Return how many records there are to be shown; none before all of the first are here."""
+        """Return how many records there are to be shown; none before the last of the first are here."""
         if self._frozen is not None:
             return self._frozen
         return len(self._cursors) if self.ready else 0
@@ -72,7 +94,7 @@ class Timeline:
 
     def read(self) -> int:
         """Return how many are here, shown or not."""
-        return len(self._cursors)
+        return len(self._cursors) + sum(map(len, self._before))
 
     def cursor(self, index: int) -> int:
         """Return the cursor of a row."""
@@ -84,34 +106,78 @@ class Timeline:
             found = bisect_left(self._cursors, cursor)
             return found if found < len(self._cursors) and self._cursors[found] == cursor else None
 
+    def settle(self) -> int:
+        """Have rows be what was read before them, and no more than there may be.
+
+        Returns by how much the numbers of the rows that there were have grown; below 0 when others went.
+        """
+        came = 0
+        with self._lock:
+            if self._gathered and not self.whole:
+                cursors = array("q")
+                for stretch in reversed(self._before):
+                    cursors.extend(stretch)
+                came = len(cursors)
+                cursors.extend(self._cursors)
+                self._cursors, self._before, self.whole = cursors, [], True
+                if self._frozen is not None:
+                    self._frozen += came
+            if self._frozen is None and len(self._cursors) > MOST:
+                del self._cursors[: MOST // 2]
+                came -= MOST // 2
+            elif self.waiting() > MOST:
+                assert self._frozen is not None
+                del self._cursors[self._frozen : self._frozen + MOST // 2]
+                self.missed += MOST // 2
+        return came
+
+    def _gather(self, stream: int) -> None:
+        """Read what is there, from the end back, and have another thread follow what comes."""
+        params = {**self.filter.params(), "newest": "true"}
+        following = False
+        for line in self._lines(params, stream):
+            if not following:
+                self._upto, following = self._upto or line["last"], True
+                self._start(self._follow, stream)
+            elif (offsets := line.get("offsets")) is not None:
+                self._take_before(line["after"], offsets)
+                if self.read() >= MOST:
+                    break
+        if stream == self._stream:
+            self.ready = self._gathered = True
+
+    def _take_before(self, after: int, offsets: Sequence[int]) -> None:
+        found = array("q", [after + offset for offset in offsets if after + offset < self._lowest])
+        with self._lock:
+            self._lowest = min(self._lowest, after + 1)
+            if self.ready:
+                self._before.append(found)
+            else:
+                self._cursors[:0] = found
+                self.ready = bool(self._cursors)
+
     def _follow(self, stream: int) -> None:
         params = {**self.filter.params(), "follow": "true", "after": self._upto}
         if self._upto:
             params.pop("since", None)
-        try:
-            for line in self._link.lines("GET", "/logs/cursors", params=params):
-                if stream != self._stream:
-                    return
-                self._take(line)
-        except SvcError as error:
-            if stream == self._stream:
-                self._failed(error)
+        for line in self._lines(params, stream):
+            if (offsets := line.get("offsets")) is not None:
+                after = line["after"]
+                with self._lock:
+                    self._cursors.extend(array("q", [after + offset for offset in offsets]))
+                    self._upto = line["upto"]
+            elif (live := line.get("live")) is not None:
+                self._upto = live
+            elif (missed := line.get("missed")) is not None:
+                self.missed += missed
 
-    def _take(self, line: Mapping[str, Any]) -> None:
-        if (offsets := line.get("offsets")) is not None:
-            after = line["after"]
-            with self._lock:
-                self._cursors.extend(array("q", [after + offset for offset in offsets]))
-                self._upto = line["upto"]
-                if len(self._cursors) > MOST and self._frozen is None:
-                    del self._cursors[: MOST // 2]
-                    self.dropped += 1
-        elif (live := line.get("live")) is not None:
-            self._upto, self.ready = live, True
-        elif (missed := line.get("missed")) is not None:
-            self.missed += missed
-        elif (error := line.get("error")) is not None:
-            raise SvcError(error["title"], error.get("hint", ""), code=error.get("code"))
+    def _lines(self, params: Mapping[str, Any], stream: int) -> Iterator[Mapping[str, Any]]:
+        for line in self._link.lines("GET", "/logs/cursors", params=dict(params)):
+            if stream != self._stream:
+                return
+            if (error := line.get("error")) is not None:
+                raise SvcError(error["title"], error.get("hint", ""), code=error.get("code"))
+            yield line
 
     # The records
 
@@ -123,7 +189,9 @@ class Timeline:
             return []
         found = {document["cursor"]: document for document in self._documents(cursors)}
         return [
-            row(found[cursor], found[cursor].get("below", ())) if cursor in found else removed(cursor)
+            row(found[cursor], found[cursor].get("below", ()), narrow=self.narrow)
+            if cursor in found
+            else removed(cursor)
             for cursor in cursors
         ]
 

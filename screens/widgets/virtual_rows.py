@@ -113,7 +113,9 @@ class VirtualRows(Windowed, can_focus=True):
             self.set_interval(1 / REFRESH_HZ, self._look_again)
 
     def _look_again(self) -> None:
-        """Take up what has come."""
+        """Take up what has come, unless something else is shown."""
+        if not self.screen.is_active:
+            return
         count = self._source.count()
         if count == self._count or self._filling:
             return
@@ -121,6 +123,17 @@ class VirtualRows(Windowed, can_focus=True):
             self._announced(count)
         else:
             self._counted(count)
+
+    def shift(self, rows: int) -> None:
+        """Stay where one is in a source whose rows have numbers higher by so many now, or lower: below 0."""
+        top, cursor = self.scroll_offset.y, self.cursor_row
+        self._chunks.clear()
+        self._coming = None
+        self._count += rows
+        self._counted(self._source.count())
+        if not self.following:
+            self.scroll_to(y=top + rows, animate=False)
+            self.cursor_row = cursor + rows
 
     def _laid_out(self, came: int) -> None:
         if self.following:

@@ -26,7 +26,7 @@ WAITING: tuple[Cell, ...] = ((("…", "dim"),),)
 """What a row shows that is not there yet."""
 
 
-class Windowed(ScrollView):
+class Windowed(ScrollView, can_focus=False):
     """Rows of a source under the titles of its columns; `…` for a row that is not there yet."""
 
     ALLOW_SELECT = False
@@ -120,6 +120,13 @@ class Windowed(ScrollView):
     def reload(self) -> None:
         """Fetch the rows again, which have changed; those that are shown stay until then."""
         self._chunks.expire()
+        self._coming = None
+        self._counted(self._source.count())
+
+    def set_columns(self, columns: Sequence[Column]) -> None:
+        """Show the same rows in other columns; the source has other cells from now on."""
+        self._columns = tuple(columns)
+        self._chunks.clear()
         self._coming = None
         self._counted(self._source.count())
 

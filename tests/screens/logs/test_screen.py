@@ -2,15 +2,20 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import httpx
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from engine.timeline.database import place
+from engine.timeline.record import LineRecord, StructuredRecord
+from engine.timeline.store import TimelineStore
 from screens.dialog import Question
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
@@ -28,8 +33,11 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def opened(shop: Shop, size: tuple[int, int] = (110, 24)) -> AsyncIterator["Logs"]:
+async def opened(
+    shop: Shop, size: tuple[int, int] = (120, 24), kind: Literal["dev", "service"] = "dev"
+) -> AsyncIterator["Logs"]:
     link = shop.link()
+    link.place = replace(link.place, kind=kind)
     screen = LogsScreen(link)
     app = Console(screen)
     app.animation_level = "none"
@@ -180,6 +188,7 @@ async def test_a_request_is_replayed_against_the_working_copy(shop: Shop) -> Non
         await asyncio.to_thread(shop.answers, "/docs/x", "changed")
         logs.screen.go(["resource:docs", "GET"])
         await logs.shows("resource:docs ×", "2 records")
+        await logs.until(lambda: logs.screen.rows.count == 2)
         await logs.press("g", "r")
         await logs.shows("replay of GET /docs/x", "≠ changed")
         await logs.press("escape")
@@ -200,6 +209,19 @@ async def test_a_replay_that_may_change_something_asks_first(shop: Shop) -> None
         await logs.shows("replay of POST /docs/x", "405")
 
 
+async def test_a_service_replays_nothing_and_says_so(shop: Shop) -> None:
+    shop.get("/docs/x")
+    async with opened(shop, kind="service") as logs:
+        await logs.shows("GET /docs/x")
+        await logs.press("r")
+        await logs.until(lambda: any("replays no" in told.message for told in logs.pilot.app._notifications))
+        assert logs.pilot.app.screen is logs.screen
+        await logs.press("enter")
+        await logs.shows("└ docs")
+        await logs.press("r")
+        await logs.shows("└ docs")
+
+
 async def test_the_record_of_the_cursor_can_be_seen_whole_and_copied(shop: Shop) -> None:
     shop.get("/" + "long" * 60)
     async with opened(shop) as logs:
@@ -209,6 +231,23 @@ async def test_the_record_of_the_cursor_can_be_seen_whole_and_copied(shop: Shop)
         await logs.press("y")
         await logs.until(lambda: bool(logs.pilot.app.clipboard))
         assert json.loads(logs.pilot.app.clipboard)["target"].startswith("/long")
+
+
+async def test_a_request_of_many_records_and_a_long_one_are_shown(shop: Shop) -> None:
+    store = TimelineStore(place(shop.root))
+    said = [LineRecord(time.time_ns(), "many", "docs", "stdout", f"line {n}") for n in range(10_000)]
+    last = StructuredRecord(time.time_ns(), "many", "", "", "docs", "INFO", "wide " * 10_000, {"end": "here"})
+    store.append([*said, last], time.time_ns())
+    store.close()
+    async with opened(shop) as logs:
+        logs.screen.go(["request:many"])
+        await logs.shows("10,001 records", "wide wide")
+        await logs.press("s")
+        await logs.shows("INFO    ", "wide wide wide wide wide wide wide wide wide wide wide wide")
+        await logs.press("enter")
+        await logs.shows("line 12")
+        await logs.press("G")
+        await logs.shows("and 5,001 more")
 
 
 async def test_an_engine_that_went_and_came_back_loses_and_repeats_nothing(shop: Shop) -> None:
@@ -229,6 +268,10 @@ async def test_an_engine_that_went_and_came_back_loses_and_repeats_nothing(shop:
 
 async def test_a_small_terminal_shows_what_matters(shop: Shop) -> None:
     async with opened(shop, size=(60, 20)) as logs:
-        await asyncio.to_thread(shop.get, "/none")
-        await logs.shows("REQ", "web")
+        await asyncio.to_thread(shop.get, "/docs/x")
+        await logs.shows("REQ     web → docs    200 GET /docs/x")
+        await logs.pilot.resize_terminal(120, 30)
+        await logs.shows("REQ     web → docs      GET /docs/x  ")
+        await logs.pilot.resize_terminal(80, 24)
+        await logs.shows("REQ     web → docs    200 GET /docs/x  ")
         assert isinstance(logs.screen.query_one("#state"), Static)

@@ -30,6 +30,8 @@ class Numbers:
         self.gate: threading.Event | None = None
         self.broken = ""
         self.word = "row"
+        self.before = 0
+        """How many rows came before the first."""
 
     def count(self) -> int:
         return self.length
@@ -44,6 +46,7 @@ class Numbers:
         return [self._row(number) for number in range(start, min(start + n, self.length))]
 
     def _row(self, number: int) -> Row:
+        number -= self.before
         cells = (((f"{number:,}", ""),), ((f"name {number % 7}", "bold"),), ((f"{self.word} {number}", ""),))
         return Row(number, cells)
 

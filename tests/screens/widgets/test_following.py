@@ -65,6 +65,23 @@ def test_who_goes_up_follows_no_longer_until_he_goes_to_the_end(drive: Any, key:
     drive(case, live=True)
 
 
+@pytest.mark.parametrize("up", [0, 30, 700])
+@pytest.mark.parametrize("before", [123, 40_000, -100])
+def test_rows_that_come_or_go_before_the_first_leave_what_is_seen(drive: Any, before: int, up: int) -> None:
+    async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
+        rows.action_move(-up)
+        await idle(pilot)
+        seen, cursor, following = lines(pilot), rows.cursor_row, rows.following
+        source.before += before
+        source.length += before
+        rows.shift(before)
+        await idle(pilot)
+        assert lines(pilot) == seen
+        assert (rows.cursor_row, rows.following, rows.unseen) == (cursor + before, following, 0)
+
+    drive(case, live=True, count=1000)
+
+
 def test_the_wheel_ends_following_too(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await wheel(pilot, rows, events.MouseScrollUp)

@@ -1,0 +1,24 @@
+"""A timeline of many records, as the recorder writes them."""
+
+import time
+from pathlib import Path
+
+from engine.timeline.database import place
+from engine.timeline.record import StructuredRecord
+from engine.timeline.store import TimelineStore
+
+
+def record(number: int) -> StructuredRecord:
+    """Return a record; every thousandth is an error."""
+    severity = "INFO" if number % 1000 else "ERROR"
+    attributes = {"id": str(number)}
+    return StructuredRecord(time.time_ns(), "", "", "", "docs", severity, f"said {number}", attributes)
+
+
+def fill(root: Path, count: int, first: int = 0) -> None:
+    """Add records to a Project's timeline."""
+    store = TimelineStore(place(root))
+    for start in range(first, first + count, 10_000):
+        numbers = range(start, min(start + 10_000, first + count))
+        store.append([record(number) for number in numbers], time.time_ns())
+    store.close()

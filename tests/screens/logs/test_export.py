@@ -1,0 +1,92 @@
+"""Exports of what Logs shows, over the timeline of a real Project in development."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from screens.dialog import Question
+from screens.form import Form
+from tests.screens.board.conftest import Shop, root, shop
+from tests.screens.logs.conftest import fill
+from tests.screens.logs.test_screen import Logs, anyio_backend, opened
+
+__all__ = ["anyio_backend", "root", "shop"]
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+
+
+async def to(logs: Logs, path: Path) -> None:
+    """Ask for an export to a file."""
+    await logs.press("X")
+    await logs.until(lambda: isinstance(logs.pilot.app.screen, Form))
+    line = logs.pilot.app.screen.query_one("#file")
+    line.value = str(path)  # type: ignore[attr-defined]
+    await logs.press("enter")
+
+
+async def done(logs: Logs) -> None:
+    await logs.until(lambda: logs.pilot.app.screen is logs.screen)
+
+
+async def test_all_that_passes_the_filter_is_in_the_file_in_its_order(shop: Shop, tmp_path: Path) -> None:
+    fill(shop.root, 12_000)
+    async with opened(shop) as logs:
+        logs.screen.go(["level:error"])
+        await logs.shows("12 records")
+        await to(logs, tmp_path / "errors.jsonl")
+        await done(logs)
+    found = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
+    assert [each["body"] for each in found] == [f"said {number}" for number in range(0, 12_000, 1000)]
+    assert found[0]["attributes"] == {"id": "0"}
+    assert [each.name for each in tmp_path.iterdir() if "errors" in each.name] == ["errors.jsonl"]
+
+
+async def test_lines_are_for_people_and_nothing_of_them_is_cut(shop: Shop, tmp_path: Path) -> None:
+    fill(shop.root, 2_500)
+    async with opened(shop) as logs:
+        logs.screen.go(["said"])
+        await logs.shows("2,500 records")
+        await to(logs, tmp_path / "all.txt")
+        await done(logs)
+    lines = (tmp_path / "all.txt").read_text().splitlines()
+    assert len(lines) == 2_500
+    assert lines[-1].endswith("INFO    docs  said 2499  id=2499")
+
+
+async def test_a_file_that_is_there_is_replaced_only_by_leave(shop: Shop, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("mine")
+    fill(shop.root, 1)
+    async with opened(shop) as logs:
+        await to(logs, kept)
+        await logs.until(lambda: isinstance(logs.pilot.app.screen, Question))
+        await logs.press("n")
+        await logs.shows("nothing was written")
+        assert kept.read_text() == "mine"
+        await logs.press("enter")
+        await logs.until(lambda: isinstance(logs.pilot.app.screen, Question))
+        await logs.press("y")
+        await done(logs)
+    assert "said 0" in kept.read_text()
+
+
+async def test_an_export_that_is_broken_off_leaves_no_file(shop: Shop, tmp_path: Path) -> None:
+    fill(shop.root, 120_000)
+    async with opened(shop) as logs:
+        await to(logs, tmp_path / "much.jsonl")
+        await logs.shows("records", "━")
+        await logs.press("escape")
+        await logs.shows("nothing was written")
+        await logs.press("escape")
+        await done(logs)
+    assert not [each for each in tmp_path.iterdir() if "much" in each.name]
+
+
+async def test_what_can_not_be_a_file_is_said(shop: Shop, tmp_path: Path) -> None:
+    async with opened(shop) as logs:
+        await to(logs, tmp_path / "all.pdf")
+        await logs.shows("Names end in .jsonl")
+        await logs.press("escape")
+        await to(logs, tmp_path / "nowhere" / "all.log")
+        await logs.shows("can not be written", os.strerror(2))
