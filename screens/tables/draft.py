@@ -63,13 +63,30 @@ class Draft:
 
     def set(self, key: Key, column: str, was: Any, now: Any) -> None:
         """Give a cell another value; its own one takes the change back."""
-        before = self._state.edits.get(key, Edit({}))
-        first = before.was.get(column, was)
-        cells = {name: cell for name, cell in before.now.items() if name != column}
-        seen = {name: cell for name, cell in before.was.items() if name != column}
-        if now != first or type(now) is not type(first):
-            cells[column], seen[column] = now, first
-        self._edit(key, Edit(seen, cells) if cells else None)
+        self.write({key: {column: (was, now)}})
+
+    def write(
+        self,
+        cells: Mapping[Key, Mapping[str, tuple[Any, Any]]],
+        new: Mapping[int, Mapping[str, Any]] | None = None,
+        rows: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Write many cells in one step: of rows, as they were and as they become; of `new` ones by number.
+
+        `rows` are added.
+        """
+        edits = dict(self._state.edits)
+        for key, columns in cells.items():
+            edit = edits.pop(key, Edit({}))
+            for column, (was, now) in columns.items():
+                edit = _with(edit, column, was, now)
+            if edit.now:
+                edits[key] = edit
+        written = tuple(
+            replace(row, cells={**row.cells, **new[row.number]}) if new and row.number in new else row
+            for row in self._state.new
+        )
+        self._step(_State(edits, (*reversed(self._numbered(rows)), *written)))
 
     def delete(self, rows: Mapping[Key, Mapping[str, Any]]) -> None:
         """Delete rows, given with their cells as they are shown; those that are deleted already come back."""
@@ -84,15 +101,11 @@ class Draft:
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows, given by the cells that are not left to their defaults."""
-        added = []
-        for cells in rows:
-            self._numbers += 1
-            added.append(New(self._numbers, dict(cells)))
-        self._step(replace(self._state, new=(*reversed(added), *self._state.new)))
+        self.write({}, rows=rows)
 
     def set_new(self, number: int, column: str, now: Any) -> None:
         """Give a cell of a row that is not there yet a value."""
-        self._replace_new(number, lambda row: replace(row, cells={**row.cells, column: now}))
+        self.write({}, {number: {column: now}})
 
     def clear_new(self, number: int, column: str) -> None:
         """Leave a cell of a row that is not there yet to its default."""
@@ -149,11 +162,10 @@ class Draft:
         self.clear()
         self._state = _State(edits, new)
 
-    def _edit(self, key: Key, edit: Edit | None) -> None:
-        edits = {name: each for name, each in self._state.edits.items() if name != key}
-        if edit is not None:
-            edits[key] = edit
-        self._step(replace(self._state, edits=edits))
+    def _numbered(self, rows: Sequence[Mapping[str, Any]]) -> list[New]:
+        first = self._numbers + 1
+        self._numbers += len(rows)
+        return [New(number, dict(cells)) for number, cells in enumerate(rows, first)]
 
     def _replace_new(self, number: int, change: Any) -> None:
         rows = tuple(change(row) if row.number == number else row for row in self._state.new)
@@ -169,6 +181,16 @@ class Draft:
         forth.append(self._state)
         self._state = back.pop()
         return True
+
+
+def _with(edit: Edit, column: str, was: Any, now: Any) -> Edit:
+    """Return what becomes of a row with another cell, which its own value takes back."""
+    first = edit.was.get(column, was)
+    cells = {name: cell for name, cell in edit.now.items() if name != column}
+    seen = {name: cell for name, cell in edit.was.items() if name != column}
+    if now != first or type(now) is not type(first):
+        cells[column], seen[column] = now, first
+    return Edit(seen, cells)
 
 
 def _whole(cells: Mapping[str, Any]) -> dict[str, Any]:

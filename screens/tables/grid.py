@@ -18,6 +18,8 @@ from screens.widgets.columns import Column
 from screens.widgets.row_source import Cell, Row, RowsUnavailable, Tone
 from svc_tui.client import SvcError
 
+WINDOW = 500
+"""Rows that are asked for at once."""
 HELD = 4000
 """Rows whose cells are held, for editing them."""
 _SIGNS: dict[str, tuple[str, Tone]] = {
@@ -135,6 +137,19 @@ class Grid:
             while len(self._held) > HELD:
                 self._held.popitem(last=False)
         return rows
+
+    def rows_at(self, start: int, n: int) -> list[New | Seen | None]:
+        """Return rows, read where they are not held; None for one that is gone. Raises `SvcError`."""
+        new = self.draft.new
+        found: list[New | Seen | None] = list(new[start : start + n])
+        at, end = max(start - len(new), 0), min(max(start + n - len(new), 0), self.total)
+        while at < end:
+            try:
+                found += self._read(at, min(WINDOW, end - at))
+            except RowsUnavailable as error:
+                raise SvcError(str(error)) from error
+            at += WINDOW
+        return found
 
     def shown_rows(self, first: int, end: int) -> list[Seen]:
         """Return the rows between two numbers that are held."""

@@ -12,18 +12,18 @@ from screens.console_screen import Command, Tab
 from screens.link import Link
 from screens.tables.conflicts import Conflicts
 from screens.tables.draft import Key
-from screens.tables.editing import EditedTable
 from screens.tables.export_form import ExportForm
 from screens.tables.grid import Grid
 from screens.tables.history import History, Kept
 from screens.tables.import_form import ImportForm
+from screens.tables.pasting import PastedTable
 from screens.tables.query import Query
 from screens.tables.schema_forms import AlterForm, CreateForm
 from screens.tables.sql_screen import SqlScreen
 from svc_tui.client import SvcError
 
 
-class TablesScreen(EditedTable):
+class TablesScreen(PastedTable):
     """The tables."""
 
     TAB: ClassVar[Tab] = "tables"

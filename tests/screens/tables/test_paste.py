@@ -1,0 +1,108 @@
+"""What is pasted into the grid."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual import events
+from textual.app import App
+
+from screens.tables.grid import TableColumn
+from screens.tables.paste_screen import PasteScreen
+from screens.tables.pasted import MOST, Range, cells, targets
+from svc_tui.client import SvcError
+from tests.screens.tables.conftest import Shop, Tables, tables
+
+Snapshot = Callable[[App[Any]], None]
+
+
+def column(name: str, type: str = "text", *, nullable: bool = True, generated: bool = False) -> TableColumn:
+    return TableColumn(name, type, nullable, None, False, "", generated)
+
+
+COLUMNS = [
+    column("id", "integer", nullable=False),
+    column("name"),
+    column("size", generated=True),
+    column("age", "integer"),
+]
+
+
+def test_names_say_the_columns() -> None:
+    pasted = Range(("Age", "what", "name"), (), header=True)
+    assert targets(pasted, COLUMNS, 0) == [COLUMNS[3], None, COLUMNS[1]]
+
+
+def test_without_names_columns_follow_the_cursor() -> None:
+    assert targets(Range(("a", "b", "c"), (), header=False), COLUMNS, 1) == [COLUMNS[1], COLUMNS[3], None]
+
+
+def test_cells_are_read_by_the_types_of_their_columns() -> None:
+    pasted = Range(("a", "b"), [["1", "7"], [None, None]], header=False)
+    assert cells(pasted, [COLUMNS[1], COLUMNS[3]]) == [{"name": "1", "age": 7}, {"name": None, "age": None}]
+    assert cells(pasted, [COLUMNS[0], None]) == [{"id": 1}, {}]
+    with pytest.raises(SvcError, match="row 1, age: this is no whole number"):
+        cells(Range(("a",), [["x"]], header=False), [COLUMNS[3]])
+
+
+def test_more_rows_than_can_be_pasted_are_for_an_import() -> None:
+    with pytest.raises(SvcError) as told:
+        Range.of({"count": MOST + 1, "columns": [], "rows": [], "header": False})
+    assert "import" in told.value.hint
+
+
+async def paste(shown: Tables, text: str) -> None:
+    shown.app.post_message(events.Paste(text))
+    await shown.pilot.pause()
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_range_is_looked_at_and_becomes_new_rows(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people) as shown:
+        await paste(shown, "name\tage\tnote\nDora\t19\tx\nEve\t\ty\n")
+        await shown.until(lambda: isinstance(shown.app.screen, PasteScreen))
+        snapshot(shown.app)
+        await shown.press("n")
+        await shown.shows("Dora", "Eve", "2 rows changed")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        found = await asyncio.to_thread(people.sql, "select name, age from people where id > 3 order by id")
+        assert found == [{"name": "Dora", "age": 19}, {"name": "Eve", "age": None}]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_range_goes_over_cells_in_one_step(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("j", "l")
+        await paste(shown, "Rob\t28\nCleopatra\t34\nNew one\t1\n")
+        await shown.until(lambda: isinstance(shown.app.screen, PasteScreen))
+        await shown.press("o")
+        await shown.shows("Rob", "Cleopatra", "New one", "3 rows changed")
+        await shown.press("u")
+        await shown.hides("Rob")
+        assert shown.screen.pending == 0
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_one_cell_is_pasted_where_the_cursor_is(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "l")
+        await paste(shown, "77")
+        await shown.shows("77", "1 row changed")
+        await paste(shown, "many")
+        await shown.until(lambda: "this is no whole number" in shown.told)
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_ten_megabytes_are_told_to_be_imported_and_the_screen_stays_awake(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l")
+        await paste(shown, "a name of some length\t7\n" * 400_000)
+        await shown.press("j")
+        assert shown.screen.rows.cursor_row == 1
+        await shown.until(lambda: "400,000 rows were pasted" in shown.told)
