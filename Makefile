@@ -13,7 +13,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # What Python made of sources is kept: tests start it some hundred times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-tools rust-target check format bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console soak clean
+.PHONY: demo install test test-tools rust-target check format pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console soak clean
 
 # Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
 ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
@@ -51,8 +51,8 @@ test: $(VENV)/.installed-dev test-tools
 	@echo "· running those that measure, one by one"
 	@"$(BIN)/pytest" -q -m alone
 
-# The browser of the end-to-end test and the target of the rust lane. Where one can not be had here, its tests
-# say what to do.
+# The browser and the terminal of the end-to-end tests, and the target of the rust lane. Where one can not be had
+# here, its tests say what to do.
 test-tools: rust-target
 	@if { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
@@ -61,6 +61,14 @@ test-tools: rust-target
 			echo "  it could not be installed" >&2; \
 	else \
 		echo "· the browser test will fail: install Chromium and have it on PATH"; \
+	fi
+	@if command -v tmux >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		echo "· installing tmux for the tests of the Console"; \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends tmux; } >/dev/null || \
+			echo "  it could not be installed" >&2; \
+	else \
+		echo "· the tests of the Console will fail: install tmux and have it on PATH"; \
 	fi
 
 rust-target:
@@ -91,6 +99,10 @@ bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness benc
 
 bench-console: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.console $(SECONDS)
+
+# The Console's screens for the README and docs/console.md, of the guestbook with traffic.
+pictures: $(VENV)/.installed-dev rust-target
+	@"$(BIN)/python" -m docs.pictures.draw
 
 soak: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.soak $(SECONDS)

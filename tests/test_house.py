@@ -54,7 +54,7 @@ def test_every_target_is_documented_or_a_step_of_one_that_is() -> None:
 
 def test_the_index_of_the_documentation_names_every_page() -> None:
     text = (ROOT / "docs" / "index.md").read_text()
-    pages = {path.name for path in (ROOT / "docs").iterdir()} - {"index.md"}
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
     assert {page for page in pages if f"({page})" not in text} == set()
 
 
