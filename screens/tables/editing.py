@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+import os
 from functools import partial
 from typing import Any
 
 from textual import on
+from textual.app import SuspendNotSupported
 from textual.content import Content
 from textual.widgets import Input, Static
 
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.draft import New
+from screens.tables.files import blob_of, place
 from screens.tables.grid import Grid, Seen, TableColumn, default
+from screens.tables.outside_editor import command_of, edited
 from screens.tables.shown import ShownTable
 from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
@@ -42,17 +46,42 @@ class EditedTable(ShownTable):
         if column.type == "boolean" and isinstance(value, bool):
             self._set(row, column, not value)
         else:
-            self._do("edit", self._begin, row, column, value)
+            self._do("edit", self._begin, row, column)
 
-    async def _begin(self, row: New | Seen, column: TableColumn, value: Any) -> None:
-        grid = self._grid_now()
+    def action_edit_outside(self) -> None:
+        """Edit the cell in one's own editor, while the Console waits."""
+        row, column = self._here(), self._column()
+        if row is not None and column is not None and self._may() and not column.generated:
+            self._do("edit", self._edit_outside, row, column)
+
+    async def _edit_outside(self, row: New | Seen, column: TableColumn) -> None:
+        try:
+            value = await self._complete(row, column)
+            command = command_of(os.environ)
+            with self.app.suspend():
+                text = edited(as_text(value), column.type, command)
+            if text is not None:
+                self._set(row, column, read(text, column.type))
+        except SuspendNotSupported:
+            self.notify("here is no terminal for an editor", severity="warning")
+        except ValueError as error:
+            self.notify(f"{error}; {column.name} stays as it was", severity="error", markup=False)
+        except SvcError as error:
+            self.tell(error)
+
+    async def _complete(self, row: New | Seen, column: TableColumn) -> Any:
+        """Return a cell, read whole where only its beginning is shown. Raises `SvcError`."""
+        value = self._value(row, column)
         if is_cut(value) and isinstance(row, Seen):
-            try:
-                value = await asyncio.to_thread(self._whole, grid, row, column)
-            except SvcError as error:
-                self.tell(error)
-                return
-        text = as_text(value)
+            return await asyncio.to_thread(self._whole, self._grid_now(), row, column)
+        return value
+
+    async def _begin(self, row: New | Seen, column: TableColumn) -> None:
+        try:
+            text = as_text(await self._complete(row, column))
+        except SvcError as error:
+            self.tell(error)
+            return
         if len(text) > MOST_HERE:
             self.notify(f"{column.name} has {len(text):,} characters; E edits it in $EDITOR", markup=False)
         elif "\n" in text or len(text) > MOST_LINE:
@@ -77,7 +106,7 @@ class EditedTable(ShownTable):
         if column.type == "timestamp":
             about.insert(0, f"ISO 8601, or {NOW}")
         if column.type == "blob":
-            about.insert(0, "base64")
+            about.insert(0, "base64, or @ and the path of a file")
         return " · ".join([*about, *([column.note] if column.note else [])])
 
     @on(Input.Changed, "CellLine")
@@ -87,7 +116,8 @@ class EditedTable(ShownTable):
             return
         column, wrong = self._editing[1], ""
         try:
-            read(event.value, column.type)
+            if column.type != "blob" or not event.value.startswith("@"):
+                read(event.value, column.type)
         except ValueError as error:
             wrong = str(error)
         said = Content.from_markup(
@@ -105,6 +135,10 @@ class EditedTable(ShownTable):
             self._filter(event.value)
             return
         row, column = self._editing
+        if column.type == "blob" and event.value.startswith("@"):
+            self.action_close_line()
+            self._do("edit", self._take_file, row, column, event.value[1:])
+            return
         try:
             value = read(event.value, column.type)
         except ValueError as error:
@@ -112,6 +146,13 @@ class EditedTable(ShownTable):
             return
         self.action_close_line()
         self._set(row, column, value)
+
+    async def _take_file(self, row: New | Seen, column: TableColumn, name: str) -> None:
+        """Have a blob be what is in a file."""
+        try:
+            self._set(row, column, await asyncio.to_thread(blob_of, place(name)))
+        except SvcError as error:
+            self.tell(error)
 
     def action_null(self) -> None:
         """Have the cell be null."""
@@ -153,7 +194,7 @@ class EditedTable(ShownTable):
                 else next((each for each in self._grid_now().columns if not each.primary_key), None)
             )
             if first is not None:
-                self.rows.cursor_column = self._grid_now().names[first.name] + 1
+                self.rows.cursor_column = self._grid_now().number(first.name) or 1
 
     def action_delete(self) -> None:
         """Delete the marked rows, or that of the cursor; those that are deleted already come back."""

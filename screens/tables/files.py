@@ -3,6 +3,7 @@
 import os
 import tempfile
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ WHOLE = frozenset({"sql", "db"})
 PIECE = 1 << 18
 LOOKED_AT = 4 << 20
 """Bytes at the beginning of a file that are looked at for a preview."""
+MOST_BLOB = 20 << 20
+"""Bytes of a file that becomes a cell: all changes together have 32 MiB, as base64."""
 BAR = 24
 """Cells of a bar of progress."""
 
@@ -83,6 +86,15 @@ def beginning(path: Path, format: str) -> tuple[bytes, bool]:
     if len(found) <= LOOKED_AT:
         return found, True
     return (found[: found.rfind(b"\n") + 1], False) if format in ("csv", "jsonl") else (b"", False)
+
+
+def blob_of(path: Path) -> dict[str, str]:
+    """Return a file as the cell of a blob. Raises `SvcError`."""
+    with _reading(path), path.open("rb") as file:
+        found = file.read(MOST_BLOB + 1)
+    if len(found) > MOST_BLOB:
+        raise SvcError(f"{path} has more than {size(MOST_BLOB)}", "A cell that is edited takes no more.")
+    return {"base64": b64encode(found).decode()}
 
 
 def pieces(path: Path, tell: Tell, stopped: threading.Event) -> Iterator[bytes]:

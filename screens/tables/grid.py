@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from screens.link import Link
+from screens.tables.arrangement import Arrangement
 from screens.tables.cells import NOW, RIGHT, piece
 from screens.tables.draft import Draft, Edit, Key, New
 from screens.tables.query import Query
@@ -71,25 +72,35 @@ class Grid:
         self.reason: str = opened["reason"]
         self.editable: bool = opened["editable"]
         self.total: int = opened["count"]
+        self.arrangement = Arrangement().of([column.name for column in self.columns])
         self.changed: dict[Key, str] = {}
         """Rows that somebody else changed while they were shown."""
         self._link = link
         self._held: OrderedDict[int, Seen] = OrderedDict()
         self._lock = threading.Lock()
 
-    def titles(self, hidden: frozenset[str] = frozenset()) -> tuple[Column, ...]:
+    def shown(self) -> list[TableColumn]:
+        """Return the columns that are shown, in their order."""
+        return [self.columns[self.names[each.name]] for each in self.arrangement.shown()]
+
+    def number(self, name: str) -> int | None:
+        """Return where a column stands in the list; None where it is hidden."""
+        names = [column.name for column in self.shown()]
+        return names.index(name) + 1 if name in names else None
+
+    def titles(self) -> tuple[Column, ...]:
         """Return the columns of the list: signs first."""
-        shown = [each for each in self.columns if each.name not in hidden]
+        wanted = [each.width for each in self.arrangement.shown()]
         return (
             Column("", 1),
             *(
                 Column(
                     f"{column.name} ⚷" if column.primary_key else column.name,
-                    _width(column),
+                    width or own_width(column),
                     right=column.type in RIGHT,
-                    grow=column.type in ("text", "json"),
+                    grow=width is None and column.type in ("text", "json"),
                 )
-                for column in shown
+                for column, width in zip(self.shown(), wanted, strict=True)
             ),
         )
 
@@ -169,7 +180,7 @@ class Grid:
             return Row(("gone",), (((("−", "dim"),)), ((("deleted by somebody else", "dim"),))))
         edit = self.draft.edit(seen.key)
         sign = _sign(edit, seen.key in self.changed)
-        cells = [self._cell(column, seen.cells[index], edit) for index, column in enumerate(self.columns)]
+        cells = [self._cell(each, seen.cells[self.names[each.name]], edit) for each in self.shown()]
         return Row(seen.key, ((sign,), *cells))
 
     def _cell(self, column: TableColumn, value: Any, edit: Edit | None) -> Cell:
@@ -180,9 +191,8 @@ class Grid:
         return (piece(value),)
 
     def _new_row(self, row: New) -> Row:
-        return Row(
-            ("new", row.number), ((_SIGNS["new"],), *(self._new_cell(row, each) for each in self.columns))
-        )
+        cells = (self._new_cell(row, each) for each in self.shown())
+        return Row(("new", row.number), ((_SIGNS["new"],), *cells))
 
     @staticmethod
     def _new_cell(row: New, column: TableColumn) -> Cell:
@@ -206,6 +216,7 @@ def _sign(edit: Edit | None, changed: bool) -> tuple[str, Tone]:
     return _SIGNS["changed"] if changed else ("", "")
 
 
-def _width(column: TableColumn) -> int:
+def own_width(column: TableColumn) -> int:
+    """Return how wide a column is, in cells, where nobody has said it."""
     least = {"integer": 8, "real": 10, "boolean": 7, "timestamp": 24, "blob": 12}.get(column.type, 16)
     return max(least, min(len(column.name) + 2, 24))

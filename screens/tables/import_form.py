@@ -111,7 +111,10 @@ class ImportForm(FileForm[str]):
                 if line["done"]:
                     return line
                 if self.stopped.is_set():
-                    raise SvcError("broken off; nothing was imported")
+                    raise SvcError(
+                        "broken off; unless the engine had just finished, nothing was imported",
+                        "The grid shows which.",
+                    )
                 self.progress = f"{bar(line['bytes'], line['total'] or 0)}  {line['rows']:,} rows"
         raise SvcError("the import ended without an answer", "See whether the engine runs, and try again.")
 

@@ -32,7 +32,7 @@ class PastedTable(EditedTable):
         try:
             told = await asyncio.to_thread(self._preview, text)
             pasted = Range.of(told)
-            to = targets(pasted, grid.columns, first)
+            to = targets(pasted, grid.shown(), first)
             rows = await asyncio.to_thread(cells, pasted, to)
         except SvcError as error:
             self.tell(error)

@@ -57,6 +57,8 @@ class TablesScreen(PastedTable):
         Binding("u", "undo", "Undo", show=False, id="tables.undo"),
         Binding("U", "redo", "Redo", show=False, id="tables.redo"),
         Binding("ctrl+s", "apply", "Apply", id="tables.apply"),
+        Binding("E", "edit_outside", "Edit in $EDITOR", show=False, id="tables.edit-outside"),
+        Binding("C", "columns", "Columns", show=False, id="tables.columns"),
         Binding("Q", "sql", "SQL", id="tables.sql"),
         Binding("T", "create", "Make a table", show=False, id="tables.create"),
         Binding("A", "alter", "Change the table", show=False, id="tables.alter"),
@@ -188,8 +190,8 @@ class TablesScreen(PastedTable):
         place = new.index(which) if isinstance(which, int) else grid.place(which)
         if place is not None:
             self.rows.cursor_row = place
-        if column in grid.names:
-            self.rows.cursor_column = grid.names[column] + 1
+        if column and (number := grid.number(column)) is not None:
+            self.rows.cursor_column = number
 
     def _settle(self, grid: Grid, waits: Sequence[tuple[Key | int, Any]], conflicts: Sequence[Any]) -> None:
         """Ask what is to become of rows that somebody else changed."""

@@ -14,9 +14,11 @@ from textual.widgets import Static
 
 from screens.console_screen import ConsoleScreen
 from screens.link import Link
+from screens.tables.arrangement import Arrangement
 from screens.tables.cell_line import CellLine
+from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, New
-from screens.tables.grid import Grid, Seen, TableColumn
+from screens.tables.grid import Grid, Seen, TableColumn, own_width
 from screens.tables.picker import TablePicker
 from screens.tables.query import Query, sort_words
 from screens.widgets.columns import Column
@@ -50,6 +52,7 @@ class ShownTable(ConsoleScreen):
         super().__init__(link)
         self._drafts: dict[str, Draft] = {}
         self._grid: Grid | None = None
+        self._arranged: dict[str, Arrangement] = {}
         self._wanted = ""
         self._editing: tuple[New | Seen, TableColumn] | None = None
 
@@ -110,6 +113,7 @@ class ShownTable(ConsoleScreen):
         before, self._grid = self._grid, grid
         self.banner = ""
         self.rows.empty = NOTHING if query.conditions or query.search or line else NO_ROWS
+        grid.arrangement = self._arranged.get(grid.table, grid.arrangement).of(list(grid.names))
         column = self.rows.cursor_column if before is not None and before.table == grid.table else 1
         self.rows.show(grid, grid.titles())
         self.rows.cursor_column = column
@@ -190,8 +194,8 @@ class ShownTable(ConsoleScreen):
 
     def _column(self) -> TableColumn | None:
         number = self.rows.cursor_column - 1
-        grid = self._grid
-        return grid.columns[number] if grid is not None and 0 <= number < len(grid.columns) else None
+        shown = self._grid.shown() if self._grid is not None else []
+        return shown[number] if 0 <= number < len(shown) else None
 
     def _value(self, row: New | Seen, column: TableColumn) -> Any:
         assert self._grid is not None
@@ -253,6 +257,17 @@ class ShownTable(ConsoleScreen):
         """Take the last part of the filter away."""
         if self._grid is not None and (chips := self._grid.query.chips()):
             self.action_without(len(chips) - 1)
+
+    def action_columns(self) -> None:
+        """Say which columns are shown, and how."""
+        if (grid := self._grid) is not None:
+            about = {each.name: (each.type, own_width(each)) for each in grid.columns}
+            self.app.push_screen(ColumnsScreen(grid.arrangement, about, partial(self._arrange, grid)))
+
+    def _arrange(self, grid: Grid, arrangement: Arrangement) -> None:
+        grid.arrangement = self._arranged[grid.table] = arrangement
+        if grid is self._grid:
+            self.rows.set_columns(grid.titles())
 
     def action_sort(self, more: bool) -> None:
         """Sort by the column of the cursor: up, down, not."""

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,19 +124,19 @@ async def test_what_is_wrong_with_a_file_is_said_and_the_form_stays(people: Shop
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_an_import_is_broken_off_and_nothing_of_it_is_there(people: Shop, files: Path) -> None:
-    with (files / "long.csv").open("w") as file:
-        file.write("name,age\n")
-        for number in range(300_000):
-            file.write(f"name {number},{number}\n")
+async def test_an_import_that_is_broken_off_while_it_is_sent_is_not_there(people: Shop, files: Path) -> None:
+    os.mkfifo(files / "endless.csv")
     async with tables(people) as shown:
-        await shown.press("i")
-        await shown.type("long.csv")
-        form = shown.app.screen
-        assert isinstance(form, ImportForm)
+        form = ImportForm(shown.screen.link, "people", ["people"])
+        await shown.app.push_screen(form)
+        await shown.type("endless.csv")
         await shown.pilot.press("ctrl+s")
-        await shown.until(lambda: bool(form.progress))
-        await shown.pilot.press("escape")
+        with suppress(BrokenPipeError), await asyncio.to_thread((files / "endless.csv").open, "wb") as feed:
+            feed.write(b"name,age\n" + b"name,7\n" * 100_000)
+            feed.flush()
+            await shown.until(lambda: bool(form.progress))
+            await shown.pilot.press("escape")
+            feed.write(b"name,7\n" * 100_000)
         await shown.shows("broken off; nothing was imported")
         found = await asyncio.to_thread(people.sql, "select count(*) as n from people")
         assert found == [{"n": 3}]

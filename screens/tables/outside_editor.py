@@ -1,0 +1,40 @@
+"""A text in the user's own editor, as a file that is gone afterwards. Pure."""
+
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from svc_tui.client import SvcError
+
+_ENDINGS = {"json": ".json", "text": ".txt"}
+
+
+def command_of(environ: Mapping[str, str]) -> list[str]:
+    """Return the command of the editor: `VISUAL`, `EDITOR`, or vi."""
+    try:
+        return shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi") or ["vi"]
+    except ValueError as error:
+        raise SvcError("EDITOR has an open quote", "Write it as a command and its words.") from error
+
+
+def edited(text: str, type: str, command: list[str]) -> str | None:
+    """Return the text as the editor left it, None where it did not change it. Raises `SvcError`."""
+    with tempfile.TemporaryDirectory(prefix="svc-") as folder:
+        file = Path(folder) / f"cell{_ENDINGS.get(type, '.txt')}"
+        file.write_bytes(text.encode())
+        try:
+            done = subprocess.run([*command, str(file)], check=False)
+        except OSError as error:
+            raise SvcError(
+                f"{command[0]} can not be run: {error.strerror}", "Have EDITOR name your editor."
+            ) from error
+        if done.returncode:
+            raise SvcError(f"{command[0]} ended with {done.returncode}", "The cell stays as it was.")
+        try:
+            found = file.read_bytes().decode()
+        except (OSError, ValueError) as error:
+            raise SvcError("what the editor left is no text", "The cell stays as it was.") from error
+        found = found if text.endswith("\n") else found.removesuffix("\n")  # which editors add
+        return found if found != text else None

@@ -1,0 +1,134 @@
+"""Which columns are shown, and cells that come from elsewhere: an editor, a file."""
+
+import asyncio
+import sys
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App
+
+from screens.tables.arrangement import LEAST, MOST, Arrangement
+from screens.tables.outside_editor import command_of, edited
+from svc_tui.client import SvcError
+from tests.screens.tables.conftest import Shop, tables
+
+Snapshot = Callable[[App[Any]], None]
+NAMES = ["a", "b", "c", "d"]
+steps = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from(["turn", "move", "widen"]), st.integers(-60, 60))
+)
+
+
+@given(steps)
+def test_no_column_is_lost_and_one_is_shown(done: list[tuple[int, str, int]]) -> None:
+    arranged = Arrangement().of(NAMES)
+    for index, what, by in done:
+        if what == "turn":
+            arranged = arranged.turned(index)
+        elif what == "move":
+            arranged = arranged.moved(index, by)
+        else:
+            arranged = arranged.widened(index, by, 10)
+    assert sorted(each.name for each in arranged.columns) == NAMES
+    assert arranged.shown()
+    assert all(each.width is None or LEAST <= each.width <= MOST for each in arranged.columns)
+
+
+def test_columns_that_come_and_go_keep_the_others_where_they_are() -> None:
+    arranged = Arrangement().of(NAMES).moved(3, -3).turned(1)
+    again = arranged.of(["a", "c", "d", "new"])
+    assert [(each.name, each.hidden) for each in again.columns] == [
+        ("d", False),
+        ("a", True),
+        ("c", False),
+        ("new", False),
+    ]
+
+
+def program(tmp_path: Path, body: str) -> list[str]:
+    file = tmp_path / "editor.py"
+    file.write_text(f"import sys, pathlib\nfile = pathlib.Path(sys.argv[1])\n{body}\n")
+    return [sys.executable, str(file)]
+
+
+def test_an_editor_changes_a_text(tmp_path: Path) -> None:
+    append = program(tmp_path, "file.write_text(file.read_text() + ' more\\n')")
+    assert edited("één\ntwo", "text", append) == "één\ntwo more"
+
+
+def test_an_editor_that_changes_nothing_is_no_edit(tmp_path: Path) -> None:
+    assert edited("one", "text", program(tmp_path, "")) is None
+    assert edited("one", "text", program(tmp_path, "file.write_text('one\\n')")) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("sys.exit(3)", "ended with 3"),
+        ("file.unlink()", "no text"),
+        ("file.write_bytes(b'\\xff')", "no text"),
+    ],
+)
+def test_an_editor_that_fails_leaves_the_cell(tmp_path: Path, body: str, said: str) -> None:
+    with pytest.raises(SvcError, match=said):
+        edited("one", "text", program(tmp_path, body))
+    with pytest.raises(SvcError, match="can not be run"):
+        edited("one", "text", [str(tmp_path / "none")])
+
+
+def test_the_editor_is_the_users_own() -> None:
+    assert command_of({"EDITOR": "code -w", "VISUAL": ""}) == ["code", "-w"]
+    assert command_of({}) == ["vi"]
+    with pytest.raises(SvcError):
+        command_of({"EDITOR": "'open"})
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_columns_are_hidden_moved_and_widened(people: Shop, snapshot: Snapshot) -> None:
+    async with tables(people) as shown:
+        await shown.press("C", "j", "j", "enter", "j", "K", "K", "K", "plus", "plus")
+        await shown.shows("24")
+        snapshot(shown.app)
+        await shown.press("escape")
+        head = shown.text.splitlines()[2].split()
+        assert head == ["mail", "id", "⚷", "name"]
+        await shown.press("h", "h", "h", "l", "e")
+        await shown.write("a@b")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        found = await asyncio.to_thread(people.sql, "select mail from people where id = 1")
+        assert found == [{"mail": "a@b"}]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_blob_is_what_is_in_a_file(shop: Shop, tmp_path: Path) -> None:
+    shop.sql("create table pictures (id integer primary key, data blob)")
+    shop.sql("insert into pictures (data) values (x'00')")
+    (tmp_path / "picture").write_bytes(b"\x89PNG")
+    async with tables(shop) as shown:
+        await shown.press("l", "e")
+        await shown.write(f"@{tmp_path}/none")
+        await shown.until(lambda: "can not be read" in shown.told)
+        await shown.press("e")
+        await shown.write(f"@{tmp_path}/picture")
+        await shown.until(lambda: shown.screen.pending == 1)
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        found = await asyncio.to_thread(shop.sql, "select data from pictures")
+        assert found == [{"data": b64encode(b"\x89PNG").decode()}]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_where_there_is_no_terminal_there_is_no_editor(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "E")
+        await shown.until(lambda: "no terminal" in shown.told)
+        assert shown.screen.pending == 0
