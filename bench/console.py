@@ -1,16 +1,21 @@
-"""What the Console costs and how quick it is: Logs under load, and the engine with the Console open.
+"""What the Console costs and how quick it is: Tables, Logs under load, and the engine with the Console open.
 
 `python -m bench.console [SECONDS]`: how long Logs are left open.
 """
 
 import sys
 
-from bench import console_engine, console_logs
+from bench import console_engine, console_logs, console_tables
 from bench.processes import write_results
 
 
 def main(seconds: float) -> None:
     """Measure, print and keep."""
+    tables = console_tables.figures()
+    print(
+        f"tables: first rows after {tables['first_ms']:.0f} ms, others after {tables['jump_ms']:.0f} ms,"
+        f" sorted after {tables['sort_ms']:.0f} ms, filtered after {tables['filter_ms']:.0f} ms"
+    )
     logs = console_logs.figures(seconds)
     print(
         f"logs: first lines after {logs['first_ms']:.0f} ms, all after {logs['all_ms']:.0f} ms;"
@@ -19,9 +24,15 @@ def main(seconds: float) -> None:
         f" screen; RSS {logs['rss_begin']:.0f} to {logs['rss']:.0f} MB in {seconds:.0f} s"
     )
     engine = console_engine.figures()
-    print(f"engine: alone {engine['alone']:.0f}/s, with the Console {engine['console']:.0f}/s")
-    write_results("console", {"logs": logs, "engine": engine, "seconds": seconds})
-    print(f"console lag_p99={logs['lag_p99']:.1f} rss={logs['rss']:.0f} engine={engine['ratio']:.2f}")
+    print(
+        f"engine: alone {engine['alone']:.0f}/s, with the Console {engine['console']:.0f}/s;"
+        f" {engine['alone_us']:.0f} and {engine['console_us']:.0f} µs of a processor a request"
+    )
+    write_results("console", {"tables": tables, "logs": logs, "engine": engine, "seconds": seconds})
+    print(
+        f"console jump={tables['jump_ms']:.0f} lag_p99={logs['lag_p99']:.1f} rss={logs['rss']:.0f}"
+        f" engine={engine['ratio']:.2f}"
+    )
 
 
 if __name__ == "__main__":

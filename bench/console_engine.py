@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from bench.processes import ROOT, environ, load, loaded, svc_dev
+from bench.processes import ROOT, environ, load, loaded, svc_dev_process
 
 ROUNDS = 5
 SECONDS = 4.0
@@ -64,11 +64,11 @@ def in_terminal(command: Sequence[str], folder: Path) -> Iterator[tuple[subproce
 
 
 @contextmanager
-def console(root: Path) -> Iterator[int]:
-    """Run the Console; yield its port once it serves."""
+def console(root: Path) -> Iterator[tuple[int, int]]:
+    """Run the Console; yield its port and its process id once it serves."""
     command = [sys.executable, "-m", "svc_tui", "console", "--port", "0"]
-    with in_terminal(command, root) as (_, seen):
-        yield _port(seen)
+    with in_terminal(command, root) as (process, seen):
+        yield _port(seen), process.pid
 
 
 def _drain(control: int, seen: bytearray) -> None:
@@ -90,29 +90,42 @@ def _port(seen: bytearray) -> int:
     raise SystemExit("the Console did not show that its engine lives")
 
 
-def rate(port: int) -> float:
-    """Return requests a second."""
+def spent(process: int) -> float:
+    """Return the seconds of a processor that a process has taken."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rate(port: int, process: int) -> tuple[float, float]:
+    """Return requests a second, and the microseconds of a processor that each took of a process."""
     urllib.request.urlopen(f"http://localhost:{port}/").close()
+    before = spent(process)
     with load(port, "/", SECONDS, CONNECTIONS) as generator:
         found = loaded(generator)
     assert not found["failed"], found
-    return float(found["requests"] / found["seconds"])
+    took = (spent(process) - before) / found["requests"] * 1e6
+    return float(found["requests"] / found["seconds"]), took
 
 
 def figures() -> dict[str, float]:
-    """Return requests a second alone and with the Console, and the ratio."""
-    alone, beside, ratios = [], [], []
+    """Return requests a second `alone` and with the `console`, the `ratio`, and `_us` of a processor each."""
+    alone, beside = [], []
     with tempfile.TemporaryDirectory() as folder:
         root = project(Path(folder))
         for _ in range(ROUNDS):
-            with svc_dev(root) as port:
-                alone.append(rate(port))
-            with console(root) as port:
-                beside.append(rate(port))
-            ratios.append(beside[-1] / alone[-1])
-            print(f"  alone {alone[-1]:.0f}/s, with the Console {beside[-1]:.0f}/s", file=sys.stderr)
-    return {"alone": median(alone), "console": median(beside), "ratio": median(ratios)}
+            with svc_dev_process(root) as (port, process):
+                alone.append(rate(port, process))
+            with console(root) as (port, process):
+                beside.append(rate(port, process))
+            print(f"  alone {alone[-1][0]:.0f}/s, with the Console {beside[-1][0]:.0f}/s", file=sys.stderr)
+    return {
+        "alone": median(rate for rate, _ in alone),
+        "console": median(rate for rate, _ in beside),
+        "ratio": median(b / a for (a, _), (b, _) in zip(alone, beside, strict=True)),
+        "alone_us": median(took for _, took in alone),
+        "console_us": median(took for _, took in beside),
+    }
 
 
 if __name__ == "__main__":
-    print(f"engine={figures()['ratio']:.2f}")
+    print(figures())

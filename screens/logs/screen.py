@@ -20,6 +20,7 @@ from screens.console_screen import Command, ConsoleScreen, Tab
 from screens.link import Link
 from screens.logs.export_form import ExportForm
 from screens.logs.filter import Filter
+from screens.logs.filter_line import FilterLine
 from screens.logs.request_view import NOT_HERE, RequestView
 from screens.logs.rows import COLUMNS, NARROW, WIDE
 from screens.logs.timeline import Timeline
@@ -34,21 +35,6 @@ NOTHING = "nothing that is recorded passes the filter · x takes it away"
 BAR_HZ = 5
 WHOLE_SHARE = 0.4
 """How much of the screen a record below the list takes at most."""
-
-
-class FilterLine(Input):
-    """The line in which a filter is written, or what is searched."""
-
-    GROUP: ClassVar[str] = "Logs"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", id="logs.line-back")]
-
-    purpose = "filter"
-    """What the line is for: `filter` or `search`."""
-
-    def action_leave(self) -> None:
-        """Leave the line as it was."""
-        self.display = False
-        self.screen.query_one(VirtualRows).focus()
 
 
 class LogsScreen(ConsoleScreen):

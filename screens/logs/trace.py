@@ -17,6 +17,8 @@ MOST_LINES = 5_000
 """Lines of records that are put together."""
 _NAME, _BAR = 20, 10
 """Cells of a span's name, and at least of its bar."""
+_HEAD, _TOOK, _BYTES = _NAME + 14, 23, 25
+"""Cells before the bar, and behind it: for compute time and memory, and for bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ def whole(document: Document, width: int) -> list[Line]:
 def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
     first = min(began(span.document) for span in tree)
     last = max(began(span.document) + span.document["wall_ns"] for span in tree)
-    room = max(width - _NAME - 62, _BAR)
+    # As much of what it took as there is room for beside a bar: all, without bytes, nothing.
+    beside = next((cells for cells in (_TOOK + _BYTES, _TOOK) if _HEAD + _BAR + cells <= width), 0)
+    room = max(width - _HEAD - beside, _BAR)
     scale = room / max(last - first, 1)
     for span in tree:
         document = span.document
@@ -105,6 +109,8 @@ def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
         branch = "" if not span.depth else "  " * (span.depth - 1) + "└ "
         name = f"{branch}{document['resource'] or '–'}"[:_NAME]
         compute = f"{duration(document['compute_ns'])} cpu" if document["compute_ns"] else ""
+        took = f"  {compute:>11}  {size(document['peak_memory']):>8}"
+        moved = f"  ↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
         yield [
             (f"{name:<{_NAME}}", "accent"),
             status(document["status"]),
@@ -113,8 +119,7 @@ def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
                 " " * start + "━" * length + " " * (room - start - length),
                 "bad" if document["code"] else "notice",
             ),
-            (f"  {compute:>11}  {size(document['peak_memory']):>8}  ", "dim"),
-            (f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}", "dim"),
+            (took + moved if beside > _TOOK else took[:beside], "dim"),
         ]
 
 

@@ -27,7 +27,7 @@ class Lines:
 
 
 def wrapped(lines: Iterable[Line], width: int) -> list[Line]:
-    """Return lines of at most `width` cells; what is longer goes on in the next line."""
+    """Return lines of at most `width` cells; what is longer goes on in the next line, at a blank."""
     found: list[Line] = []
     for line in lines:
         if sum(cell_len(text) for text, _ in line) <= width:
@@ -47,6 +47,8 @@ def _broken(line: Line, width: int) -> Iterator[Line]:
             while end < len(text) and (size := get_character_cell_size(text[end])) <= room:
                 room -= size
                 end += 1
+            if end < len(text) and (blank := text.rfind(" ", at, end)) > at:
+                end = blank + 1
             part.append((text[at:end], tone))
             if end < len(text):
                 yield part

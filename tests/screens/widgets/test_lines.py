@@ -25,6 +25,10 @@ def test_what_is_longer_goes_on_in_the_next_line_with_its_tone() -> None:
     ]
 
 
+def test_a_line_is_broken_at_a_blank_where_there_is_one() -> None:
+    assert texts(wrapped([[("why not here", "")]], 9)) == ["why not ", "here"]
+
+
 def test_wide_characters_are_not_cut_in_two() -> None:
     assert texts(wrapped([[("a漢字b", "")]], 4)) == ["a漢", "字b"]
 

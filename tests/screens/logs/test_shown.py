@@ -1,0 +1,95 @@
+"""What Logs looks like, in a terminal of 80 by 24 and in a wide one."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+
+from engine.timeline.database import place
+from engine.timeline.record import LineRecord, RequestRecord, StructuredRecord
+from engine.timeline.store import TimelineStore
+from tests.screens.board.conftest import Shop, root, shop
+from tests.screens.logs.test_screen import Logs, anyio_backend, opened
+
+__all__ = ["anyio_backend", "root", "shop"]
+pytestmark = [pytest.mark.slow, pytest.mark.anyio]
+AT = 1_795_252_443_118_000_000
+"""When it all happened, in nanoseconds of the Unix epoch."""
+Snapshot = Callable[[App[Any]], None]
+
+
+def tell(root: Path) -> None:
+    """Have a request, a failed one and what was said be in the timeline."""
+    good, bad, trace = "01jentry00000000000000good", "01jentry000000000000000bad", "f" * 32
+    spent = (8_200_000, 5_100_000, 3 << 20, 120, 4_000)
+    failed = (30_000_000_000, 200_000, 3 << 20, 0, 0)
+    store = TimelineStore(place(root))
+    store.append(
+        [
+            StructuredRecord(
+                AT, good, "", "", "api", "INFO", "entry saved", {"id": "12407", "mood": "sunny"}
+            ),
+            LineRecord(AT + 1_000_000, good, "api", "stdout", "the entry took 2 ms"),
+            RequestRecord(
+                *(AT, good, trace, "b" * 16, "a" * 16, "api", "POST", "/entry", 201, "", ""), *spent, False
+            ),
+            RequestRecord(AT, good, trace, "a" * 16, "", "web", "POST", "/api/entry", 201, "", "", *spent),
+            StructuredRecord(AT, bad, "", "", "api", "WARN", "entry 漢字 of ملف, e\u0301 and so on", {}),
+            StructuredRecord(AT, bad, "", "", "api-of-a-long-name", "ERROR", "no entry: " + "why " * 40, {}),
+            RequestRecord(
+                *(AT, bad, trace, "c" * 16, "", "web", "GET", "/entry", 504, "run-limit", "30 s reached"),
+                *failed,
+            ),
+        ],
+        AT,
+    )
+    store.close()
+
+
+async def shown(logs: Logs) -> None:
+    """Show what was told, and nothing else."""
+    logs.screen.go(["entry"])
+    await logs.shows("text:entry", "6 records", "GET /entry")
+
+
+async def test_logs_in_eighty_columns(shop: Shop, snapshot: Snapshot) -> None:
+    tell(shop.root)
+    async with opened(shop, size=(80, 24)) as logs:
+        await shown(logs)
+        snapshot(logs.pilot.app)
+
+
+async def test_logs_in_a_wide_terminal(shop: Shop, snapshot: Snapshot) -> None:
+    tell(shop.root)
+    async with opened(shop, size=(160, 20)) as logs:
+        await shown(logs)
+        snapshot(logs.pilot.app)
+
+
+async def test_a_record_whole_below_the_list(shop: Shop, snapshot: Snapshot) -> None:
+    tell(shop.root)
+    async with opened(shop, size=(80, 24)) as logs:
+        await shown(logs)
+        await logs.press("k", "s")
+        await logs.shows("ERROR   09", "request 01jentry")
+        snapshot(logs.pilot.app)
+
+
+async def test_a_request_as_a_tree_with_its_records(shop: Shop, snapshot: Snapshot) -> None:
+    tell(shop.root)
+    async with opened(shop, size=(80, 24)) as logs:
+        await shown(logs)
+        await logs.press("g", "enter")
+        await logs.shows("└ api", "mood=sunny")
+        snapshot(logs.pilot.app)
+
+
+async def test_an_export_is_a_form(shop: Shop, snapshot: Snapshot) -> None:
+    tell(shop.root)
+    async with opened(shop, size=(80, 24)) as logs:
+        await shown(logs)
+        await logs.press("X")
+        await logs.shows("Export what is shown")
+        snapshot(logs.pilot.app)
