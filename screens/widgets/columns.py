@@ -12,6 +12,9 @@ GAP = 2
 """Cells between two columns."""
 _LONGEST = 8
 """Characters that are looked at for each cell of a column: letters may carry a few marks, not a million."""
+_LEFTWARDS = frozenset({"R", "AL", "AN"})
+_RIGHTWARDS = "\u200e"
+"""A mark that takes no room: what follows goes from left to right."""
 _SHOWN_AS = {"\n": "↵", "\t": " "}
 
 
@@ -60,22 +63,30 @@ def column_at(placed: Sequence[Placed], x: int) -> int:
 
 def fit(cell: Cell, column: Placed) -> list[Piece]:
     """Return a cell's pieces, exactly as wide as its column; `…` ends what was cut."""
-    pieces, used = [], 0
+    pieces: list[Piece] = []
+    used = 0
     for text, tone in cell:
         room = column.width - used
         clean = shown(text[: room * _LONGEST + 1])
         width = cell_len(clean)
         if width > room or len(clean) > room * _LONGEST:
             cut = set_cell_size(clean, max(room - 1, 0)) + "…" if room else ""
-            pieces.append((cut, tone))
+            pieces.append((_apart(cut), tone))
             used = column.width
             break
-        pieces.append((clean, tone))
+        pieces.append((_apart(clean), tone))
         used += width
     if used < column.width:
         pad: Piece = (" " * (column.width - used), "")
         return [pad, *pieces] if column.right else [*pieces, pad]
     return pieces
+
+
+def _apart(text: str) -> str:
+    """Return a text that does not turn the direction of the cells after it, where terminals turn any."""
+    if text.isascii() or not any(unicodedata.bidirectional(each) in _LEFTWARDS for each in text):
+        return text
+    return text + _RIGHTWARDS
 
 
 def shown(text: str) -> str:

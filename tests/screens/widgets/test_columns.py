@@ -18,7 +18,7 @@ def line(text: str, width: int, *, right: bool = False) -> str:
 def test_a_cell_is_exactly_as_wide_as_its_column(texts: list[str], width: int, right: bool) -> None:
     pieces = fit(tuple((text, "") for text in texts), Placed(0, width, right))
     assert sum(cell_len(text) for text, _ in pieces) == width
-    kinds = {unicodedata.category(character) for text, _ in pieces for character in text}
+    kinds = {unicodedata.category(each) for text, _ in pieces for each in text.removesuffix("\u200e")}
     assert kinds.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
@@ -78,3 +78,10 @@ def test_no_columns_take_no_room() -> None:
 def test_a_gap_belongs_to_the_column_before_it() -> None:
     placed = place([Column("a", 3), Column("b", 3)], 8)
     assert [column_at(placed, x) for x in (0, 2, 4, 5, 7, 50)] == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_text_that_goes_leftwards_leaves_the_next_cell_where_it_is() -> None:
+    ((text, _), (pad, _)) = fit((("שלום", ""),), Placed(0, 8, right=False))
+    assert text == "שלום\u200e"
+    assert cell_len(text + pad) == 8
+    assert fit((("Zoë 寿司", ""),), Placed(0, 8, right=False)) == [("Zoë 寿司", "")]
