@@ -5,7 +5,11 @@ engine. It is a client of the control API like any other.
 """
 
 import asyncio
+import os
 import shlex
+import signal
+import termios
+import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import ClassVar, Literal, TypeVar, cast
@@ -50,6 +54,10 @@ HISTORY = 100
 class _Terminal(App[Shown]):
     """What the Console asks of the terminal and gives it, whatever is shown."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+z", "suspend_process", "Stop until fg", show=False, priority=True, id="console.stop"),
+    ]
+
     def __init__(self) -> None:
         super().__init__()
         paste.install()
@@ -63,6 +71,25 @@ class _Terminal(App[Shown]):
         return (
             [*super().get_line_filters(), self._ascii] if self._ascii.enabled else super().get_line_filters()
         )
+
+    def on_mount(self) -> None:
+        """End well when one is asked to: in the end the engine ends, too."""
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGTERM, self.exit)
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
+
+    def _hung_up(self) -> None:
+        """End; where the terminal is gone, what is still written goes nowhere instead of being waited for."""
+        try:
+            termios.tcgetattr(0)
+        except termios.error:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for number in (0, 1, 2):
+                os.dup2(nowhere, number)
+        self.exit()
 
     async def on_event(self, event: Event) -> None:
         """Take no more into a line than a line is for."""

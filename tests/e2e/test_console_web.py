@@ -278,7 +278,9 @@ def test_ten_megabytes_that_are_pasted_do_no_harm(web: Web) -> None:
     with socket(web, web.entered()) as connection:
         read_until(connection, "live")
         connection.send(json.dumps(["stdin", ":"]))
+        read_until(connection, "Leave the Console")
         connection.send(json.dumps(["stdin", f"\x1b[200~{'x' * 10_000_000}\x1b[201~"]))
+        read_until(connection, "nothing was taken")
         connection.send(json.dumps(["stdin", "\x1b"]))
         connection.send(json.dumps(["resize", {"width": 60, "height": 20}]))
         connection.send(json.dumps(["stdin", "3"]))

@@ -1,0 +1,267 @@
+"""The Console as its user has it: the real program, in a real terminal."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.dev_server import dev_server
+from tests.e2e.terminal import SECONDS, Terminal, terminal
+
+pytestmark = pytest.mark.slow
+SVC = (sys.executable, "-m", "svc_tui")
+Opened = Callable[..., AbstractContextManager[Terminal]]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    folder = tmp_path / "my shop ü"
+    (folder / "site").mkdir(parents=True)
+    (folder / "site" / "index.html").write_text("hello")
+    (folder / "svc.toml").write_text(
+        '[project]\nname = "shop"\n\n# What people see.\n[resource.web]\nlane = "static"\npublic = true\n'
+        'output = "site"\n'
+    )
+    return folder
+
+
+@pytest.fixture
+def opened(home: Path) -> Opened:
+    @contextmanager
+    def open_console(
+        folder: Path, *options: str, size: tuple[int, int] = (100, 30), **environ: str
+    ) -> Iterator[Terminal]:
+        words = ("console", *options) if options else ()
+        with terminal([*SVC, *words], folder, {"SVC_HOME": str(home), **environ}, size) as console:
+            console.until("1 Board")
+            yield console
+
+    return open_console
+
+
+def svc(folder: Path, home: Path, *words: str) -> str:
+    done = subprocess.run(
+        [*SVC, *words],
+        cwd=folder,
+        env={**os.environ, "SVC_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def address(console: Terminal) -> str:
+    """Return where the engine listens, as the top line of a wide screen says."""
+    found = re.search(r"http://localhost:\d+", console.until("● live"))
+    assert found, console.screen()
+    return found[0]
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+        return str(answer.read().decode())
+
+
+def gone(process: int) -> None:
+    end = time.monotonic() + SECONDS
+    while Path(f"/proc/{process}").exists():
+        assert time.monotonic() < end, f"{process} still runs"
+        time.sleep(0.02)
+
+
+def test_it_starts_shows_the_project_and_leaves_the_terminal_as_it_was(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0") as console:
+        url = address(console)
+        assert console.told("#{alternate_on}") == "1"
+        assert get(url) == "hello"
+        console.keys("q")
+        console.restored()
+        console.type("echo $?")
+        console.keys("Enter")
+        console.until("\n0\n")
+
+
+def test_a_mount_that_is_drawn_on_the_board_is_served(project: Path, home: Path, opened: Opened) -> None:
+    manifest = project / "svc.toml"
+    manifest.write_text(re.sub(r"mounts = .*\n", "", manifest.read_text()))
+    with opened(project, "--port", "0", size=(120, 36)) as console:
+        url = address(console)
+        console.until(lambda seen: seen.count("ready") >= 2, 170)
+        console.keys("c")
+        console.until("Draw")
+        console.keys("Enter")
+        console.until("/api/*")
+        console.keys("Enter")
+        console.until("Write svc.toml")
+        console.keys("C-s")
+        console.until(lambda _: "mounts" in manifest.read_text())
+        assert "# The page that people see." in manifest.read_text()
+        end = time.monotonic() + SECONDS
+        while True:
+            try:
+                assert json.loads(get(f"{url}/api/now"))
+                break
+            except urllib.error.HTTPError:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+        console.keys("q")
+        console.restored()
+
+
+def test_rows_go_from_the_grid_to_the_api_and_back(shop: Path, home: Path, opened: Opened) -> None:
+    svc(shop, home, "tables", "create", "users", "id:integer,key", "name:text")
+    with opened(shop, "--port", "0") as console:
+        console.until("● live")
+        console.keys("2")
+        console.until("users")
+        console.keys("a", "l", "e")
+        console.until("Default")
+        console.type("Grüße")
+        console.keys("Enter")
+        console.until("Grüße")
+        console.keys("C-s")
+        console.until(lambda _: "Grüße" in svc(shop, home, "tables", "query", "select name from users"))
+        svc(shop, home, "tables", "query", "--write", "insert into users (name) values ('from the api')")
+        console.keys("C-r")
+        console.until("from the api")
+
+
+def test_a_request_is_followed_in_the_logs(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0") as console:
+        url = address(console)
+        console.keys("3")
+        console.until("Filter")
+        get(f"{url}/?one")
+        console.until("/?one")
+        get(f"{url}/?two")
+        console.until("/?two")
+        console.keys("Enter")
+        console.until("request")
+
+
+def test_a_broken_manifest_is_told_and_changes_nothing(shop: Path, opened: Opened) -> None:
+    manifest = shop / "svc.toml"
+    text = manifest.read_text()
+    with opened(shop, "--port", "0") as console:
+        url = address(console)
+        manifest.write_text(text.replace('"static"', '"statik"'))
+        console.until("statik")
+        assert get(url) == "hello"
+        manifest.write_text(text)
+        console.until(lambda seen: "statik" not in seen)
+
+
+def test_an_edit_outlives_the_engine(project: Path, home: Path, opened: Opened) -> None:
+    svc(project, home, "tables", "create", "users", "id:integer,key", "name:text")
+    with dev_server(project, home) as server, opened(project) as console:
+        console.until("● live")
+        console.keys("2")
+        console.until("users")
+        console.keys("a", "l", "e")
+        console.until("Default")
+        console.type("Ada")
+        console.keys("Enter")
+        console.until("Ada")
+        server.process.kill()
+        console.until("○ lost")
+        server.process.wait()
+        with dev_server(project, home):
+            console.until("● live")
+            console.until("Ada")
+            console.keys("C-s")
+            console.until(lambda _: "Ada" in svc(project, home, "tables", "query", "select name from users"))
+        console.keys("q")
+        console.restored()
+
+
+def test_a_small_terminal_and_one_that_changes_its_size(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0", size=(60, 20)) as console:
+        console.until("● live")
+        for key, said in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
+            console.keys(key)
+            seen = console.until(said)
+            assert "Logs" in seen.splitlines()[0]
+            assert "Keys" in seen
+        for size in ((20, 5), (200, 60), (1, 1), (80, 24)):
+            console.resize(*size)
+        console.until(lambda seen: "ready" in seen and "Quit" in seen)
+
+
+def test_without_colours_there_are_none(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0", NO_COLOR="1") as console:
+        console.until("● live")
+        coloured = console.screen(coloured=True)
+        assert not re.search(r"\x1b\[[\d;:]*\b[34]8[;:]2[;:](\d+)[;:](?!\1[;:]\1)", coloured), coloured
+
+
+def test_a_terminal_of_ascii_is_given_ascii(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0", LANG="C") as console:
+        console.until("live")
+        for key, said in (("1", "web"), ("2", "table"), ("3", "Filter")):
+            console.keys(key)
+            seen = console.until(said)
+            assert seen.isascii(), sorted({each for each in seen if not each.isascii()})
+
+
+def test_ten_megabytes_that_are_pasted_do_no_harm(shop: Path, tmp_path: Path, opened: Opened) -> None:
+    text = tmp_path / "much"
+    text.write_text("x" * 10_000_000)
+    with opened(shop, "--port", "0") as console:
+        console.until("● live")
+        console.keys(":")
+        console.until("Leave the Console")
+        console.paste(text)
+        console.until("nothing was taken")
+        console.keys("Escape")
+        console.until(lambda seen: "Leave the Console" not in seen)
+        console.keys("3")
+        console.until("Filter")
+
+
+def test_it_is_stopped_and_goes_on(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0") as console:
+        console.until("● live")
+        process = console.process()
+        console.keys("C-z")
+        console.restored()
+        console.type("fg")
+        console.keys("Enter")
+        console.until(lambda seen: "● live" in seen and "tables" in seen)
+        assert console.process() == process
+        console.keys("3")
+        console.until("Filter")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_with_the_engine(shop: Path, opened: Opened, number: int) -> None:
+    with opened(shop, "--port", "0") as console:
+        url = address(console)
+        process = console.process()
+        os.kill(process, number)
+        console.restored()
+        gone(process)
+        with pytest.raises(OSError):
+            get(url)
+        assert not (shop / ".svc" / "control.json").exists()
+
+
+def test_a_terminal_that_is_closed_ends_it(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0") as console:
+        console.until("● live")
+        process = console.process()
+        assert (shop / ".svc" / "control.json").exists()
+        console.tmux("kill-server")
+        gone(process)
+        assert not (shop / ".svc" / "control.json").exists()
