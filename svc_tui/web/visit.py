@@ -66,13 +66,15 @@ class Visit(AppService):
         process = self._process
         if process is None:
             return
-        try:
-            async with asyncio.timeout(END_SECONDS):
-                await self.stop()
-                self.stdin.close()
-                await process.wait()
-        except TimeoutError:
+        # Cancelling would not do: textual-serve's own task swallows it.
+        ending = asyncio.create_task(self._end_by_itself(process))
+        if not (await asyncio.wait({ending}, timeout=END_SECONDS))[0]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        await ending
         await self.remote_close()
+
+    async def _end_by_itself(self, process: Process) -> None:
+        await self.stop()
+        self.stdin.close()
+        await process.wait()
