@@ -51,7 +51,7 @@ class Watched(Console):
         screen, rows = self.screen, self.screen.query_one(VirtualRows)
         await _until(lambda: rows.row(rows.count - 1) is not None)
         self.found["first_ms"] = (time.monotonic() - began) * 1e3
-        await _until(lambda: "reading" not in str(screen.query_one("#state").render()))
+        await _until(lambda: "records" in str(screen.query_one("#state").render()))
         self.found["all_ms"] = (time.monotonic() - began) * 1e3
         self.found["rss_begin"] = resident()
         spent, drawn, steady = time.process_time(), time.thread_time(), time.monotonic()
