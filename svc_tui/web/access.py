@@ -22,7 +22,7 @@ class Access:
 
         `tell` gets each key, the first one at once: each lets one browser in, and another follows.
         """
-        self._names = frozenset((*_LOOPBACK_NAMES, host.lower(), (urlsplit(public).hostname or "")))
+        self._names = frozenset((*_LOOPBACK_NAMES, host.lower(), urlsplit(public).hostname)) - {None, ""}
         self._public = public
         self._tell = tell
         self._cookies: list[str] = []
