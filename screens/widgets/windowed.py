@@ -22,6 +22,8 @@ from screens.widgets.row_source import Cell, Row, RowSource, RowsUnavailable
 
 GUTTER = 2
 """Cells before each line that do not scroll sideways: one for the cursor, one for the mark."""
+REST_SECONDS = 0.03
+"""How long nothing else comes into sight before what is next to it is fetched."""
 WAITING: tuple[Cell, ...] = ((("…", "dim"),),)
 """What a row shows that is not there yet."""
 
@@ -84,6 +86,7 @@ class Windowed(ScrollView, can_focus=False):
         self._coming: int | None = None
         self._chunks = Chunks()
         self._filling = False
+        self._moved = asyncio.Event()
         self._placed: tuple[Placed, ...] = ()
         self._base = Style()
         self._look = Looks(self, "rows--")
@@ -175,6 +178,7 @@ class Windowed(ScrollView, can_focus=False):
         if self._room.height and self._coming is None:
             top = self.scroll_offset.y
             self._chunks.want(top, top + self._page, self._count)
+            self._moved.set()
             self._fill()
 
     def _fill(self) -> None:
@@ -186,6 +190,8 @@ class Windowed(ScrollView, can_focus=False):
         """Fetch until all that is wanted is held; what is wanted may change meanwhile."""
         try:
             while window := self._chunks.next():
+                if self._coming is None and not self._sees(window) and not await self._rests():
+                    continue
                 try:
                     rows = await asyncio.to_thread(self._source.window, window.start, window.n)
                 except RowsUnavailable as error:
@@ -200,10 +206,23 @@ class Windowed(ScrollView, can_focus=False):
             self._counted(coming)
 
     def _landed(self, window: Window, rows: Sequence[Row]) -> None:
-        if self._chunks.put(window, rows) and self._coming is None:
-            top = self.scroll_offset.y
-            if window.start < top + self._page and top < window.start + CHUNK:
-                self.refresh()
+        if self._chunks.put(window, rows) and self._coming is None and self._sees(window):
+            self.refresh()
+
+    def _sees(self, window: Window) -> bool:
+        """Whether rows of a window are to be seen."""
+        top = self.scroll_offset.y
+        return window.start < top + self._page and top < window.start + CHUNK
+
+    async def _rests(self) -> bool:
+        """Wait a moment; whether nothing else came into sight."""
+        self._moved.clear()
+        try:
+            async with asyncio.timeout(REST_SECONDS):
+                await self._moved.wait()
+        except TimeoutError:
+            return True
+        return False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Fetch what comes into sight."""
