@@ -160,7 +160,9 @@ class ShownTable(ConsoleScreen):
             return
         parts = [
             Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
-            Content.from_markup("[dim]$count rows[/]", count=f"{grid.total:,}"),
+            Content.from_markup(
+                "[dim]$count row$s[/]", count=f"{grid.total:,}", s="" if grid.total == 1 else "s"
+            ),
         ]
         if words := sort_words(grid.query.sorts):
             parts.append(Content.from_markup("[dim]$words[/]", words=words))

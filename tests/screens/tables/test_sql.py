@@ -86,7 +86,7 @@ async def test_writing_is_allowed_first_and_shown_in_the_grid(people: Shop) -> N
         await shown.press("ctrl+t", "ctrl+s")
         await shown.shows("2 rows changed")
         await shown.press("escape")
-        await shown.shows("Cleo", "1 rows")
+        await shown.shows("Cleo", "1 row")
 
 
 @pytest.mark.slow
