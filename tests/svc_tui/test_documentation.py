@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import typer
 
-from svc_tui.new_project import templates
 from svc_tui.main import COMMANDS, app
+from svc_tui.new_project import templates
 from svc_tui.terminal.diagnostics import ExitCode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.manifest.load import load
-from svc_tui.new_project import templates
 from svc_tui.main import run
+from svc_tui.new_project import templates
 
 
 def new(*arguments: str) -> int:
