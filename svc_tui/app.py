@@ -17,6 +17,8 @@ from typing import ClassVar, Literal, TypeVar, cast
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Event, Paste
 from textual.filter import LineFilter
 from textual.message import Message
@@ -39,6 +41,7 @@ from screens.logs.screen import LogsScreen
 from screens.start.screen import Chosen, Offers, StartScreen
 from screens.tables.history import Kept
 from screens.tables.screen import TablesScreen
+from screens.terminal_driver import TerminalDriver
 from screens.theme import DARK, THEMES
 from svc_tui.attachment import Attachment
 from svc_tui.entrance import Entrance
@@ -65,6 +68,11 @@ class _Terminal(App[Shown]):
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = DARK.name
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return what speaks with the terminal."""
+        usual = super().get_driver_class()
+        return TerminalDriver if usual is LinuxDriver else usual
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what is done to each line before it is shown."""
