@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 HEAVY_EPOCHS = 2
 """A guest that computes through so many ends of an epoch goes on in a worker thread."""
+HEAD_SECONDS = 0.05
+"""How long a head that is on its way goes on when the run is stopped: half of one would be no answer."""
 LEAVING_SECONDS = 0.5
 """How long a guest may go on when its client has gone: it hears of it at its next write."""
 _BODILESS = frozenset({204, 304})
@@ -55,6 +57,7 @@ class Drive:
         self._listening = False
         self._started = False
         self._complete = False
+        self._heading = False
         self._compute_ns = 0
         self._epochs = 0
         self._bytes_in = 0
@@ -68,8 +71,15 @@ class Drive:
         if self.reason is None:
             self.reason = reason
             self._wake()
-            if self._sending is not None:
-                self._sending.cancel()
+            if self._heading:
+                asyncio.get_running_loop().call_later(HEAD_SECONDS, self._cut)
+            else:
+                self._cut()
+
+    def _cut(self) -> None:
+        """Send no more of a message that a slow client holds back."""
+        if self._sending is not None:
+            self._sending.cancel()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -274,8 +284,9 @@ class Drive:
             unknown = head.status in _BODILESS or (self._exchange.method == "HEAD" and not data)
             if body.finished and not unknown and not _has(headers, b"content-length"):
                 headers.append((b"content-length", str(len(data)).encode()))
-            self._started = True
+            self._started = self._heading = True
             await self._send({"type": "http.response.start", "status": head.status, "headers": headers})
+            self._heading = False
         while data:
             self._bytes_out += len(data)
             over = body.finished and body.empty

@@ -27,6 +27,7 @@ const routes = {
   '/length': async (request) => new Response(String((await request.arrayBuffer()).byteLength)),
   '/ticks': () => new Response(ticks(4, 100), { headers: { 'content-type': 'text/event-stream' } }),
   '/forever': () => new Response(ticks(1e9, 50), { headers: { 'content-type': 'text/event-stream' } }),
+  '/later': () => wait(20).then(() => new Response(ticks(1e9, 50))),
   '/big': () => {
     let left = 300;
     return new Response(new ReadableStream({

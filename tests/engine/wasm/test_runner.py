@@ -138,6 +138,19 @@ def test_a_client_that_leaves_stops_the_guest(serve: Serve) -> None:
     assert answer.report.wall_ns < 1e9
 
 
+def test_a_head_on_its_way_is_sent_though_the_run_is_stopped(serve: Serve) -> None:
+    leave = asyncio.Event()
+
+    async def pause() -> None:
+        leave.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    answer = ask(serve, "/later", Client(leave=leave, pause=pause))
+    assert answer.report.outcome == "client-gone"
+    assert answer.status == answer.report.status == 200
+
+
 def test_a_body_over_the_limit(serve: Serve) -> None:
     answer = ask(serve, "/length", Client([bytes(60000)] * 4, max_body=100_000), "POST")
     assert answer.report.outcome == "body-too-large" and answer.status is None
