@@ -3,6 +3,8 @@
 import asyncio
 import socket
 import threading
+import time
+import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -66,9 +68,18 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
 
 
 async def body(url: str) -> bytes:
+    """Return what an address answers, once what is there is built."""
+
     def read() -> bytes:
-        with urllib.request.urlopen(url, timeout=SECONDS) as answer:
-            return bytes(answer.read())
+        end = time.monotonic() + SECONDS
+        while True:
+            try:
+                with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+                    return bytes(answer.read())
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
 
     return await asyncio.to_thread(read)
 
