@@ -362,6 +362,29 @@ class Start(_Terminal[Chosen]):
         return LoginScreen(self._entrance.claimed, self._entrance.enter)
 
 
+class LogIn(_Terminal[str]):
+    """The dialogue in which one logs in, before there is anything to show."""
+
+    TITLE = "svc"
+    GROUP: ClassVar[str] = "Everywhere"
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, entrance: Entrance, keymap: dict[str, str]) -> None:
+        super().__init__()
+        self._entrance = entrance
+        self.set_keymap(keymap)
+
+    def on_mount(self) -> None:
+        """Ask."""
+        dialogue = LoginScreen(self._entrance.claimed, self._entrance.enter, self._entrance.last())
+        self.push_screen(dialogue, self.exit)
+
+
+def log_in(entrance: Entrance, keymap: dict[str, str]) -> str | None:
+    """Ask for a session with a service; return the service's key, or `None` when one leaves."""
+    return LogIn(entrance, keymap).run()
+
+
 def start(where: str, offers: Offers, entrance: Entrance, keymap: dict[str, str]) -> Chosen | None:
     """Ask what to do outside of any Project; `None` when one leaves."""
     return Start(where, offers, entrance, keymap).run()

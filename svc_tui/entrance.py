@@ -13,6 +13,11 @@ from svc_tui.session import Logins, NotLoggedIn, connected, project_here
 class Entrance:
     """Logging in, as the Console's dialogue asks for it. Methods raise `SvcError`."""
 
+    def last(self) -> str:
+        """Return the address of the service that was used last; empty where there is none."""
+        urls = (key for key in Logins.from_environment(os.environ).all() if "://" in key)
+        return next(urls, "")
+
     def claimed(self, url: str) -> bool:
         """Return whether the service at an address has an owner."""
         with entry(_checked(url)) as way:

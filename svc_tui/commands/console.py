@@ -81,7 +81,14 @@ def console(
         else:
             project = chosen.project
     if folder is None:
-        login, attachment = opening.of_service(project)
+        try:
+            login, attachment = opening.of_service(project)
+        except SvcError as error:
+            if error.code != "unauthenticated":
+                raise
+            if app.log_in(entrance, keys) is None:
+                raise
+            login, attachment = opening.of_service(project)
         desk = DeployDesk(attachment.place.project, lambda: login, None)
     else:
         attachment = opening.of_folder(folder, port)

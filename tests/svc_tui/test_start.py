@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList
 from engine.manifest.load import load
 from screens.login.screen import LoginScreen
 from screens.start.screen import Chosen, Made, MakeScreen, Opened
-from svc_tui.app import Start
+from svc_tui.app import LogIn, Start
 from svc_tui.entrance import Entrance, Outside
 from svc_tui.new_project import TEMPLATES, templates
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
@@ -105,6 +105,34 @@ async def test_the_first_owner_logs_in_by_the_claim_code_and_sees_what_is_live(
         await until(pilot, lambda: not isinstance(app.screen, LoginScreen))
         assert options(app) == ["make", "login"]
         await pilot.press("q")
+
+
+async def test_who_is_not_logged_in_is_asked_first(here: Path, hosted: Hosted) -> None:
+    def claim() -> None:
+        hosted.claim().__exit__(None, None, None)
+
+    await asyncio.to_thread(claim)
+    app = LogIn(Entrance(), {})
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert isinstance(app.screen, LoginScreen)
+        for field, value in (("url", hosted.control), ("user", "ann"), ("password", PASSWORD)):
+            app.screen.query_one(f"#{field}", Input).value = value
+        await pilot.press("ctrl+s")
+        async with asyncio.timeout(SECONDS):
+            while app.is_running:
+                await pilot.pause(0.02)
+    assert app.return_value == hosted.control
+    assert Entrance().last() == hosted.control
+
+
+async def test_who_leaves_the_dialogue_is_not_logged_in(here: Path) -> None:
+    app = LogIn(Entrance(), {})
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("escape")
+        async with asyncio.timeout(SECONDS):
+            while app.is_running:
+                await pilot.pause(0.02)
+    assert app.return_value is None
 
 
 async def test_what_the_service_has_can_be_opened(here: Path, hosted: Hosted, tmp_path: Path) -> None:
