@@ -5,29 +5,18 @@ engine. It is a client of the control API like any other.
 """
 
 import asyncio
-import os
 import shlex
-import signal
-import termios
-import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import ClassVar, Literal, TypeVar, cast
+from typing import ClassVar, Literal, cast
 
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
-from textual.driver import Driver
-from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Event, Paste
-from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Input
 
 from engine.errors import SvcError
-from screens import charset, paste
-from screens.ascii import Ascii
 from screens.board.deploy_screen import DeployScreen
 from screens.board.deploys import Deployer
 from screens.board.screen import BoardScreen
@@ -41,12 +30,9 @@ from screens.logs.screen import LogsScreen
 from screens.start.screen import Chosen, Offers, StartScreen
 from screens.tables.history import Kept
 from screens.tables.screen import TablesScreen
-from screens.terminal_driver import TerminalDriver
-from screens.theme import DARK, THEMES
+from screens.terminal_app import TerminalApp
 from svc_tui.attachment import Attachment
 from svc_tui.entrance import Entrance
-
-Shown = TypeVar("Shown")
 
 AGAIN_SECONDS = 0.5
 """How often an engine that does not answer is looked for."""
@@ -54,61 +40,7 @@ HISTORY = 100
 """Lines of the command line that are remembered."""
 
 
-class _Terminal(App[Shown]):
-    """What the Console asks of the terminal and gives it, whatever is shown."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+z", "suspend_process", "Stop until fg", show=False, priority=True, id="console.stop"),
-    ]
-
-    def __init__(self) -> None:
-        super().__init__()
-        paste.install()
-        self._ascii = Ascii(enabled=not charset.unicode())
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = DARK.name
-
-    def get_driver_class(self) -> type[Driver]:
-        """Return what speaks with the terminal."""
-        usual = super().get_driver_class()
-        return TerminalDriver if usual is LinuxDriver else usual
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return what is done to each line before it is shown."""
-        return (
-            [*super().get_line_filters(), self._ascii] if self._ascii.enabled else super().get_line_filters()
-        )
-
-    def on_mount(self) -> None:
-        """End well when one is asked to: in the end the engine ends, too."""
-        if threading.current_thread() is threading.main_thread():
-            loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGTERM, self.exit)
-            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
-
-        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
-
-    def _hung_up(self) -> None:
-        """End; where the terminal is gone, what is still written goes nowhere instead of being waited for."""
-        try:
-            termios.tcgetattr(0)
-        except termios.error:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for number in (0, 1, 2):
-                os.dup2(nowhere, number)
-        self.exit()
-
-    async def on_event(self, event: Event) -> None:
-        """Take no more into a line than a line is for."""
-        if isinstance(event, Paste) and isinstance(self.focused, Input) and len(event.text) > paste.MOST:
-            size = f"{len(event.text):,} characters were pasted, and a line takes {paste.MOST:,}"
-            self.notify(f"{size}; nothing was taken", severity="warning")
-            return
-        await super().on_event(event)
-
-
-class Console(_Terminal[None]):
+class Console(TerminalApp[None]):
     """The Console, attached to one Project."""
 
     TITLE = "svc"
@@ -342,7 +274,7 @@ def binding_ids() -> frozenset[str]:
     return frozenset(found)
 
 
-class Start(_Terminal[Chosen]):
+class Start(TerminalApp[Chosen]):
     """What one sees outside of any Project."""
 
     TITLE = "svc"
@@ -362,7 +294,7 @@ class Start(_Terminal[Chosen]):
         return LoginScreen(self._entrance.claimed, self._entrance.enter)
 
 
-class LogIn(_Terminal[str]):
+class LogIn(TerminalApp[str]):
     """The dialogue in which one logs in, before there is anything to show."""
 
     TITLE = "svc"

@@ -9,7 +9,9 @@ from svc_tui.main import COMMANDS, app
 from svc_tui.new_project import templates
 from svc_tui.terminal.diagnostics import ExitCode
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "cli.md").read_text(encoding="utf-8")
+COMMAND_PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "commands").glob("*.md")}
 
 
 def command(name: str) -> Any:
@@ -24,10 +26,10 @@ def options(of: Any) -> set[str]:
     return own.union(*(options(part) for part in getattr(of, "commands", {}).values()))
 
 
-def section(title: str) -> str:
-    found = re.search(rf"^## svc {title}\b.*?(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    assert found, f"docs/cli.md has no section for svc {title}"
-    return found.group()
+def page(name: str) -> str:
+    text = COMMAND_PAGES.get(name, "")
+    assert re.match(rf"# svc {name}\b", text), f"docs/commands/{name}.md is not about svc {name}"
+    return text
 
 
 def test_every_global_option_is_documented() -> None:
@@ -37,22 +39,25 @@ def test_every_global_option_is_documented() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None:
-    text = section(name)
+    text = page(name)
     known = options(command(name))
     for option in known - {"--help"}:
-        assert f"`{option}`" in text, f"docs/cli.md, svc {name}: {option} is missing"
+        assert f"`{option}`" in text, f"docs/commands/{name}.md: {option} is missing"
     rows = re.findall(r"^\| (`-.*?) \|", text, re.MULTILINE)
     documented = {option for row in rows for option in re.findall(r"`(--?[\w-]+)", row)}
-    assert documented <= known, f"docs/cli.md, svc {name}: {documented - known} is not there"
+    assert documented <= known, f"docs/commands/{name}.md: {documented - known} is not there"
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if hasattr(command(name), "commands")])
 def test_every_command_of_a_group_is_documented(name: str) -> None:
-    assert [part for part in command(name).commands if f"`svc {name} {part}" not in section(name)] == []
+    assert [part for part in command(name).commands if f"`svc {name} {part}" not in page(name)] == []
 
 
-def test_no_section_is_about_a_command_that_is_not_there() -> None:
-    assert set(re.findall(r"^## svc ([\w-]+)", PAGE, re.MULTILINE)) == set(COMMANDS)
+def test_each_command_has_a_page_in_the_list_and_no_other_does() -> None:
+    assert set(COMMAND_PAGES) == set(COMMANDS)
+    assert re.findall(r"^\| \[svc ([\w-]+)\]\(commands/\1\.md\)", PAGE, re.MULTILINE) == sorted(
+        COMMANDS, key=lambda name: PAGE.index(f"(commands/{name}.md)")
+    )
 
 
 def test_every_exit_code_is_documented() -> None:
@@ -62,4 +67,4 @@ def test_every_exit_code_is_documented() -> None:
 
 def test_every_template_is_documented() -> None:
     for template in templates():
-        assert f"`{template}`" in section("new")
+        assert f"`{template}`" in page("new")

@@ -1,0 +1,81 @@
+"""What every application of the Console asks of the terminal and gives it, whatever it shows.
+
+Owns the look, the characters that a terminal can show, large pastes, and an end that is a good one.
+"""
+
+import asyncio
+import os
+import signal
+import termios
+import threading
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Event, Paste
+from textual.filter import LineFilter
+from textual.widgets import Input
+
+from screens import charset, paste
+from screens.ascii import Ascii
+from screens.terminal_driver import TerminalDriver
+from screens.theme import DARK, THEMES
+
+Shown = TypeVar("Shown")
+
+
+class TerminalApp(App[Shown]):
+    """An application in a terminal of any kind."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+z", "suspend_process", "Stop until fg", show=False, priority=True, id="console.stop"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        paste.install()
+        self._ascii = Ascii(enabled=not charset.unicode())
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = DARK.name
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return what speaks with the terminal."""
+        usual = super().get_driver_class()
+        return TerminalDriver if usual is LinuxDriver else usual
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what is done to each line before it is shown."""
+        return (
+            [*super().get_line_filters(), self._ascii] if self._ascii.enabled else super().get_line_filters()
+        )
+
+    def on_mount(self) -> None:
+        """End well when one is asked to: in the end the engine ends, too."""
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGTERM, self.exit)
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
+
+    def _hung_up(self) -> None:
+        """End; where the terminal is gone, what is still written goes nowhere instead of being waited for."""
+        try:
+            termios.tcgetattr(0)
+        except termios.error:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for number in (0, 1, 2):
+                os.dup2(nowhere, number)
+        self.exit()
+
+    async def on_event(self, event: Event) -> None:
+        """Take no more into a line than a line is for."""
+        if isinstance(event, Paste) and isinstance(self.focused, Input) and len(event.text) > paste.MOST:
+            size = f"{len(event.text):,} characters were pasted, and a line takes {paste.MOST:,}"
+            self.notify(f"{size}; nothing was taken", severity="warning")
+            return
+        await super().on_event(event)
