@@ -1,7 +1,6 @@
 """Requests a second of a Rust hello by two processes against one: 64 connections, rounds interleaved.
 
-On two processors the client shares them with the two servers: `wrk`, where it is installed, costs a tenth of
-our own load generator.
+On two processors the client shares them with the two servers, so `wrk` loads them where it is installed.
 """
 
 import re
