@@ -8,14 +8,12 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
-from screens.dialog import Question
 from screens.form import filled
 from screens.link import Link
 from screens.logs.export import as_lines, exported
 from screens.logs.filter import Filter
 from screens.tables.file_form import FileForm, PathField
 from screens.tables.files import bar, keep, place, size
-from svc_tui.client import SvcError
 
 
 class ExportForm(FileForm[Path]):
@@ -46,12 +44,7 @@ class ExportForm(FileForm[Path]):
         filled([("file", self.value("file"))])
         path = place(self.value("file"))
         lines = as_lines(path)
-        if path.is_dir():
-            raise SvcError(f"{path} is a folder", "Write the name of a file in it.")
-        if path.exists():
-            asked = Question(f"{path} is there already", "It is replaced once all is written.", "replace it")
-            if not await self.app.push_screen_wait(asked):
-                raise SvcError("nothing was written")
+        await self.may_write(path)
         done = await asyncio.to_thread(self._save, path, lines)
         self.app.notify(f"{self._records:,} records, {size(done)}, are in {path}", markup=False)
         return path

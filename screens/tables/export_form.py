@@ -8,12 +8,10 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
-from screens.dialog import Question
 from screens.form import filled
 from screens.link import Link
 from screens.tables.file_form import FileForm, PathField
 from screens.tables.files import format_of, keep, place, size
-from svc_tui.client import SvcError
 
 
 class ExportForm(FileForm[Path]):
@@ -41,12 +39,7 @@ class ExportForm(FileForm[Path]):
         """Write it, and ask before another file goes."""
         filled([("file", self.value("file"))])
         path, format = place(self.value("file")), format_of(self.value("file"))
-        if path.is_dir():
-            raise SvcError(f"{path} is a folder", "Write the name of a file in it.")
-        if path.exists():
-            asked = Question(f"{path} is there already", "It is replaced once all is written.", "replace it")
-            if not await self.app.push_screen_wait(asked):
-                raise SvcError("nothing was written")
+        await self.may_write(path)
         done = await asyncio.to_thread(self._save, path, format)
         self.app.notify(f"exported {size(done)} to {path}", markup=False)
         return path

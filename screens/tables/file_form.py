@@ -1,6 +1,7 @@
 """What dialogues of files share: a line for a path that completes, and progress that can be ended."""
 
 import threading
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from textual.binding import Binding, BindingType
@@ -8,8 +9,10 @@ from textual.content import Content
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
+from screens.dialog import Question
 from screens.form import Field, Form
 from screens.tables.files import completed
+from svc_tui.client import SvcError
 
 T = TypeVar("T")
 _TOLD_SECONDS = 0.1
@@ -100,6 +103,15 @@ class FileForm(Form[T]):
     async def work(self) -> T:
         """Do what the form is for; raises `SvcError`."""
         raise NotImplementedError
+
+    async def may_write(self, path: Path) -> None:
+        """Ask before another file goes. Raises `SvcError` where nothing is to be written."""
+        if path.is_dir():
+            raise SvcError(f"{path} is a folder", "Write the name of a file in it.")
+        if path.exists():
+            asked = Question(f"{path} is there already", "It is replaced once all is written.", "replace it")
+            if not await self.app.push_screen_wait(asked):
+                raise SvcError("nothing was written")
 
     def action_leave(self) -> None:
         """End the work; where there is none, leave."""
