@@ -199,7 +199,7 @@ def test_a_damaged_control_database_is_an_error_and_stays_as_it_is(root: Path) -
 def test_a_changed_blob_is_never_given_out_and_comes_anew(
     root: Path, tmp_path: Path, change: Callable[[bytes], bytes]
 ) -> None:
-    content = os.urandom(2_500_000)
+    content = b"a" + os.urandom(2_499_999)  # not X, which one of the changes begins with
 
     async def scenario(bucket: FolderBucket) -> None:
         for look in ("get", "verify", "copy_to", "read"):
