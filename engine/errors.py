@@ -20,3 +20,8 @@ class SvcError(Exception):
         self.hint = hint
         if code is not None:
             self.code = code
+
+    @property
+    def text(self) -> str:
+        """The message, and below it the hint where there is one."""
+        return f"{self.message}\n{self.hint}" if self.hint else self.message

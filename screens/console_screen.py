@@ -167,8 +167,7 @@ class ConsoleScreen(Screen[None]):
         """Say that something failed, and what to do next."""
         if error.code == "unauthenticated":
             self.post_message(self.NotLoggedIn())
-        text = f"{error.message}\n{error.hint}" if error.hint else error.message
-        self.notify(text, severity="error", timeout=10, markup=False)
+        self.notify(error.text, severity="error", timeout=10, markup=False)
 
     def watch_banner(self, banner: str) -> None:
         """Show the banner, or take it away."""

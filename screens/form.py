@@ -118,7 +118,7 @@ class Form(ModalScreen[T | None], Generic[T]):
         try:
             result = await self.submitted()
         except SvcError as error:
-            self.wrong(f"{error.message}\n{error.hint}" if error.hint else error.message)
+            self.wrong(error.text)
         else:
             self.dismiss(result)
 

@@ -162,4 +162,4 @@ class Link:
 
 def _let_go(client: Client | None) -> None:
     if client is not None:
-        client.__exit__(None, None, None)
+        client.close()

@@ -221,11 +221,7 @@ class Console(TerminalApp[None]):
         try:
             found.run(words)
         except SvcError as error:
-            self.notify(
-                f"{error.message}\n{error.hint}" if error.hint else error.message,
-                severity="error",
-                markup=False,
-            )
+            self.notify(error.text, severity="error", markup=False)
 
     def _theme(self, words: Sequence[str]) -> None:
         if len(words) != 1 or words[0] not in self.available_themes:

@@ -21,7 +21,7 @@ CLOSE_SECONDS = 1.0
 def check(folder: Path) -> None:
     """See that the folder can be used, and make it a bucket where it is empty. Raises `SvcError`."""
     if (client := _running(folder)) is not None:
-        client.__exit__(None, None, None)
+        client.close()
         return
     try:
         bucket = FolderBucket(folder, "svc login")

@@ -24,7 +24,7 @@ def announced(folder: Path, path: str) -> Client | None:
     try:
         client.call("GET", path)
     except SvcError:
-        client.__exit__(None, None, None)
+        client.close()
         return None
     return client
 

@@ -18,7 +18,7 @@ def of_folder(folder: Path, port: int | None) -> Attachment:
     """Return the `svc dev` that runs in a folder, else an engine of our own, at a port or at any."""
     name = load(folder).name
     if port is None and (running := announced(folder / FOLDER, "/v1/projects")) is not None:
-        running.__exit__(None, None, None)
+        running.close()
         return Beside(name, folder)
     allow_connections()
     try:

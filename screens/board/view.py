@@ -152,7 +152,7 @@ class BoardView(ConsoleScreen):
         except SvcError as error:
             if not self.banner and error.code == "unauthenticated":
                 self.tell(error)
-            self.banner = f"{error.message}\n{error.hint}".strip()
+            self.banner = error.text
             return
         if not self.is_attached:
             return  # the Console was left meanwhile

@@ -332,4 +332,4 @@ class ShownTable(ConsoleScreen):
         if error.code in ("not-found", "changed"):  # nobody asked for it for a while, or other columns
             self._open(grid.table, grid.query)
         else:
-            self.banner = f"{error.message}\n{error.hint}".strip()
+            self.banner = error.text

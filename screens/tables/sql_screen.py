@@ -130,7 +130,7 @@ class SqlScreen(Screen[bool]):
 
     def _wrong(self, text: str, error: SvcError) -> None:
         """Say what is wrong, and go where it is."""
-        self._tell(f"{error.message}\n{error.hint}".strip(), "$text-error")
+        self._tell(error.text, "$text-error")
         at = position(error.message)
         if at is not None:
             field = self.query_one(Statement)
