@@ -16,6 +16,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
+from screens.ending import EndsFirst
 from screens.link import Link, State
 from svc_tui.client import SvcError
 
@@ -95,7 +96,7 @@ class TopBar(Horizontal):
         return Content.from_markup(markup, **values)
 
 
-class ConsoleScreen(Screen[None]):
+class ConsoleScreen(EndsFirst, Screen[None]):
     """One tab of the Console. A screen says what is in its `body`, and overrides what it has to say."""
 
     DEFAULT_CSS = """

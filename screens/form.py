@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from screens.ending import EndsFirst
 from svc_tui.client import SvcError
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class Field(Horizontal):
         yield self.input
 
 
-class Form(ModalScreen[T | None], Generic[T]):
+class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
     """A dialogue of fields. `enter` goes to the next one, and from the last one submits."""
 
     GROUP: ClassVar[str] = "Form"

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from screens.dialog import Question
+from screens.ending import EndsFirst
 from screens.link import Link
 from screens.logs.replay import compare
 from screens.logs.trace import lines
@@ -32,7 +33,7 @@ NOT_HERE = SvcError(
 )
 
 
-class RequestView(ModalScreen[None]):
+class RequestView(EndsFirst, ModalScreen[None]):
     """Shows a request by its id."""
 
     GROUP: ClassVar[str] = "Request"

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
+from screens.ending import EndsFirst
 from screens.form import Field, Form
 from svc_tui.client import SvcError
 
@@ -91,7 +92,7 @@ class MakeScreen(Form[Made]):
         return Made(name)
 
 
-class StartScreen(Screen[None]):
+class StartScreen(EndsFirst, Screen[None]):
     """Make a Project, open one of a service, or log in; `chosen` hears which."""
 
     GROUP: ClassVar[str] = "Start"

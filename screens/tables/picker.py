@@ -10,11 +10,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from screens.ending import EndsFirst
 from screens.link import Link
 from svc_tui.client import SvcError
 
 
-class TablePicker(ModalScreen[str]):
+class TablePicker(EndsFirst, ModalScreen[str]):
     """Gives the name of a table; what is typed narrows the list."""
 
     GROUP: ClassVar[str] = "Tables"

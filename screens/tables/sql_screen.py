@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 
+from screens.ending import EndsFirst
 from screens.link import Link
 from screens.tables.history import History
 from screens.tables.result import ResultRows, line_and_column, position, said
@@ -40,7 +41,7 @@ class Statement(TextArea):
             self.action_cursor_down()
 
 
-class SqlScreen(Screen[bool]):
+class SqlScreen(EndsFirst, Screen[bool]):
     """Gives whether anything was written. It only reads until that is allowed."""
 
     GROUP: ClassVar[str] = "SQL"

@@ -162,8 +162,8 @@ def test_a_killed_worker_comes_back_with_all_that_is_live(
 
 
 def test_a_worker_without_files_for_connections_says_so_and_goes_on_later(pair: Server) -> None:
+    assert {pair.get().status_code for _ in range(CONNECTIONS)} == {404}, "both have begun"
     limits = {worker: resource.prlimit(worker, resource.RLIMIT_NOFILE) for worker in workers(pair)}
-    assert pair.get().status_code == 404
     for worker in limits:
         resource.prlimit(worker, resource.RLIMIT_NOFILE, (1, limits[worker][1]))
     with socket.create_connection(("127.0.0.1", pair.port)):

@@ -1,0 +1,53 @@
+"""A screen whose parts take their time to go, and work that looks for them all along."""
+
+import asyncio
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.screen import Screen
+from textual.widgets import Static
+
+from screens.ending import EndsFirst
+
+pytestmark = pytest.mark.anyio
+SECONDS = 0.1
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Last(Static):
+    async def on_unmount(self) -> None:
+        await asyncio.sleep(SECONDS)
+
+
+class Busy(EndsFirst, Screen[None]):
+    def compose(self) -> ComposeResult:
+        yield Static(id="sought")
+        yield Last()
+
+    def on_mount(self) -> None:
+        self.run_worker(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            self.query_one("#sought")
+            await asyncio.sleep(SECONDS / 100)
+
+
+async def test_an_app_that_ends_meanwhile_ends_well() -> None:
+    app = App[None]()
+    async with app.run_test() as pilot:
+        await app.push_screen(Busy())
+        await pilot.pause()
+
+
+async def test_a_screen_that_is_left_meanwhile_leaves_well() -> None:
+    app = App[None]()
+    async with app.run_test() as pilot:
+        await app.push_screen(Busy())
+        await pilot.pause()
+        await app.pop_screen()
+        await pilot.pause(2 * SECONDS)
