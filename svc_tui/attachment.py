@@ -7,9 +7,8 @@ import asyncio
 import contextlib
 import os
 import socket
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+import traceback
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -19,6 +18,7 @@ from engine.listen import bind
 from engine.own_folder import FOLDER
 from screens.link import Place
 from svc_tui.client import Client, Unreachable
+from svc_tui.own_thread import OwnThread
 from svc_tui.session import Login, connected
 
 ANSWER_SECONDS = 60.0
@@ -96,65 +96,52 @@ class Embedded:
         self._sockets = sockets
         self._tell: Tell = lambda severity, message, hint: None
         self._said = ""
-        self._ready: Future[Presence] = Future()
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: OwnThread[Presence] | None = None
 
     def begin(self, tell: Tell) -> None:
         """Begin it, and once more where it ended by itself."""
         self._tell = tell
         if self._thread is not None:
-            if self._thread.is_alive():
+            if not self._thread.over.done():
                 return
             self._sockets = bind("localhost", self._port)
-            self._ready, self._loop, self._stop = Future(), asyncio.new_event_loop(), asyncio.Event()
-        self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
-        self._thread.start()
+        self._thread = OwnThread(self._serve, "engine")
 
     def connect(self) -> Client:
         """Return a client if the control API is there soon; an engine that ended begins again."""
-        if self._thread is not None:
-            self.begin(self._tell)
+        if self._thread is None:
+            raise Unreachable("the engine has not begun", "It begins with the Console.")
+        self.begin(self._tell)
         try:
-            return _client(self._ready.result(START_SECONDS))
+            return _client(self._thread.given.result(START_SECONDS))
         except TimeoutError as error:
             raise Unreachable("the engine starts", "It takes a few seconds.") from error
 
     def end(self) -> None:
         """End it and wait until what was asked of it is answered."""
-        if self._thread is None:
-            return
-        with contextlib.suppress(RuntimeError):  # its loop is closed: it ended by itself
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.end()
 
-    def _serve(self) -> None:
-        try:
-            self._loop.run_until_complete(self._until_stopped())
-        except SvcError as error:
-            self._ended(error)
-        except Exception as error:
-            self._ended(SvcError(f"the engine failed: {type(error).__name__}: {error}"))
-            if os.environ.get("SVC_DEBUG"):
-                raise
-        finally:
-            self._loop.close()
-
-    async def _until_stopped(self) -> None:
+    @contextlib.asynccontextmanager
+    async def _serve(self, stop: asyncio.Event) -> AsyncIterator[Presence]:
         # The engine takes a second to load: here, it holds no screen up.
         from svc_tui.embedding import embedded
 
-        async with embedded(self._folder, self._sockets, self._tell, self._stop) as presence:
-            self._ready.set_result(presence)
-            await self._stop.wait()
+        try:
+            async with embedded(self._folder, self._sockets, self._tell, stop) as presence:
+                yield presence
+        except SvcError as error:
+            raise self._ended(error) from error
+        except Exception as error:
+            if os.environ.get("SVC_DEBUG"):
+                traceback.print_exc()
+            raise self._ended(SvcError(f"the engine failed: {type(error).__name__}: {error}")) from error
 
-    def _ended(self, error: SvcError) -> None:
+    def _ended(self, error: SvcError) -> Unreachable:
         if error.message != self._said:  # it is tried again and again
             self._tell("error", error.message, error.hint)
         self._said = error.message
-        if not self._ready.done():
-            self._ready.set_exception(Unreachable(error.message, error.hint))
+        return Unreachable(error.message, error.hint)
 
 
 def _client(presence: Presence) -> Client:

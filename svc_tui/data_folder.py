@@ -13,7 +13,8 @@ from engine.bucket.errors import BucketInUse
 from engine.bucket.folder import FolderBucket
 from engine.errors import SvcError
 from svc_tui.client import Client
-from svc_tui.nearby import announced, on_thread
+from svc_tui.nearby import announced
+from svc_tui.own_thread import on_thread
 
 CLOSE_SECONDS = 1.0
 

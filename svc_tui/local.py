@@ -8,7 +8,8 @@ from engine.manifest.model import Project
 from engine.own_folder import FOLDER
 from svc_tui.client import Client
 from svc_tui.control import of_project
-from svc_tui.nearby import announced, on_thread
+from svc_tui.nearby import announced
+from svc_tui.own_thread import on_thread
 
 
 @contextmanager

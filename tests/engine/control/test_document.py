@@ -25,7 +25,7 @@ from engine.manifest.load import load
 from engine.timeline.feed import Timeline
 from svc_tui.client import Client
 from svc_tui.development import Settings, developing
-from svc_tui.nearby import on_thread
+from svc_tui.own_thread import on_thread
 from tests.engine.control.developing import Quiet
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
 

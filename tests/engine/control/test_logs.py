@@ -14,7 +14,7 @@ from engine.timeline.database import FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Keep, TimelineStore
 from svc_tui.client import Client, Refused
-from svc_tui.nearby import on_thread
+from svc_tui.own_thread import on_thread
 
 SECOND = 1_000_000_000
 NOW = 1_790_000_000 * SECOND

@@ -23,7 +23,7 @@ from screens.console_screen import ConsoleScreen
 from screens.link import Link, Place
 from svc_tui.client import Client
 from svc_tui.development import Settings, developing
-from svc_tui.nearby import on_thread
+from svc_tui.own_thread import on_thread
 from tests.screens.conftest import Opened, idle, text
 
 SHOP = """\

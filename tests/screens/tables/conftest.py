@@ -16,7 +16,7 @@ from screens.link import Link, Place
 from screens.tables.screen import TablesScreen
 from svc_tui.client import Client
 from svc_tui.control import of_project
-from svc_tui.nearby import on_thread
+from svc_tui.own_thread import on_thread
 from tests.screens.board.conftest import Console
 from tests.screens.conftest import idle, text
 

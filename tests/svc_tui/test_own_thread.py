@@ -1,0 +1,75 @@
+"""Contexts on threads of their own: what they give, what they raise and when they are over."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+from svc_tui.own_thread import OwnThread, on_thread
+
+
+class Course:
+    """A context that says where it is."""
+
+    def __init__(self, fails_first: bool = False) -> None:
+        self.left = threading.Event()
+        self._fails_first = fails_first
+
+    @asynccontextmanager
+    async def serve(self, stop: asyncio.Event) -> AsyncIterator[str]:
+        if self._fails_first:
+            raise ValueError("before")
+        try:
+            yield threading.current_thread().name
+        finally:
+            self.left.set()
+
+
+def failing_while_it_serves(fail: asyncio.Event) -> Callable[..., AbstractAsyncContextManager[object]]:
+    @asynccontextmanager
+    async def serve(stop: asyncio.Event) -> AsyncIterator[asyncio.AbstractEventLoop]:
+        async def work() -> None:
+            await fail.wait()
+            raise ValueError("while it served")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work())
+            yield asyncio.get_running_loop()
+
+    return serve
+
+
+def test_a_context_is_entered_on_its_thread_and_left_at_the_end() -> None:
+    course = Course()
+    with on_thread(course.serve, "serving") as name:
+        assert name == "serving"
+        assert not course.left.is_set()
+    assert course.left.is_set()
+
+
+def test_what_a_context_raises_before_it_serves_is_raised_to_whoever_waits() -> None:
+    with pytest.raises(ValueError, match="before"), on_thread(Course(fails_first=True).serve, "serving"):
+        pytest.fail("nothing was given")
+
+
+def test_a_context_that_fails_while_it_serves_is_over_and_says_why() -> None:
+    fail = asyncio.Event()
+    thread = OwnThread(failing_while_it_serves(fail), "serving")
+    loop = thread.given.result(20)
+    assert isinstance(loop, asyncio.AbstractEventLoop)
+    assert not thread.over.done()
+    loop.call_soon_threadsafe(fail.set)
+    with pytest.raises(ExceptionGroup) as found:
+        thread.over.result(20)
+    assert found.group_contains(ValueError, match="while it served")
+    thread.end()
+
+
+def test_the_end_may_come_twice() -> None:
+    thread = OwnThread(Course().serve, "serving")
+    assert thread.given.result(20) == "serving"
+    thread.end()
+    thread.end()
+    assert thread.over.result(0) is None
