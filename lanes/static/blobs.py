@@ -21,7 +21,11 @@ _CHUNK = 1024 * 1024
 # Compression costs memory and time; these bounds keep a large file from holding up a build for minutes.
 _LARGEST = 128 * 1024 * 1024
 _LARGEST_AT_BEST = 8 * 1024 * 1024
+_SMALL = 256 * 1024
 _QUICK = 5
+# brotli at its best takes seconds a megabyte for anything, and finds nothing in random bytes either. What
+# the quick quality can not make smaller by this part stays as that leaves it; text shrinks by half and more.
+_WORTH_MORE = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +64,20 @@ class BlobStore:
     def compressed(self, blob: Blob, coding: str, quality: int) -> Blob | None:
         """Return the `br` or `gzip` form of a blob, `None` when it would not be smaller.
 
-        `quality` is 1 to 11 for `br`, 1 to 9 for `gzip`. What was compressed before is not compressed
-        again. Raises OSError.
+        `quality` is the highest to try: 1 to 11 for `br`, 1 to 9 for `gzip`. Which one is taken depends on
+        the content alone. What was compressed before is not compressed again. Raises OSError.
         """
         if blob.size > _LARGEST:
             return None
-        if blob.size > _LARGEST_AT_BEST:
-            quality = min(quality, _QUICK)
+        if quality > _QUICK and blob.size > _SMALL:
+            quick = self._at(blob, coding, _QUICK)
+            if blob.size > _LARGEST_AT_BEST or quick is None:
+                return quick
+            if blob.size - quick.size < blob.size * _WORTH_MORE:
+                return quick
+        return self._at(blob, coding, quality)
+
+    def _at(self, blob: Blob, coding: str, quality: int) -> Blob | None:
         note = self._packed / f"{blob.sha256}.{coding}-{quality}"
         known = self._known(note)
         if known is not None and (known.size >= blob.size or self.path(known).exists()):

@@ -3,6 +3,7 @@ import gzip
 import hashlib
 import json
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,31 @@ def test_dev_compresses_quicker_than_deploy(shop: Workshop) -> None:
     shop.write("data.json", json.dumps([{"number": n, "square": n * n} for n in range(5000)]))
     dev, deploy = (shop.files(shop.image("true", mode))["data.json"] for mode in ("dev", "deploy"))
     assert deploy.encodings["br"][1] < dev.encodings["br"][1]
+
+
+def test_text_is_compressed_at_the_best_and_what_hardly_shrinks_at_the_quick_quality(shop: Workshop) -> None:
+    dice = random.Random(1)
+    noise = dice.randbytes(600_000) + bytes(20_000)
+    text = " ".join(str(dice.randrange(10**6)) for _ in range(50_000)).encode()
+    shop.write("noise.bin", noise)
+    shop.write("text.json", text)
+    shop.write("random.bin", dice.randbytes(300_000))
+    files = shop.files(shop.image())
+    for name, data, quality in (("noise.bin", noise, 5), ("text.json", text, 11)):
+        packed = brotli.compress(data, quality=quality)
+        assert files[name].encodings["br"] == (hashlib.sha256(packed).hexdigest(), len(packed))
+    assert set(files["random.bin"].encodings) == {"identity"}
+
+
+def test_an_image_does_not_depend_on_what_was_compressed_before(shop: Workshop, tmp_path: Path) -> None:
+    other = Workshop(tmp_path / "other")
+    for workshop in (shop, other):
+        workshop.write("noise.bin", random.Random(2).randbytes(600_000) + bytes(20_000))
+        workshop.write("text.json", json.dumps(list(range(80_000))))
+    shop.image("true", "dev")
+    assert shop.image() == shop.image()
+    assert shop.image().digest == other.image().digest
+    asyncio.run(other.lane.aclose())
 
 
 def test_a_damaged_image_or_store_is_made_anew(shop: Workshop) -> None:
