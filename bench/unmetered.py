@@ -52,7 +52,7 @@ def main() -> None:
     runner.Runner._tick = lambda self: None
     drive.Drive._poll = lambda self, future: future.poll()
     # As it is with meters: an instance with little memory is given back at once.
-    drive.Drive._peak = lambda self, instance: 0
+    drive.Drive._peak = lambda self, call: 0
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
         setattr(abi, name, lambda *_arguments: None)
     dev.Recorder = _NoRecorder

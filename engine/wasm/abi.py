@@ -42,7 +42,6 @@ _instantiate_async = _declare(_long, "wasmtime_component_linker_instantiate_asyn
 _get_func = _declare(_short, "wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
 _call_async = _declare(_short, "wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P)
 _future_poll = _declare(_long, "wasmtime_call_future_poll", ctypes.c_bool, _P)
-_probe_poll = _declare(_short, "wasmtime_call_future_poll", ctypes.c_bool, _P)
 _future_delete = _declare(_long, "wasmtime_call_future_delete", None, _P)
 _val_delete = _declare(_short, "wasmtime_component_val_delete", None, _P)
 _error_message = _declare(_short, "wasmtime_error_message", None, _P, _P)
@@ -169,14 +168,22 @@ class Store:
 class Future:
     """A guest call in flight: a fiber that advances when polled, from any thread, one at a time."""
 
-    __slots__ = ("_arguments", "_error", "_keep", "_pointer")
+    __slots__ = ("_arguments", "_error", "_keep", "_pointer", "_result")
 
-    def __init__(self, pointer: int, error: Any, keep: Any, arguments: Any = None) -> None:
-        """Take a call that was started; `error` is the PAIR that its error goes to."""
+    def __init__(
+        self, pointer: int, error: Any, keep: Any, arguments: Any = None, result: Any = None
+    ) -> None:
+        """Take a call that was started; its error goes to the PAIR `error`, its result to a value."""
         self._pointer: int | None = pointer
         self._error = error
         self._keep = keep
         self._arguments = arguments
+        self._result = result
+
+    @property
+    def number(self) -> int | None:
+        """The `u32` that the call returned once it has come to its end; `None` for one that has none."""
+        return self._result[1] & 0xFFFFFFFF if self._result is not None else None
 
     def poll(self) -> bool:
         """Run guest code until it ends (`True`), waits in a host call, or an epoch passes (`False`)."""
@@ -220,22 +227,18 @@ class Instance:
             raise AbiError("the component does not export this function")
         return function
 
-    def call(self, export: int, arguments: bytes) -> Future:
-        """Start calling the exported function with encoded arguments (32 bytes each), no results."""
+    def call(self, export: int, arguments: bytes, *, numbered: bool = False) -> Future:
+        """Start calling the exported function with encoded arguments (32 bytes each).
+
+        One that is `numbered` returns a `u32`, any other nothing.
+        """
         error, buffer = PAIR(), _characters(len(arguments)).from_buffer_copy(arguments)
         function, count = self._function(export), len(arguments) // VALUE_SIZE
+        result = _VALUE() if numbered else None
+        result_at = ctypes.addressof(result) if result is not None else None
         function_at, error_at = ctypes.addressof(function), ctypes.addressof(error)
-        call = _call_async(function_at, self._context, ctypes.addressof(buffer), count, None, 0, error_at)
-        return Future(call, error, (self, function), buffer)
-
-    def read_u32(self, export: int) -> int | None:
-        """Call an exported `func() -> u32` to its end at once; `None` when that fails."""
-        # Every run ends with this: no `Future` is made for it.
-        function, result, error = self._function(export), _VALUE(), PAIR()
-        error_at = ctypes.addressof(error)
-        function_at, result_at = ctypes.addressof(function), ctypes.addressof(result)
-        call = _call_async(function_at, self._context, None, 0, result_at, 1, error_at)
-        while not _probe_poll(call):
-            pass
-        _future_delete(call)
-        return result[1] & 0xFFFFFFFF if _take_error(error[0]) is None else None
+        arguments_at = ctypes.addressof(buffer)
+        call = _call_async(
+            function_at, self._context, arguments_at, count, result_at, int(numbered), error_at
+        )
+        return Future(call, error, (self, function), buffer, result)

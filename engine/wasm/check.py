@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.wasm.memory_probe import PREFIX
+from engine.wasm.memory_probe import HANDLE as METERED
+from engine.wasm.memory_probe import INTERFACE as HANDLER
 from engine.wasm.scan import Unscannable, scan
 from engine.wasm.wasi.registry import FUNCTIONS
 
-HANDLER = "wasi:http/incoming-handler"
 for _family in (
     *("io", "clocks", "random", "cli", "http_fields", "http_incoming", "http_outgoing"),
     *("filesystem", "sockets", "script", "door", "text_streams"),
@@ -50,7 +50,7 @@ def check_names(imports: Iterable[str], exports: Iterable[str]) -> str:
     exports = list(exports)
     handler = next((name for name in exports if interface(name) == HANDLER and _of_0_2(name)), None)
     if handler is None:
-        found = ", ".join(name for name in exports if not name.startswith(PREFIX)) or "nothing"
+        found = ", ".join(name for name in exports if name != METERED) or "nothing"
         raise ComponentRejected(
             f"the component does not export {HANDLER}@0.2 (it exports {found})",
             "Build it for the wasi:http/proxy world, version 0.2.",
@@ -77,12 +77,10 @@ def check_component(path: Path) -> None:
         raise ComponentRejected(
             f"{path.name} can not be read: {error.strerror}", "Build it again."
         ) from error
-    # The host calls such exports after a run and waits for them. Looked for in all of the binary, since one
-    # that can not be scanned may run all the same.
-    if PREFIX.encode() in binary:
-        raise ComponentRejected(
-            f"the component has a name that begins with {PREFIX}, which is svc's own", "Rename it."
-        )
+    # The host believes what this export returns. Looked for in all of the binary, since one that can not be
+    # scanned may run all the same.
+    if METERED.encode() in binary:
+        raise ComponentRejected(f"the component has the name {METERED}, which is svc's own", "Rename it.")
     try:
         outline = scan(binary)
     except Unscannable:

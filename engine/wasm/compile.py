@@ -118,11 +118,12 @@ def _write_whole(target: Path, data: bytes) -> None:
 
 
 def _made(engine: Engine, component: bytes) -> Component:
-    """Compile a component with its overlay, or without where that does not fit it after all."""
-    overlaid = add_overlay(component)
-    if overlaid is not component:
-        with suppress(WasmtimeError):
-            return Component(engine, overlaid)
+    """Compile a component with what is added to it, or without what does not fit it after all."""
+    probed = add_probe(component)
+    for changed in (add_overlay(probed), probed):
+        if changed is not component:
+            with suppress(WasmtimeError):
+                return Component(engine, changed)
     return Component(engine, component)
 
 
@@ -138,7 +139,7 @@ def main(component: str, *wanted: str) -> int:
                 return 0
             engine = Engine(compile_config(Compiler(compiler)))
             try:
-                made = _made(engine, add_probe(Path(component).read_bytes()))
+                made = _made(engine, Path(component).read_bytes())
                 check_names(made.type.imports(engine), made.type.exports(engine))
                 _write_whole(out, bytes(made.serialize()))
                 return 0

@@ -101,9 +101,9 @@ class Drive:
             text = await self._finish(instance.instantiate(self._program.linker, self._program.component))
             if text is None:
                 arguments = b"".join(lower_resource(run, item) for item in new_request(run))
-                text = await self._finish(instance.call(self._program.handle, arguments))
-            if text is None:
-                peak = self._peak(instance)
+                call = instance.call(self._program.handle, arguments, numbered=self._program.metered)
+                text = await self._finish(call)
+                peak = self._peak(call) if text is None else None
         except AbiError as error:
             text = str(error)
         except _Stopped:
@@ -314,10 +314,8 @@ class Drive:
 
     # -- how it went -------------------------------------------------------------------------------------
 
-    def _peak(self, instance: Instance) -> int | None:
-        pages = [instance.read_u32(probe) for probe in self._program.memory_probes]
-        known = [count for count in pages if count is not None]
-        return sum(known) * PAGE if known else None
+    def _peak(self, call: Future) -> int | None:
+        return None if call.number is None else call.number * PAGE
 
     def _outcome(self, text: str | None) -> tuple[Outcome, str]:
         if self._leaving is not None:

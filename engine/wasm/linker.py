@@ -12,7 +12,7 @@ from wasmtime.component import _types as types
 from engine.wasm import callbacks
 from engine.wasm.abi import LinkerInstance, address
 from engine.wasm.check import check_names, interface
-from engine.wasm.memory_probe import PREFIX
+from engine.wasm.memory_probe import HANDLE as METERED
 from engine.wasm.overlay_module import INTERFACE as OVERLAY
 from engine.wasm.overlay_shape import STREAMS
 from engine.wasm.run import Trap
@@ -34,8 +34,9 @@ class Program:
         handler = check_names(imports, exports)
         overlaid = any(interface(name) == OVERLAY for name in imports)
         self.engine, self.component, self.linker = address(engine), address(component), address(linker)
-        self.handle = self._export(component, "handle", component.get_export_index(handler))
-        self.memory_probes = [self._export(component, name) for name in exports if name.startswith(PREFIX)]
+        self.metered = METERED in exports
+        outer = None if self.metered else component.get_export_index(handler)
+        self.handle = self._export(component, METERED if self.metered else "handle", outer)
         with linker.root() as root:
             for name, extern in imports.items():
                 items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]

@@ -1,50 +1,109 @@
-"""Lets the host ask an instance how large its memories are.
+"""Has an instance tell how large its memories have become when its handler returns.
 
-The C API shows no memory of a component. So about a hundred bytes are appended to the binary for each
-memory: a core module whose one function is `memory.size`, and an exported `func() -> u32` that calls it.
-Nothing that is there is changed. A component that cannot be scanned is left as it is.
+The C API shows no memory of a component. So a few sections are appended to the binary: a core module whose
+one function calls the guest's handler and returns the sum of `memory.size`, lifted and exported as
+`svc-metered-handle: func(request, response-out) -> u32`. Memories never shrink: the sum is the peak. Nothing
+that is there is changed, and a component whose handler is not found is left as it is.
 """
 
-from engine.wasm.scan import Outline, Unscannable, scan
-from engine.wasm.sections import leb, name, section
+from wasmtime import WasmtimeError, wat2wasm
 
-PREFIX = "svc-memory-pages-"
+from engine.wasm.scan import Bundle, Composed, Exported, Imported, Lifted, Outline, Unscannable, scan
+from engine.wasm.sections import leb, name, section, signed, vector
+
+HANDLE = "svc-metered-handle"
+INTERFACE = "wasi:http/incoming-handler"
 PAGE = 65536
-
-
-# (module (import "m" "m" (memory 0)) (func (export "s") (result i32) memory.size))
-_MODULE = (
-    b"\0asm\1\0\0\0"
-    + section(1, b"\x01\x60\x00\x01\x7f")
-    + section(2, b"\x01" + name(b"m") + name(b"m") + b"\x02\x00\x00")
-    + section(3, b"\x01\x00")
-    + section(7, b"\x01" + name(b"s") + b"\x00\x00")
-    + section(10, b"\x01\x04\x00\x3f\x00\x0b")
-)
+_TYPES = "wasi:http/types@"
+_CORE_HANDLE = (INTERFACE.encode() + b"@", b"#handle")
 
 
 def add_probe(component: bytes) -> bytes:
-    """Return the component with one `svc-memory-pages-<n>: func() -> u32` for each of its memories."""
+    """Return the component with a `svc-metered-handle`, or as it is where none fits."""
     try:
         outline = scan(component)
-    except Unscannable:
+        function, types = _handler(outline), _types(outline)
+        if function is None or types is None or not outline.memories:
+            return component
+        return component + _appendix(outline, function, types)
+    except (Unscannable, WasmtimeError):
         return component
-    return component + _appendix(outline) if outline.memories else component
 
 
-def _appendix(outline: Outline) -> bytes:
-    module, probe_type = outline.length("core-module"), outline.length("type")
-    instance, core_func = outline.length("core-instance"), outline.length("core-func")
-    func = outline.length("func")
-    # The module, and the type `func() -> u32` (0x79).
-    out = section(1, _MODULE) + section(7, b"\x01\x40\x00\x00\x79")
-    for position, memory in enumerate(outline.memories):
-        bundle = b"\x01\x01" + name(b"m") + b"\x02" + leb(memory)
-        instantiate = b"\x00" + leb(module) + b"\x01" + name(b"m") + b"\x12" + leb(instance)
-        out += section(2, b"\x02" + bundle + instantiate)
-        out += section(6, b"\x01\x00\x00\x01" + leb(instance + 1) + name(b"s"))
-        out += section(8, b"\x01\x00\x00" + leb(core_func) + b"\x00" + leb(probe_type))
-        export = name(f"{PREFIX}{position}".encode())
-        out += section(11, b"\x01\x00" + export + b"\x01" + leb(func) + b"\x00")
-        instance, core_func, func = instance + 2, core_func + 1, func + 2
-    return out
+def _handler(outline: Outline) -> int | None:
+    """Return the core function that the component's handler calls, `None` where that is not sure."""
+    exported = next(
+        (at for export, at in outline.exports.items() if export.startswith(f"{INTERFACE}@")), None
+    )
+    instance = outline.origin(*exported) if exported is not None else None
+    if isinstance(instance, Bundle):
+        found = [instance.exports[b"handle"]] if b"handle" in instance.exports else []
+    elif isinstance(instance, Composed):
+        found = [at for at in instance.arguments.values() if at[0] == "func"]
+    else:
+        found = []
+    lifted = outline.origin(*found[0]) if len(found) == 1 else None
+    if not isinstance(lifted, Lifted) or _POST_RETURN in lifted.options:
+        return None
+    # A component in between could do anything; builders put one there that hands on what it is given.
+    core = outline.origin("core-func", lifted.function)
+    if isinstance(instance, Composed) and not (
+        isinstance(core, Exported)
+        and core.name.startswith(_CORE_HANDLE[0])
+        and core.name.endswith(_CORE_HANDLE[1])
+    ):
+        return None
+    return lifted.function
+
+
+_POST_RETURN = 5
+
+
+def _types(outline: Outline) -> int | None:
+    """Return the imported instance that has the types of requests, `None` where there are two."""
+    found = [
+        index
+        for index, origin in enumerate(outline.spaces.get("instance", []))
+        if isinstance(origin, Imported) and origin.name.startswith(_TYPES)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _appendix(outline: Outline, function: int, types: int) -> bytes:
+    module, instance = outline.length("core-module"), outline.length("core-instance")
+    kind = outline.length("type")
+    core, func = outline.length("core-func"), outline.length("func")
+    given = [name(b"handle") + b"\x00" + leb(function)]
+    given += [
+        name(f"memory-{i}".encode()) + b"\x02" + leb(memory) for i, memory in enumerate(outline.memories)
+    ]
+    resources = [
+        b"\x03\x00" + leb(types) + name(resource) for resource in (b"incoming-request", b"response-outparam")
+    ]
+    owned = [b"\x69" + leb(kind), b"\x69" + leb(kind + 1)]
+    parameters = vector([name(b"request") + signed(kind + 2), name(b"response-out") + signed(kind + 3)])
+    signature = b"\x40" + parameters + b"\x00\x79"
+    instantiated = b"\x00" + leb(module) + vector([name(b"guest") + b"\x12" + leb(instance)])
+    return b"".join(
+        [
+            section(1, bytes(wat2wasm(_module(len(outline.memories))))),
+            section(2, vector([b"\x01" + vector(given), instantiated])),
+            section(6, vector([b"\x00\x00\x01" + leb(instance + 1) + name(b"handle"), *resources])),
+            section(7, vector([*owned, signature])),
+            section(8, vector([b"\x00\x00" + leb(core) + b"\x00" + leb(kind + 4)])),
+            section(11, vector([b"\x00" + name(HANDLE.encode()) + b"\x01" + leb(func) + b"\x00"])),
+        ]
+    )
+
+
+def _module(memories: int) -> str:
+    """Return the core module for so many memories, as text."""
+    imported = "".join(f'(import "guest" "memory-{i}" (memory $m{i} 0))' for i in range(memories))
+    sizes = "(i32.const 0)"
+    for i in range(memories):
+        sizes = f"(i32.add {sizes} (memory.size $m{i}))"
+    return f"""(module
+      (import "guest" "handle" (func $handle (param i32 i32))) {imported}
+      (func (export "handle") (param i32 i32) (result i32)
+        (call $handle (local.get 0) (local.get 1))
+        {sizes}))"""

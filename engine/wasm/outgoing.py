@@ -1,20 +1,21 @@
 """Sends the guests' outgoing requests, without blocking anyone.
 
 Owns the way of a request to another server and back, and the denial of what `egress` does not allow. What
-a guest sees is in `wasi/http_outgoing.py`, addresses and connections are `dialer.py`'s.
+a guest sees is in `wasi/http_outgoing.py`, addresses and connections are `dialer.py`'s, failures
+`network_errors.py`'s.
 """
 
 import asyncio
-import re
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
-import h11
 import httpcore
 
 from engine.wasm.codec import Err
-from engine.wasm.dialer import Dialer, Prohibited, Resolve, Unresolved, system_resolver
+from engine.wasm.dialer import Dialer, Prohibited, Resolve, system_resolver
 from engine.wasm.egress import Egress, Origin, parse_authority
+from engine.wasm.network_errors import FAILURES, BodyBroken, error_code
 from engine.wasm.run import Run
 from engine.wasm.streams import Inflow, Outflow
 from engine.wasm.wasi.http_fields import FORBIDDEN
@@ -27,49 +28,6 @@ from engine.wasm.wasi.http_outgoing import (
 
 CONNECT_NS = 10_000_000_000
 READ_NS = 600_000_000_000
-_INCOMPLETE = re.compile("disconnected|peer closed")
-_ERRORS: list[tuple[type[Exception], tuple[str, Any]]] = [
-    (Prohibited, ("destination-IP-prohibited", None)),
-    (Unresolved, ("DNS-error", (None, None))),
-    (httpcore.ConnectTimeout, ("connection-timeout", None)),
-    (httpcore.ReadTimeout, ("connection-read-timeout", None)),
-    (httpcore.WriteTimeout, ("connection-write-timeout", None)),
-    (httpcore.PoolTimeout, ("connection-limit-reached", None)),
-    (httpcore.ConnectError, ("connection-refused", None)),
-    (httpcore.RemoteProtocolError, ("HTTP-protocol-error", None)),
-    (httpcore.LocalProtocolError, ("HTTP-protocol-error", None)),
-    (h11.LocalProtocolError, ("HTTP-protocol-error", None)),
-    (httpcore.NetworkError, ("connection-terminated", None)),
-]
-
-
-_FAILURES = (
-    Prohibited,
-    httpcore.NetworkError,
-    httpcore.TimeoutException,
-    httpcore.ProtocolError,
-    h11.LocalProtocolError,  # of a body that is not as long as announced; httpcore lets it through
-    OSError,
-)
-
-
-class BodyBroken(httpcore.LocalProtocolError):
-    """The guest did not write the body that it announced; `code` says so."""
-
-    def __init__(self, code: tuple[str, Any]) -> None:
-        super().__init__(code[0])
-        self.code = code
-
-
-def error_code(error: Exception) -> tuple[str, Any]:
-    """Return the wasi:http error-code for a failure of the network."""
-    if isinstance(error, BodyBroken):
-        return error.code
-    if isinstance(error, httpcore.RemoteProtocolError) and _INCOMPLETE.search(str(error)):
-        return ("HTTP-response-incomplete", None)
-    return next((code for kind, code in _ERRORS if isinstance(error, kind)), ("internal-error", None))
-
-
 AT_ONCE = 128
 """Requests of a run that may be under way."""
 
@@ -79,20 +37,32 @@ class Outgoing:
 
     def __init__(self, resolve: Resolve = system_resolver) -> None:
         self._resolve = resolve
-        self._pools: dict[Egress, httpcore.AsyncConnectionPool] = {}
+        self._pools: dict[tuple[Egress, str], httpcore.AsyncConnectionPool] = {}
+        self._tls: asyncio.Future[ssl.SSLContext] | None = None
 
-    def _pool(self, egress: Egress) -> httpcore.AsyncConnectionPool:
-        if egress not in self._pools:
-            self._pools[egress] = httpcore.AsyncConnectionPool(
+    async def _pool(self, egress: Egress, scheme: str) -> httpcore.AsyncConnectionPool:
+        if (egress, scheme) not in self._pools:
+            context = await self._secured() if scheme == "https" else None
+            pool = httpcore.AsyncConnectionPool(
+                ssl_context=context,
                 max_connections=256,
                 max_keepalive_connections=64,
                 keepalive_expiry=15,
                 network_backend=Dialer(egress, self._resolve),
             )
-        return self._pools[egress]
+            self._pools.setdefault((egress, scheme), pool)
+        return self._pools[egress, scheme]
+
+    async def _secured(self) -> ssl.SSLContext:
+        """Return what connections over TLS trust: read once, in a thread, since it takes some 50 ms."""
+        if self._tls is None:
+            self._tls = asyncio.ensure_future(asyncio.to_thread(httpcore.default_ssl_context))
+        return await asyncio.shield(self._tls)
 
     async def aclose(self) -> None:
         """Close every connection."""
+        if self._tls is not None:
+            await asyncio.wait([self._tls])
         for pool in self._pools.values():
             await pool.aclose()
 
@@ -136,8 +106,8 @@ class Outgoing:
     ) -> None:
         flow = Inflow()
         try:
-            response = await self._pool(egress).handle_async_request(message)
-        except _FAILURES as error:
+            response = await (await self._pool(egress, origin.scheme)).handle_async_request(message)
+        except FAILURES as error:
             if isinstance(error, Prohibited):
                 run.notice("WARN", _denial(egress, origin, str(error.address)))
             future.result = ("err", error_code(error))
@@ -167,7 +137,7 @@ async def _receive(run: Run, response: httpcore.Response, flow: Inflow) -> None:
                 room.clear()
                 await room.wait()
         flow.end()
-    except _FAILURES as error:
+    except FAILURES as error:
         flow.end(error_code(error))
     run.wake()
 

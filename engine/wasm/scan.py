@@ -56,6 +56,14 @@ class Lowered:
 
 
 @dataclass(frozen=True, slots=True)
+class Lifted:
+    """A component function that calls a core function; canonical `options` by their numbers."""
+
+    function: int
+    options: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class CoreModule:
     """Where in the binary the module stands."""
 
@@ -73,12 +81,22 @@ class Instantiated:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A core instance put together of items that are there: a space and an index by name."""
+    """An instance, core or not, put together of items that are there: a space and an index by name."""
 
     exports: Mapping[bytes, tuple[str, int]]
 
 
-Origin: TypeAlias = Imported | Exported | Lowered | CoreModule | Instantiated | Bundle | None
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """An instance of a component inside the component; `arguments` are a space and an index by name."""
+
+    component: int
+    arguments: Mapping[bytes, tuple[str, int]]
+
+
+Origin: TypeAlias = (
+    Imported | Exported | Lowered | Lifted | CoreModule | Instantiated | Bundle | Composed | None
+)
 
 
 @dataclass(slots=True)
@@ -86,13 +104,13 @@ class Outline:
     """`spaces` has the origin of each item of an index space, `None` where it is not looked at.
 
     `memories` are core memory indices, each memory once. `imports` and `exports` are the component's own,
-    in their order.
+    in their order; exports with the space and the index of what they export.
     """
 
     spaces: dict[str, list[Origin]] = field(default_factory=dict)
     memories: list[int] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
-    exports: list[str] = field(default_factory=list)
+    exports: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def add(self, space: str, origin: Origin = None, count: int = 1) -> None:
         """Grow an index space."""
@@ -174,8 +192,7 @@ def scan(data: bytes) -> Outline:
 
 
 def _alias(reader: Reader, outline: Outline, seen: set[Exported]) -> None:
-    sort = reader.byte()
-    space = _sort(CORE_SORTS, reader.byte()) if sort == 0 else _sort(SORTS, sort)
+    space = _space(reader)
     target = reader.byte()
     origin = None
     if target in (0, 1):
@@ -197,6 +214,11 @@ def _sort(sorts: dict[int, str], byte: int) -> str:
     return sorts[byte]
 
 
+def _space(reader: Reader) -> str:
+    sort = reader.byte()
+    return _sort(CORE_SORTS, reader.byte()) if sort == 0 else _sort(SORTS, sort)
+
+
 def _canon_options(reader: Reader) -> dict[int, int]:
     """Return indices by option (3 memory, 4 realloc, 5 post-return), and under 0 the encoding of strings."""
     options = {}
@@ -215,10 +237,9 @@ def _canon(reader: Reader, outline: Outline, _seen: object) -> None:
     kind = reader.byte()
     if kind == 0:
         reader.byte()
+        lifted = Lifted(reader.number(), _canon_options(reader))
         reader.number()
-        _canon_options(reader)
-        reader.number()
-        outline.add("func")
+        outline.add("func", lifted)
     elif kind == 1:
         reader.byte()
         function, options = reader.number(), _canon_options(reader)
@@ -262,13 +283,11 @@ def _import(reader: Reader, outline: Outline, _seen: object) -> None:
 
 
 def _export(reader: Reader, outline: Outline, _seen: object) -> None:
-    outline.exports.append(_extern_name(reader))
-    sort = reader.byte()
-    space = _sort(CORE_SORTS, reader.byte()) if sort == 0 else _sort(SORTS, sort)
-    reader.number()
+    exported, space, index = _extern_name(reader), _space(reader), reader.number()
+    outline.exports[exported] = space, index
     if reader.byte():
         _extern_type(reader)
-    outline.add(space)
+    outline.add(space, outline.origin(space, index))
 
 
 _WHOLE = {1: "core-module", 4: "component"}
@@ -296,19 +315,14 @@ def _core_instance(reader: Reader, outline: Outline, _seen: object) -> None:
 
 def _instance(reader: Reader, outline: Outline, _seen: object) -> None:
     kind = reader.byte()
-    if kind == 0:
-        reader.number()
-    elif kind != 1:
+    if kind > 1:
         raise Unscannable(f"instance {kind}")
+    component = reader.number() if kind == 0 else 0
+    items = {}
     for _ in range(reader.number()):
-        if kind == 1:
-            _extern_name(reader)
-        else:
-            reader.name()
-        if reader.byte() == 0:
-            reader.byte()
-        reader.number()
-    outline.add("instance")
+        name = _extern_name(reader).encode() if kind == 1 else reader.name()
+        items[name] = _space(reader), reader.number()
+    outline.add("instance", Bundle(items) if kind == 1 else Composed(component, items))
 
 
 _ITEMS = {2: _core_instance, 5: _instance, 6: _alias, 8: _canon, 10: _import, 11: _export}

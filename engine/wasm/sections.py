@@ -14,6 +14,13 @@ def leb(number: int) -> bytes:
         out.append(low | 0x80)
 
 
+def signed(number: int) -> bytes:
+    """Return a number that is not negative as signed LEB128, as a type's index stands among value types."""
+    out = leb(number)
+    # The highest bit of the last seven is the sign.
+    return out[:-1] + bytes([out[-1] | 0x80, 0]) if out[-1] & 0x40 else out
+
+
 def name(text: bytes) -> bytes:
     """Return a text with its length in front."""
     return leb(len(text)) + text

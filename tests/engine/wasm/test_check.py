@@ -79,15 +79,15 @@ def test_a_core_module_and_rubbish_do_not_compile(tmp_path: Path) -> None:
             compiled(written(tmp_path, data), tmp_path)
 
 
-def test_a_guest_can_not_pose_as_the_probe_that_the_host_calls_after_a_run(tmp_path: Path) -> None:
+def test_a_guest_can_not_pose_as_the_handler_that_tells_its_memory(tmp_path: Path) -> None:
     path = tmp_path / "posing.wasm"
     path.write_bytes(posing())
-    with pytest.raises(ComponentRejected, match="svc-memory-pages-"):
+    with pytest.raises(ComponentRejected, match="svc-metered-handle"):
         check_component(path)
 
 
 def posing() -> bytes:
-    """Make a component with a function, named as the host's own, that never ends."""
+    """Make a component with a function, named as the host's own."""
     return bytes(
         wat2wasm(
             f"""(component
@@ -99,6 +99,6 @@ def posing() -> bytes:
             (instance $instance (export "handle" (func $f)))
             (export "{HANDLER}" (instance $instance))
             (func $g (result u32) (canon lift (core func $core "g")))
-            (export "svc-memory-pages-7" (func $g)))"""
+            (export "svc-metered-handle" (func $g)))"""
         )
     )

@@ -5,19 +5,51 @@ from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component
 
 from engine.wasm.config import Compiler, compile_config
-from engine.wasm.memory_probe import PREFIX, add_probe
+from engine.wasm.memory_probe import HANDLE, INTERFACE, add_probe
 from engine.wasm.scan import Unscannable, scan
+from engine.wasm.sections import signed
 
-COMPONENT = bytes(
-    wat2wasm(
-        """(component
-          (core module $m (memory (export "memory") 3) (func (export "f")))
-          (core instance $i (instantiate $m))
-          (alias core export $i "memory" (core memory $memory))
-          (alias core export $i "memory" (core memory $again))
-          (func (export "run") (canon lift (core func $i "f"))))"""
-    )
-)
+TYPES = """
+  (import "wasi:http/types@0.2.3" (instance $types
+    (export "incoming-request" (type (sub resource)))
+    (export "response-outparam" (type (sub resource)))))
+  (alias export $types "incoming-request" (type $request))
+  (alias export $types "response-outparam" (type $out))
+"""
+CORE = f"""
+  (core module $m
+    (memory (export "memory") 3)
+    (func (export "{INTERFACE}@0.2.3#handle") (param i32 i32))
+    (func (export "other") (param i32 i32)))
+  (core instance $i (instantiate $m))
+  (alias core export $i "memory" (core memory $memory))
+  (alias core export $i "memory" (core memory $again))
+"""
+
+
+def component(
+    function: str = f"{INTERFACE}@0.2.3#handle", *, through: str = "bundle", types: str = TYPES
+) -> bytes:
+    """Make a component whose handler calls this core function, exported as builders do."""
+    lifted = f"""
+      (func $handle (param "request" (own $request)) (param "response-out" (own $out))
+        (canon lift (core func $i "{function}")))"""
+    exported = {
+        "bundle": '(instance $handler (export "handle" (func $handle)))',
+        "component": """
+          (component $between
+            (import "request" (type $request (sub resource)))
+            (import "out" (type $out (sub resource)))
+            (import "handle" (func $given (param "request" (own $request)) (param "response-out" (own $out))))
+            (export "handle" (func $given)))
+          (instance $handler (instantiate $between
+            (with "request" (type $request)) (with "out" (type $out)) (with "handle" (func $handle))))""",
+    }
+    text = f'{types}{CORE}{lifted}{exported[through]}(export "{INTERFACE}@0.2.3" (instance $handler))'
+    return bytes(wat2wasm(f"(component {text})"))
+
+
+COMPONENT = component()
 
 
 def test_the_outline_counts_a_memory_once_however_often_it_is_named() -> None:
@@ -27,11 +59,25 @@ def test_the_outline_counts_a_memory_once_however_often_it_is_named() -> None:
     assert outline.length("core-module") == 1
 
 
-def test_a_probed_component_compiles_and_exports_one_probe_a_memory() -> None:
-    probed = add_probe(COMPONENT)
-    assert probed.startswith(COMPONENT)
+def test_a_handler_is_found_where_builders_put_it_and_can_be_called_by_the_new_name() -> None:
     engine = Engine(compile_config(Compiler.BASELINE))
-    assert f"{PREFIX}0" in Component(engine, probed).type.exports(engine)
+    for plain in (COMPONENT, component("other"), component(through="component")):
+        probed = add_probe(plain)
+        assert probed.startswith(plain) and len(probed) - len(plain) < 400
+        assert HANDLE in Component(engine, probed).type.exports(engine)
+
+
+def test_types_of_a_large_component_are_named_by_their_index() -> None:
+    engine = Engine(compile_config(Compiler.BASELINE))
+    for count in (0, 40, 56, 58, 60, 62, 64, 200):
+        types = TYPES + "".join(f"(type $t{i} (list (own $out)))" for i in range(count))
+        assert HANDLE in Component(engine, add_probe(component(types=types))).type.exports(engine)
+    assert (signed(5), signed(63), signed(64), signed(8192)) == (b"\5", b"\x3f", b"\xc0\0", b"\x80\xc0\0")
+
+
+def test_a_handler_that_a_component_in_between_may_change_is_left_alone() -> None:
+    plain = component("other", through="component")
+    assert add_probe(plain) == plain
 
 
 def test_what_can_not_be_scanned_is_left_as_it_is() -> None:
@@ -47,3 +93,4 @@ def test_no_mutation_makes_the_scanner_fail_in_another_way() -> None:
             data[dice.randrange(8, len(data))] = dice.randrange(256)
         with contextlib.suppress(Unscannable):
             scan(bytes(data[: dice.randint(8, len(data))]))
+        add_probe(bytes(data))
