@@ -46,6 +46,11 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
+def sent(value: Any) -> Any:
+    """Return a cell as a request has it: JSON knows no infinity, and the API takes it as a text."""
+    return str(value).replace("inf", "9e999") if isinstance(value, float) and math.isinf(value) else value
+
+
 def is_cut(value: Any) -> bool:
     """Whether this is only the beginning of a long cell."""
     return isinstance(value, dict) and "cut" in value
@@ -63,9 +68,12 @@ def read(text: str, type: str) -> Any:
             return int(word)
         case "real":
             try:
-                return float(word)
+                number = float(word)
             except ValueError:
                 raise ValueError("this is no number") from None
+            if math.isnan(number):
+                raise ValueError("this is no number; ctrl+n writes null")
+            return number
         case "boolean":
             if word.lower() in TRUE:
                 return True

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from screens.tables.cells import is_cut, sent
+
 Key = tuple[Any, ...]
 MOST_STEPS = 1000
 """How many steps can be undone."""
@@ -138,9 +140,9 @@ class Draft:
             if edit.deleted:
                 found.append((key, {"delete": {"key": list(key), "was": _whole(edit.was)}}))
             else:
-                change = {"key": list(key), "was": _whole(edit.was), "set": dict(edit.now)}
+                change = {"key": list(key), "was": _whole(edit.was), "set": _sent(edit.now)}
                 found.append((key, {"update": change}))
-        found += [(row.number, {"insert": dict(row.cells)}) for row in reversed(self._state.new)]
+        found += [(row.number, {"insert": _sent(row.cells)}) for row in reversed(self._state.new)]
         return found
 
     def settle(self, theirs: Mapping[Key, Mapping[str, Any] | None], *, mine: bool) -> None:
@@ -195,4 +197,8 @@ def _with(edit: Edit, column: str, was: Any, now: Any) -> Edit:
 
 def _whole(cells: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells that were seen whole: of the others nothing can be said."""
-    return {name: cell for name, cell in cells.items() if not (isinstance(cell, dict) and "cut" in cell)}
+    return _sent({name: cell for name, cell in cells.items() if not is_cut(cell)})
+
+
+def _sent(cells: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: sent(cell) for name, cell in cells.items()}

@@ -11,6 +11,7 @@ from textual.app import SuspendNotSupported
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from screens.tables.cell_line import CellLine
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.draft import New
 from screens.tables.files import blob_of, place
@@ -133,19 +134,30 @@ class EditedTable(ShownTable):
     def _answered(self, event: Input.Submitted) -> None:
         if self._editing is None:
             self._filter(event.value)
-            return
+        else:
+            self._take_line()
+
+    def _take_line(self) -> bool:
+        """Take what is in the line for the cell that is edited; whether it is taken, which a file is not yet.
+
+        What is wrong with it is said beside it already.
+        """
+        if self._editing is None:
+            return True
+        text = self.query_one(CellLine).value
         row, column = self._editing
-        if column.type == "blob" and event.value.startswith("@"):
+        if column.type == "blob" and text.startswith("@"):
             self.action_close_line()
-            self._do("edit", self._take_file, row, column, event.value[1:])
-            return
+            self._do("edit", self._take_file, row, column, text[1:])
+            return False
         try:
-            value = read(event.value, column.type)
-        except ValueError as error:
-            self.notify(str(error), severity="error", markup=False)
-            return
+            value = read(text, column.type)
+        except ValueError:
+            self.app.bell()
+            return False
         self.action_close_line()
         self._set(row, column, value)
+        return True
 
     async def _take_file(self, row: New | Seen, column: TableColumn, name: str) -> None:
         """Have a blob be what is in a file."""

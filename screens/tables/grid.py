@@ -12,7 +12,7 @@ from typing import Any
 
 from screens.link import Link
 from screens.tables.arrangement import Arrangement
-from screens.tables.cells import NOW, RIGHT, piece
+from screens.tables.cells import RIGHT, piece
 from screens.tables.draft import Draft, Edit, Key, New
 from screens.tables.query import Query
 from screens.widgets.columns import Column
@@ -204,7 +204,8 @@ class Grid:
 def default(column: TableColumn) -> str:
     """Return what a column gets that is left alone, for people."""
     if column.default is not None:
-        return NOW if column.default == NOW else column.default
+        switch = {"0": "false", "1": "true"} if column.type == "boolean" else {}
+        return switch.get(column.default, column.default)
     if column.primary_key and column.type == "integer":
         return "next"
     return "null" if column.nullable else "needed"

@@ -150,8 +150,8 @@ class TablesScreen(PastedTable):
     # Applying
 
     def action_apply(self) -> None:
-        """Apply what waits, all of it or nothing."""
-        if self._grid is not None and len(self._grid.draft):
+        """Apply what waits, with the cell that is being edited: all of it or nothing."""
+        if self._take_line() and self._grid is not None and len(self._grid.draft):
             self._do("apply", self._apply, self._grid, "refuse")
 
     async def _apply(self, grid: Grid, conflicts: str) -> None:

@@ -60,6 +60,7 @@ def test_json_is_kept_to_the_letter(value: Any) -> None:
         ("٣", "integer", "whole number"),
         ("9223372036854775808", "integer", "64 bits"),
         ("much", "real", "no number"),
+        ("nan", "real", "ctrl\\+n writes null"),
         ("maybe", "boolean", "true or false"),
         ("yesterday", "timestamp", "2026-01-02T03:04:05Z"),
         ("{", "json", "no JSON"),

@@ -1,6 +1,7 @@
 """Edits in the grid, and what becomes of them in the table."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -184,3 +185,41 @@ async def test_a_text_of_several_lines_is_written_in_a_field_of_its_own(shop: Sh
         await shown.press("ctrl+s")
         await shown.until(lambda: shown.screen.pending == 0)
         assert await asyncio.to_thread(shop.sql, "select text from notes") == [{"text": "one\ntwo!"}]
+
+
+async def test_infinite_numbers_are_written_changed_and_deleted(shop: Shop) -> None:
+    shop.sql("create table sizes (id integer primary key, size real, name text)")
+    shop.sql("insert into sizes (size, name) values (9e999, 'all'), (-9e999, 'none'), (1, 'one')")
+    async with tables(shop) as shown:
+        await shown.press("l", "e")
+        await shown.write("5")
+        await shown.press("j", "d", "j", "e")
+        await shown.write("-inf")
+        await shown.press("a", "e")
+        await shown.write("inf")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        found = await asyncio.to_thread(shop.sql, "select size from sizes order by id")
+        assert [each["size"] for each in found] == [5, -math.inf, math.inf]
+
+
+async def test_ctrl_s_takes_what_is_in_the_line_and_applies_it(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "l", "e")
+        await shown.type("x")
+        await shown.press("ctrl+s")
+        await shown.shows("this is no whole number")
+        assert shown.screen.query_one("#line").display
+        await shown.press("backspace")
+        await shown.type("0")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: "1 row changed in people" in shown.told)
+        assert not shown.screen.query_one("#line").display
+        assert (await row(people, 1) or {})["age"] == 410
+
+
+async def test_a_new_row_says_its_default_as_its_cell_would(shop: Shop) -> None:
+    shop.sql("create table marks (id integer primary key, on_ boolean default 1, off boolean default 0)")
+    async with tables(shop) as shown:
+        await shown.press("a")
+        await shown.shows("true", "false")
