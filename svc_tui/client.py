@@ -5,7 +5,7 @@ Owns the connection and what its failures mean. Knows no subject: paths and docu
 
 import json
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -35,9 +35,19 @@ class Refused(SvcError):
 class Client:
     """A session with one control API. Every method raises `Unreachable` and `Refused`."""
 
-    def __init__(self, url: str, token: str, answer_seconds: float | None = None) -> None:
-        """`answer_seconds` is how long any part of an answer may take; streams take as long as they like."""
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        answer_seconds: float | None = None,
+        over: Callable[[], SvcError] | None = None,
+    ) -> None:
+        """`answer_seconds` is how long any part of an answer may take; streams take as long as they like.
+
+        `over` makes the error for a token that the API does not take: its own knows not where that is from.
+        """
         self.url = url
+        self._over = over
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(answer_seconds, connect=CONNECT_SECONDS)
         self._http = httpx.Client(
@@ -116,7 +126,8 @@ class Client:
             if not response.is_success:
                 with self._failures():
                     response.read()
-                raise _refused(response)
+                error = _refused(response)
+                raise self._over() if self._over and error.code == "unauthenticated" else error
             yield response
         finally:
             response.close()

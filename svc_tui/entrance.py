@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.errors import SvcError
 from svc_tui import new_project
 from svc_tui.address import check_private, service_url
 from svc_tui.login import entry
@@ -19,7 +20,11 @@ class Entrance:
         return next(urls, "")
 
     def claimed(self, url: str) -> bool:
-        """Return whether the service at an address has an owner."""
+        """Return whether the service at an address has an owner. Refused where no session would count."""
+        if os.environ.get("SVC_TOKEN"):
+            raise SvcError(
+                "SVC_TOKEN is set and goes before any session", "Unset it, and start svc again to log in."
+            )
         with entry(_checked(url)) as way:
             return way.claimed()
 

@@ -42,7 +42,8 @@ class Damaged(NotLoggedIn):
 class Login:
     """A service and how to come in: `url` and `token`, or the `folder` of its data on this machine.
 
-    `key` names it in what is kept. `insecure` allows http to other machines.
+    `key` names it in what is kept. `insecure` allows http to other machines. `of_environment`: the token is
+    that of SVC_TOKEN.
     """
 
     key: str
@@ -51,6 +52,16 @@ class Login:
     user: str = ""
     folder: Path | None = None
     insecure: bool = False
+    of_environment: bool = False
+
+    def over(self) -> NotLoggedIn:
+        """Return the error for a token that the service does not take."""
+        if self.of_environment:
+            return NotLoggedIn(
+                f"{self.key} does not take the token in SVC_TOKEN: it has ended, or is not of this service",
+                "Set it to what `svc token create` prints, or unset it to work with your own session.",
+            )
+        return NotLoggedIn(f"the session with {self.key} is over", f"Log in with `svc login {self.key}`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +97,12 @@ class Logins:
             url = service_url(url)
             if token:
                 if not _is_token(token):
-                    raise NotLoggedIn("SVC_TOKEN is no token", "Set it to what `svc token create` printed.")
+                    raise NotLoggedIn(
+                        "SVC_TOKEN is no token", "Set it to what `svc token create` printed, or unset it."
+                    )
                 insecure = self._environ.get("SVC_INSECURE") == "1"
                 check_private(url, insecure=insecure)
-                return Login(url, url, token, insecure=insecure)
+                return Login(url, url, token, insecure=insecure, of_environment=True)
         kept = self._read()
         key = url or (self._of(project) if project else "") or kept.current
         if not key:
@@ -227,7 +240,7 @@ def _is_token(text: str) -> bool:
 def connected(login: Login) -> Iterator[Client]:
     """Give a client of what one is logged in to. Raises `SvcError`."""
     if login.folder is None:
-        with Client(login.url, login.token) as client:
+        with Client(login.url, login.token, over=login.over) as client:
             yield client
         return
     # The whole service is behind it, which takes a second to load.

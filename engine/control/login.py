@@ -23,6 +23,10 @@ MOST_BODY = 64 << 10
 BODY_SECONDS = 15.0
 
 
+AS_PERSON = "Log in with a user name and a password, `svc login URL`, and unset SVC_TOKEN if it is set."
+"""What to do for what a token may not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """What the routes about accounts share."""
@@ -42,7 +46,7 @@ class Gate:
         if session is None or user is None or session.kind != "session":
             raise Forbidden(
                 f"{principal().name} is no user of this service with a session",
-                "Log in with a user name and a password: `svc login URL`.",
+                AS_PERSON,
             )
         return user
 

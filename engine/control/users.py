@@ -13,7 +13,7 @@ from engine.control import account_types as types
 from engine.control.access import EVERY_PROJECT, Forbidden, Role
 from engine.control.accounts import AccountConflict
 from engine.control.app import principal, require
-from engine.control.login import Gate, guarded
+from engine.control.login import AS_PERSON, Gate, guarded
 
 
 def blueprint(gate: Gate) -> Blueprint:
@@ -84,7 +84,7 @@ def blueprint(gate: Gate) -> Blueprint:
         """Keep tokens for programs from what outlives them."""
         session = await gate.session()
         if session is not None and session.kind == "token":
-            raise Forbidden("a token can not change users", "Log in with a user name and a password.")
+            raise Forbidden("a token can not change users", AS_PERSON)
 
     return routes
 

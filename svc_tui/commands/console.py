@@ -84,7 +84,7 @@ def console(
         try:
             login, attachment = opening.of_service(project)
         except SvcError as error:
-            if error.code != "unauthenticated":
+            if error.code != "unauthenticated" or os.environ.get("SVC_TOKEN"):
                 raise
             if app.log_in(entrance, keys) is None:
                 raise

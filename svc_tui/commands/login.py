@@ -13,7 +13,7 @@ from svc_tui.address import check_private, service_url
 from svc_tui.client import Client
 from svc_tui.home import Home
 from svc_tui.login import ANSWER_SECONDS, entry
-from svc_tui.session import Login, Logins, NotLoggedIn, connected, project_here
+from svc_tui.session import Login, Logins, connected, project_here
 from svc_tui.terminal import ask, diagnostics, output
 
 
@@ -116,14 +116,7 @@ def whoami(
     """Show who you are for the service, and what you may do there."""
     found = Logins.from_environment(os.environ).get(project_here())
     with connected(found) as client:
-        try:
-            who = client.call("GET", "/v1/whoami")
-        except SvcError as error:
-            if error.code == "unauthenticated":
-                raise NotLoggedIn(
-                    f"the session with {found.key} is over", f"Log in with `svc login {found.key}`."
-                ) from error
-            raise
+        who = client.call("GET", "/v1/whoami")
     if as_json:
         output.data({"service": found.key, **who})
         return

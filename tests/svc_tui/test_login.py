@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import SvcError
 from svc_tui.address import BadAddress, check_private, service_url
+from svc_tui.entrance import Entrance
 from svc_tui.main import run
 from svc_tui.session import FILE, Login, Logins, NotLoggedIn
 from tests.engine.control.service import PASSWORD, Service, running
@@ -98,8 +100,10 @@ def test_mistakes_at_the_login(svc: Svc, service: Service) -> None:
 def test_a_session_that_was_ended_elsewhere_is_over(svc: Svc, service: Service) -> None:
     claimed(svc, service)
     service.call(str(dict(kept()["services"])[service.url]["token"]), "POST", "/v1/logout")  # type: ignore[call-overload]
-    code, out, err = svc("whoami")
-    assert (code, out) == (3, "") and "is over" in err and "svc login" in err
+    for command in (("whoami",), ("token", "list")):
+        code, out, err = svc(*command)
+        assert (code, out) == (3, "") and f"the session with {service.url} is over" in err
+        assert f"`svc login {service.url}`" in err
     assert svc("logout")[0] == 0 and kept()["services"] == {}
 
 
@@ -288,7 +292,29 @@ def test_a_token_of_the_environment_that_is_none(
     monkeypatch.setenv("SVC_URL", "https://svc.example.com")
     monkeypatch.setenv("SVC_TOKEN", token)
     code, _, err = svc("whoami")
-    assert code == 3 and "SVC_TOKEN is no token" in err
+    assert code == 3 and "SVC_TOKEN is no token" in err and "unset it" in err
+
+
+def test_a_token_of_the_environment_that_is_over_says_what_helps(
+    svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed(svc, service)
+    token = svc("token", "create", "ci", "--role", "owner")[1].strip()
+    monkeypatch.setenv("SVC_URL", service.url)
+    monkeypatch.setenv("SVC_TOKEN", token)
+    code, _, err = svc("user", "add", "bob", "--password-stdin", stdin=PASSWORD)
+    assert code == 1 and "unset SVC_TOKEN" in err
+    code, _, err = svc("token", "create", "other")
+    assert code == 1 and "unset SVC_TOKEN" in err
+    monkeypatch.setenv("SVC_TOKEN", token[:-1] + "~")
+    for command in (("whoami",), ("token", "list"), ("user", "list"), ("gc",)):
+        code, _, err = svc(*command)
+        assert code == 3 and f"{service.url} does not take the token in SVC_TOKEN" in err
+        assert "`svc token create`" in err and "unset it" in err and "svc login" not in err
+    with pytest.raises(SvcError, match="SVC_TOKEN is set"):
+        Entrance().claimed(service.url)
+    monkeypatch.delenv("SVC_TOKEN")
+    assert svc("whoami")[0] == 0
 
 
 def test_the_address_of_the_environment_serves_the_login_too(
