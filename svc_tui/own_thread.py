@@ -38,15 +38,14 @@ class OwnThread(Generic[T]):
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._until_stopped())
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._until_stopped())
         except Exception as error:
             if not self.given.done():
                 self.given.set_exception(error)
             self.over.set_exception(error)
         else:
             self.over.set_result(None)
-        finally:
-            self._loop.close()
 
     async def _until_stopped(self) -> None:
         async with self._serve(self._stop) as given:

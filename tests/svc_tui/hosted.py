@@ -2,8 +2,6 @@
 
 import asyncio
 import ssl
-import threading
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from engine.manifest.load import load
 from engine.manifest.model import Resource
 from svc_tui import deploying
 from svc_tui.client import Client
+from svc_tui.own_thread import OwnThread
 from svc_tui.service import Settings, running
 from tests.engine.control.service import quick
 
@@ -52,8 +51,6 @@ class Hosted:
         self.data = data
         self.said: list[str] = []
         self.token = ""
-        self._loop, self._stop = asyncio.new_event_loop(), asyncio.Event()
-        self._ready: Future[None] = Future()
         public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
         scheme = "https" if certificate else "http"
         self.public = f"{scheme}://127.0.0.1:{public[0].getsockname()[1]}"
@@ -69,25 +66,12 @@ class Hosted:
             lambda level, text: self.said.append(text),
             passwords=quick(),
         )
-        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run(settings)))
-        self._thread.start()
-        self._ready.result(60)
-
-    async def _run(self, settings: Settings) -> None:
-        try:
-            async with running(settings, self._stop) as serving:
-                self._ready.set_result(None)
-                await serving
-        except BaseException as error:
-            if self._ready.done():
-                raise
-            self._ready.set_exception(error)
+        self._thread = OwnThread(lambda stop: running(settings, stop), "service")
+        self._thread.given.result(60)
 
     def stop(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join()
-            self._loop.close()
+        self._thread.end()
+        self._thread.over.result()
 
     def get(self, path: str = "/", host: str = "web--shop.apps.example") -> httpx.Response:
         return httpx.get(f"{self.public}{path}", headers={"host": host}, verify=NO_CERTIFICATES)

@@ -2,13 +2,14 @@
 
 import asyncio
 import ssl
-import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from svc_tui.client import Client, Unreachable
+from svc_tui.own_thread import on_thread
 from tests.certificates import self_signed
 
 HEALTH = b'{"status": "ok", "api": "1"}'
@@ -27,24 +28,13 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         writer.write(head.encode() + HEALTH)
         writer.close()
 
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-    ready = threading.Event()
-    port = 0
-
-    async def run() -> None:
-        nonlocal port
+    @asynccontextmanager
+    async def served(stop: asyncio.Event) -> AsyncIterator[int]:
         async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
-            port = server.sockets[0].getsockname()[1]
-            ready.set()
-            await stop.wait()
+            yield server.sockets[0].getsockname()[1]
 
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
-    ready.wait()
-    yield f"https://127.0.0.1:{port}", file
-    loop.call_soon_threadsafe(stop.set)
-    thread.join()
-    loop.close()
+    with on_thread(served, "server") as port:
+        yield f"https://127.0.0.1:{port}", file
 
 
 def test_a_certificate_that_nobody_vouches_for_is_said(server: tuple[str, Path]) -> None:

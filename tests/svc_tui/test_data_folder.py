@@ -1,9 +1,7 @@
 """The data folder on this machine as a service: with nobody running, and with one that runs."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,10 +11,9 @@ from engine.bucket.folder import FolderBucket
 from engine.certificate import Certificate
 from engine.control.presence import Presence, announce, find
 from engine.errors import SvcError
-from engine.listen import bind
 from svc_tui import data_folder
-from svc_tui.service import Settings, running
 from tests.certificates import self_signed
+from tests.svc_tui.hosted import Hosted
 
 pytestmark = pytest.mark.slow
 
@@ -24,32 +21,11 @@ pytestmark = pytest.mark.slow
 @contextmanager
 def service(folder: Path, certificate: Certificate | None = None) -> Iterator[str]:
     """Serve a data folder; gives the address of its control API."""
-    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[str]()
-
-    async def run() -> None:
-        control = bind("127.0.0.1", 0)
-        settings = Settings(
-            data=folder,
-            public=[bind("127.0.0.1", 0)],
-            control=control,
-            domain="localhost",
-            origin="http://{}",
-            certificate=certificate,
-            grace=1.0,
-            tell=lambda level, text: None,
-        )
-        async with running(settings, stop) as serving:
-            ready.set_result(f"http://127.0.0.1:{control[0].getsockname()[1]}")
-            await serving
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
+    hosted = Hosted(folder, certificate)
     try:
-        yield ready.result(60)
+        yield hosted.control
     finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+        hosted.stop()
 
 
 def test_whoever_may_write_the_folder_is_its_owner(tmp_path: Path) -> None:

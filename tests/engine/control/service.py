@@ -1,11 +1,9 @@
 """The control API of a service with accounts, over its real listener, on a bucket in a folder."""
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,9 @@ from engine.control.login import Gate
 from engine.control.passwords import Passwords
 from engine.control.sessions import Sessions
 from engine.deploy.garbage import Swept, sweep
-from engine.listen import bind
-from engine.server import serve
 from svc_tui.client import Client
+from svc_tui.own_thread import on_thread
+from tests.engine.control.served import served
 
 PASSWORD = "a horse on a staple"
 
@@ -83,10 +81,10 @@ class Service:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Service]:
-    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[Service]()
     clock = Clock()
 
-    async def run() -> None:
+    @asynccontextmanager
+    async def run(stop: asyncio.Event) -> AsyncIterator[Service]:
         bucket = FolderBucket(folder)
         accounts = Accounts(bucket.cells, quick(), clock.now)
         sessions = Sessions(bucket.cells, accounts, clock.now, clock.seconds)
@@ -97,18 +95,9 @@ def running(folder: Path) -> Iterator[Service]:
 
         accounts_only = (login.blueprint(gate), tokens.blueprint(gate), users.blueprint(gate))
         subjects = (*accounts_only, garbage.blueprint(swept))
-        sockets = bind("127.0.0.1", 0)
-        url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
-        serving = asyncio.create_task(serve(create(sessions, subjects), sockets, stop=stop, grace=1.0))
-        ready.set_result(Service(url, bucket, gate, clock, loop))
-        await serving
+        async with served(create(sessions, subjects), stop) as url:
+            yield Service(url, bucket, gate, clock, asyncio.get_running_loop())
         await bucket.aclose()
 
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
-    try:
-        yield ready.result(20)
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+    with on_thread(run, "service") as service:
+        yield service

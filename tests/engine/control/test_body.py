@@ -4,8 +4,6 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -15,8 +13,8 @@ from engine.control import body
 from engine.control.access import OneToken
 from engine.control.app import MOST_BODY, create, open_to_all
 from engine.control.body import HELD
-from engine.listen import bind
-from engine.server import serve
+from svc_tui.own_thread import on_thread
+from tests.engine.control.served import served
 
 
 def subject(may_read: threading.Event) -> Blueprint:
@@ -45,27 +43,6 @@ def subject(may_read: threading.Event) -> Blueprint:
     return routes
 
 
-@contextmanager
-def served(may_read: threading.Event) -> Iterator[str]:
-    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[int]()
-
-    async def run() -> None:
-        sockets = bind("127.0.0.1", 0)
-        ready.set_result(sockets[0].getsockname()[1])
-        await serve(create(OneToken("x"), [subject(may_read)]), sockets, stop=stop, grace=1)
-        await loop.shutdown_default_executor()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{ready.result(20)}"
-    finally:
-        may_read.set()
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
-
-
 @pytest.fixture
 def may_read() -> threading.Event:
     return threading.Event()
@@ -73,8 +50,10 @@ def may_read() -> threading.Event:
 
 @pytest.fixture
 def address(may_read: threading.Event) -> Iterator[str]:
-    with served(may_read) as address:
+    app = create(OneToken("x"), [subject(may_read)])
+    with on_thread(lambda stop: served(app, stop), "control") as address:
         yield address
+        may_read.set()
 
 
 def pieces(size: int) -> Iterator[bytes]:

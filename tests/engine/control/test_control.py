@@ -1,10 +1,7 @@
 """The control API over its real listener and the real client."""
 
-import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from engine.control.presence import FILE, Presence, announce, find, withdraw
 from engine.control.projects import OneProject, blueprint
 from engine.errors import SvcError
 from svc_tui.client import Client, Refused, Unreachable
+from svc_tui.own_thread import on_thread
 
 
 def subject() -> Blueprint:
@@ -53,22 +51,9 @@ def subject() -> Blueprint:
 
 @contextmanager
 def served(folder: Path, *, told: bool = True) -> Iterator[Presence]:
-    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[Presence]()
-
-    async def run() -> None:
-        routes = (subject(), blueprint(OneProject("shop", folder)))
-        async with listening(folder, routes, told=told) as presence:
-            ready.set_result(presence)
-            await stop.wait()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
-    try:
-        yield ready.result(20)
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+    routes = (subject(), blueprint(OneProject("shop", folder)))
+    with on_thread(lambda _: listening(folder, routes, told=told), "control") as presence:
+        yield presence
 
 
 @pytest.fixture

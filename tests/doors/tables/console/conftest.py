@@ -1,9 +1,6 @@
 """The control API of a Project's tables, over its real listener and the real client."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,9 +11,9 @@ from doors.tables.console.blueprint import blueprint
 from engine.control.access import EVERY_PROJECT, Principal, Role
 from engine.control.app import create
 from engine.control.projects import OneProject
-from engine.listen import bind
-from engine.server import serve
 from svc_tui.client import Client
+from svc_tui.own_thread import on_thread
+from tests.engine.control.served import served
 
 ROLES: tuple[Role, ...] = ("viewer", "deployer", "owner")
 
@@ -31,26 +28,9 @@ class EveryRole:
 @contextmanager
 def api(data: Path) -> Iterator[str]:
     """Serve the tables of the Project `shop`; gives the address."""
-    loop, stop, ready = asyncio.new_event_loop(), asyncio.Event(), Future[str]()
-
-    async def run() -> None:
-        sockets = bind("127.0.0.1", 0)
-        ready.set_result(f"http://127.0.0.1:{sockets[0].getsockname()[1]}")
-        app = create(EveryRole(), [blueprint(OneProject("shop", data))])
-        await serve(app, sockets, stop=stop, grace=1)
-
-    def work() -> None:
-        loop.run_until_complete(run())
-        loop.run_until_complete(loop.shutdown_default_executor())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield ready.result(20)
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+    app = create(EveryRole(), [blueprint(OneProject("shop", data))])
+    with on_thread(lambda stop: served(app, stop), "control") as address:
+        yield address
 
 
 class Shop:

@@ -1,0 +1,19 @@
+"""An application of the control API over its real listener, on the loop of whoever enters it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from quart import Quart
+
+from engine.listen import bind
+from engine.server import serve
+
+
+@asynccontextmanager
+async def served(app: Quart, stop: asyncio.Event) -> AsyncIterator[str]:
+    """Serve it until the context is left, by when `stop` is set; gives its address."""
+    sockets = bind("127.0.0.1", 0)
+    serving = asyncio.create_task(serve(app, sockets, stop=stop, grace=1))
+    yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    await serving
