@@ -96,6 +96,8 @@ class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
         line = self.query_one("#wrong", Static)
         line.update(Content(text))
         line.display = bool(text)
+        if text:
+            self.call_after_refresh(line.scroll_visible, animate=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Go to the next field, or submit."""

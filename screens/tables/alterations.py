@@ -7,7 +7,7 @@ goes by `drop table NAME`, with its whole name.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from screens.tables.columns_text import Spoken, column, default, name, type_name, words
+from screens.tables.columns_text import Spoken, column, default, name, spoken, type_name, words
 from svc_tui.client import SvcError
 
 FORMS = (
@@ -109,14 +109,14 @@ def _change(table: str, given: Sequence[str], types: Mapping[str, str]) -> Spoke
     def at(word: str) -> str:
         found = name(word)
         if found not in types:
-            raise SvcError(f"there is no column {found}", f"There are {', '.join(types)}.")
+            raise SvcError(f"there is no column {found}", f"There are {', '.join(map(spoken, types))}.")
         return found
 
     rest = given[1:]
     match [given[0].lower(), *rest]:
         case ["drop", "table", which]:
             if name(which) != table:
-                raise SvcError(f"the table is called {table}", f"`drop table {table}` drops it.")
+                raise SvcError(f"the table is called {table}", f"`drop table {spoken(table)}` drops it.")
             return {"op": "drop-table", "table": table}
         case ["drop", "index", index]:
             return {"op": "drop-index", "name": name(index)}

@@ -2,6 +2,7 @@
 
 A line is a name, a type, and what holds of it: `id integer key`, `mail text unique`, `at timestamp needed
 default now()`, `mood text default sunny note how it felt`. A name with blanks is written in double quotes.
+Commas between what holds, and SQL's `primary key` and `not null`, are understood as well.
 """
 
 import re
@@ -21,6 +22,7 @@ _RULES: Mapping[str, tuple[str, Any]] = {
     "needed": ("nullable", False),
     "unique": ("unique", True),
 }
+_SQL = {("primary", "key"): "key", ("not", "null"): "needed"}
 Spoken = dict[str, Any]
 
 
@@ -32,6 +34,12 @@ def words(line: str) -> list[str]:
 def name(word: str) -> str:
     """Return a name without the double quotes around it."""
     return word[1:-1].replace('""', '"') if len(word) > 1 and word[0] == word[-1] == '"' else word
+
+
+def spoken(name: str) -> str:
+    """Return the word that says a name."""
+    plain = re.fullmatch(r"""[^\s'",][^\s,]*""", name)
+    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 def type_name(word: str) -> str:
@@ -54,10 +62,12 @@ def column(given: Sequence[str]) -> Spoken:
     """Return the column that words say. Raises `SvcError`."""
     if len(given) < 2:
         raise SvcError(f"which type has {given[0]}?" if given else "the column is missing", FORM)
-    made: Spoken = {"name": name(given[0]), "type": type_name(given[1])}
+    made: Spoken = {"name": name(given[0]), "type": type_name(given[1].rstrip(","))}
     rest = list(given[2:])
     while rest:
-        word = rest.pop(0).lower()
+        word = rest.pop(0).lower().rstrip(",")
+        if rest and (in_sql := _SQL.get((word, rest[0].lower().rstrip(",")))):
+            word, rest = in_sql, rest[1:]
         if word in _RULES:
             rule, value = _RULES[word]
             made[rule] = value

@@ -42,15 +42,27 @@ class SchemaForm(Form[str]):
     SchemaForm .forms { color: $foreground-muted; margin-bottom: 1; }
     """
 
+    _mistaken = False
+    """Whether what is wrong with the lines is said in place of what is understood."""
+
     @on(TextArea.Changed)
     def _changed(self) -> None:
         """Say what is understood."""
         self.wrong("")
+        self._mistaken = False
         try:
             lines: Iterable[Line] = self.understood(self.query_one(Lines).text)
         except SvcError as error:
-            lines = [[(error.message, "bad"), (f"  {error.hint}", "dim")]]
+            self._mistaken = True
+            lines = [[(error.message, "bad")], [(error.hint, "dim")]]
         self.query_one("#understood", Static).update(content(lines))
+
+    def wrong(self, text: str) -> None:
+        """Say what is wrong, but not once more what is wrong with the lines."""
+        if self._mistaken and text:
+            self.query_one("#understood").scroll_visible(animate=False)
+        else:
+            super().wrong(text)
 
     def understood(self, text: str) -> Iterable[Line]:
         """Return what lines say. Raises `SvcError`."""

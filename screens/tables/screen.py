@@ -107,8 +107,10 @@ class TablesScreen(PastedTable):
         def altered(name: str | None) -> None:
             if name is None:
                 return
-            if name and name != grid.table:
-                self._drafts[name] = self._drafts.pop(grid.table)
+            if name != grid.table:
+                waits = self._drafts.pop(grid.table)
+                if name:
+                    self._drafts[name] = waits
             self._open(name, grid.query if name == grid.table else Query())
 
         self.app.push_screen(AlterForm(self.link, table), altered)

@@ -8,7 +8,7 @@ import pytest
 from textual.app import App
 
 from screens.tables.alterations import changes, loses, said
-from screens.tables.columns_text import columns
+from screens.tables.columns_text import columns, spoken
 from screens.tables.schema_forms import AlterForm
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, tables
@@ -35,6 +35,14 @@ def test_lines_are_columns() -> None:
         {"name": "mood", "type": "text", "default": "'it''s fine'", "note": "how it felt"},
         {"name": "size", "type": "real", "default": "1.5", "note": "quoted"},
         {"name": "city", "type": "text", "default": "'Brno'"},
+    ]
+
+
+def test_commas_and_the_words_of_sql_are_understood() -> None:
+    assert columns("id integer, primary key, note a, b\nname text not null, unique\nx text default 'a,'") == [
+        {"name": "id", "type": "integer", "primary_key": True, "note": "a, b"},
+        {"name": "name", "type": "text", "nullable": False, "unique": True},
+        {"name": "x", "type": "text", "default": "'a,'"},
     ]
 
 
@@ -102,6 +110,7 @@ def test_what_loses_something_is_known_and_later_lines_see_what_earlier_ones_cha
     [
         ("", "the changes are missing"),
         ("drop table peple", "the table is called people"),
+        ("drop table first name", "this is no change"),
         ("drop ide", "there is no column ide"),
         ("drop id\nneeded id", "line 2: there is no column id"),
         ("explode", "this is no change"),
@@ -172,3 +181,43 @@ async def test_a_table_is_dropped_by_its_whole_name(people: Shop) -> None:
         await shown.shows("drop table people   what it has is lost")
         await shown.press("ctrl+s")
         await shown.shows("there are no tables yet")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_what_waited_for_a_table_goes_with_it(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "e")
+        await shown.write("Anna")
+        await shown.press("A")
+        await shown.type("drop table people")
+        await shown.press("ctrl+s")
+        await shown.shows("there are no tables yet")
+        assert shown.screen.pending == 0
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_name_of_several_words_is_dropped_as_the_hint_says(shop: Shop) -> None:
+    name = """all "our" x's"""
+    assert changes({"name": name, "columns": []}, f"drop table {spoken(name)}") == [
+        {"op": "drop-table", "table": name}
+    ]
+    with pytest.raises(SvcError) as told:
+        changes({"name": name, "columns": []}, "drop table all")
+    assert told.value.hint == """`drop table "all ""our"" x's"` drops it."""
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_what_is_wrong_is_seen_however_long_the_form_is(shop: Shop) -> None:
+    async with tables(shop, (60, 20)) as shown:
+        await shown.press("T")
+        await shown.write("people")
+        await shown.type("\n".join(f"c{number} text" for number in range(40)) + "\nid text")
+        await shown.press("ctrl+s")
+        await shown.shows("two columns named id", "Capitals do not tell")
+        await shown.type("\nx")
+        await shown.press("ctrl+s")
+        await shown.shows("which type has x", "NAME TYPE, then any of")
+        assert shown.text.count("which type has x") == 1
