@@ -52,7 +52,9 @@ def put_down(connection: Connection, table: Table, identity: Identity, clauses: 
         first = scalar(connection, f"SELECT min({handle[0]}) FROM {main}")
         count = scalar(connection, f"SELECT count(*) FROM {main}")
         if count == 0 or top - first + 1 == count:
-            return Order(count, main, main, handle[0], columns, handle, top, first or 1, dense=True)
+            return Order(
+                count, main, main, handle[0], columns, handle, top, first if count else 1, dense=True
+            )
     order = (clauses.order or " ORDER BY ") + ", " * bool(clauses.order) + ", ".join(handle)
     parts = ", ".join(f"{part} AS h{number}" for number, part in enumerate(handle))
     connection.execute(

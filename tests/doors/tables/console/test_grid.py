@@ -53,6 +53,15 @@ def test_any_window_of_any_order_is_what_sql_says(shop: Shop, sort: list[Any], d
         ]
 
 
+@pytest.mark.parametrize("first", [-2, -1, 0, 1, 7])
+def test_rows_whose_numbers_begin_anywhere_are_all_shown(shop: Shop, first: int) -> None:
+    many(shop, 3)
+    shop.query("update many set id = id + 100", write=True)
+    shop.query("update many set id = id - 101 + $1", first, write=True)
+    grid = opened(shop, "many")
+    assert [row[0] for row in window(shop, grid)["rows"]] == [first, first + 1, first + 2]
+
+
 def test_what_is_asked_wrongly_is_refused(users: Shop) -> None:
     assert refused(users, "usres").code == "not-found"
     assert "no column nme" in refused(users, sort=[{"column": "nme"}]).message
