@@ -46,12 +46,15 @@ class Supervisor:
             self.sockets.remove(each)
         return found
 
-    def all_taken(self) -> None:
-        """Raise `SvcError` if there is a socket that nobody took: its clients would wait for ever."""
+    def all_taken(self, unit: str) -> None:
+        """Raise `SvcError` if there is a socket that nobody took: its clients would wait for ever.
+
+        `unit` is the one that they are of, if it was systemd.
+        """
         for left in self.sockets:
             raise SvcError(
                 f"a socket on {authority(left)} was handed over, and neither --listen nor --control is that",
-                "Have the options of svc serve and ListenStream= in svc.socket name the same addresses.",
+                f"Have the options of svc serve and ListenStream= in {unit} name the same addresses.",
                 code="usage",
             )
 

@@ -1,8 +1,9 @@
 """The systemd units of a service: what runs it, and what keeps its sockets. Owns their text."""
 
-import shlex
+import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from engine.errors import SvcError
@@ -11,9 +12,9 @@ from engine.peers import parsed
 
 _SERVICE = """\
 [Unit]
-Description=svc: hosts small web applications
-Requires=svc.socket
-After=svc.socket network-online.target
+Description={name}: hosts small web applications
+Requires={name}.socket
+After={name}.socket network-online.target
 Wants=network-online.target
 StartLimitIntervalSec=0
 
@@ -26,8 +27,8 @@ KillMode=mixed
 TimeoutStartSec={start}
 TimeoutStopSec={stop:.0f}
 LimitNOFILE=65536
-User=svc
-Environment=SVC_HOME={home}
+User={name}
+Environment={home}
 UMask=0077
 CapabilityBoundingSet=
 NoNewPrivileges=true
@@ -55,7 +56,7 @@ WantedBy=multi-user.target"""
 
 _SOCKET = """\
 [Unit]
-Description=svc: its sockets, where connections wait while it restarts
+Description={name}: its sockets, where connections wait while it restarts
 
 [Socket]
 {listen}
@@ -69,30 +70,54 @@ WantedBy=sockets.target"""
 
 _PATHS = ("--data", "--tls-cert", "--tls-key")
 _PRINTS = ("--print-unit", "--print-socket")
+_PLAIN = re.compile(r"[\w@/.,:=+\[\]-]+")
+_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _START_SECONDS = 900
 """What a start may take: after an update or a restore, everything that is live is compiled anew."""
 _STOP_SECONDS = 20
 """What a stop takes beside the grace."""
 
 
-def service_unit(arguments: Sequence[str], data: Path, grace: float) -> str:
-    """Return a unit that runs `svc` with these arguments as the user `svc`, who may write to `data` alone.
+def check_name(name: str) -> None:
+    """Raise `SvcError` for what can not name both units and a user of Linux (useradd(8))."""
+    if not _NAME.fullmatch(name):
+        raise SvcError(
+            f'"{name}" can not name systemd units and the user that runs them',
+            "Up to 31 small letters, digits, - and _, as in svc-staging; no digit first.",
+            code="usage",
+        )
 
-    Paths in it are absolute, because systemd starts programs in `/`; `grace` is in seconds. The sockets come
-    from the unit beside it, so that svc needs no right to open ports below 1024.
+
+def service_unit(name: str, arguments: Sequence[str], data: Path, grace: float) -> str:
+    """Return a unit that runs `svc` with these arguments as the user `name`, who may write to `data` alone.
+
+    It belongs into `name`.service. Paths in it are absolute, because systemd starts programs in `/`;
+    `grace` is in seconds. The sockets come from `name`.socket beside it, so that svc needs no right to open
+    ports below 1024.
     """
     program = str(Path(sys.prefix) / "bin" / "svc")
-    options = [argument for argument in arguments[1:] if argument not in _PRINTS]
+    # Where svc was to work, `svc -C DIR serve`, is in the paths already.
+    words = enumerate(pairwise(arguments), 1)
+    first = next((i for i, (before, word) in words if word == "serve" and before != "-C"), 1)
+    options = [argument for argument in arguments[first:] if argument not in _PRINTS]
     if "--data" not in options and not any(each.startswith("--data=") for each in options):
         options += ["--data", str(data)]
-    command = shlex.join([program, *_absolute(options)]).replace("%", "%%")
+    command = " ".join(_quoted(word).replace("$", "$$") for word in [program, *_absolute(options)])
     return _SERVICE.format(
-        command=command, home=data, data=data, start=_START_SECONDS, stop=grace + _STOP_SECONDS
+        name=name,
+        command=command,
+        home=_quoted(f"SVC_HOME={data}"),
+        data=_quoted(str(data)),
+        start=_START_SECONDS,
+        stop=grace + _STOP_SECONDS,
     )
 
 
-def socket_unit(addresses: Sequence[tuple[str, int]]) -> str:
-    """Return the unit of the sockets on these hosts and ports. Raises `SvcError` where systemd can not."""
+def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
+    """Return the unit `name`.socket, with the sockets on these hosts and ports.
+
+    Raises `SvcError` where systemd can not listen.
+    """
     lines = []
     for host, port in addresses:
         for each in hosts(host):
@@ -103,7 +128,15 @@ def socket_unit(addresses: Sequence[tuple[str, int]]) -> str:
                     code="usage",
                 )
             lines.append(f"ListenStream=[{each}]:{port}" if ":" in each else f"ListenStream={each}:{port}")
-    return _SOCKET.format(listen="\n".join(lines), backlog=BACKLOG)
+    return _SOCKET.format(name=name, listen="\n".join(lines), backlog=BACKLOG)
+
+
+def _quoted(word: str) -> str:
+    """Return a word as it stands in a unit (systemd.syntax(7), systemd.unit(5) for `%`)."""
+    if _PLAIN.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
+    return f'"{escaped}"'
 
 
 def _absolute(options: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from svc_tui.home import Home
 from svc_tui.service import Settings, running
 from svc_tui.supervisor import Supervisor
 from svc_tui.terminal import diagnostics, output
-from svc_tui.unit import service_unit, socket_unit
+from svc_tui.unit import check_name, service_unit, socket_unit
 
 GRACE_SECONDS = 10.0
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -56,6 +56,9 @@ def serve(
         int,
         typer.Option("--per-address", min=0, help="Connections that one address may have; 0: no limit."),
     ] = PER_ADDRESS,
+    name: Annotated[
+        str, typer.Option("--name", help="Name of its systemd units, and of the user that runs it.")
+    ] = "svc",
     print_unit: Annotated[
         bool, typer.Option("--print-unit", help="Print a systemd service for these options, and stop.")
     ] = False,
@@ -81,17 +84,18 @@ def serve(
     domain = domain.lower().strip(".")
     if not _DOMAIN.fullmatch(domain):
         raise SvcError(f'"{domain}" is no domain', "A name as in apps.example.com.", code="usage")
+    check_name(name)
     if print_unit:
-        output.line(service_unit(sys.argv, folder, grace))
+        output.line(service_unit(name, sys.argv, folder, grace))
     if print_socket:
-        output.line(socket_unit([(public_host, public_port), (control_host, control_port)]))
+        output.line(socket_unit(name, [(public_host, public_port), (control_host, control_port)]))
     if print_unit or print_socket:
         return
     allow_connections()
     supervisor = Supervisor.from_environment(os.environ, os.getpid())
     public = _bound("--listen", supervisor.take(public_host, public_port), public_host, public_port, workers)
     controls = _bound("--control", supervisor.take(control_host, control_port), control_host, control_port)
-    supervisor.all_taken()
+    supervisor.all_taken(f"{name}.socket")
     scheme = "https" if certificate or proxied else "http"
     port = public[0][0].getsockname()[1]
     usual = proxied or port == (443 if scheme == "https" else 80)

@@ -1,4 +1,6 @@
+import shutil
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,24 +14,26 @@ def test_a_unit_names_absolute_paths_because_systemd_starts_elsewhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["svc", "serve", "--tls-cert", "a.pem", "--tls-key=b.pem", "--print-unit"]
-    text = service_unit(arguments, tmp_path / "data", 10)
+    text = service_unit("svc", arguments, tmp_path / "data", 10)
     assert f"--tls-cert {tmp_path}/a.pem --tls-key={tmp_path}/b.pem --data {tmp_path}/data\n" in text
     assert "--print-unit" not in text
 
 
 def test_a_unit_waits_longer_for_a_stop_than_requests_have_to_end() -> None:
-    assert "TimeoutStopSec=620\n" in service_unit(["svc", "serve", "--grace", "600"], Path("/data"), 600)
+    assert "TimeoutStopSec=620\n" in service_unit(
+        "svc", ["svc", "serve", "--grace", "600"], Path("/data"), 600
+    )
 
 
 def test_the_service_has_no_privilege_and_writes_to_its_data_alone() -> None:
-    lines = service_unit(["svc", "serve"], Path("/data"), 10).splitlines()
+    lines = service_unit("svc", ["svc", "serve"], Path("/data"), 10).splitlines()
     assert "User=svc" in lines and "CapabilityBoundingSet=" in lines and "NoNewPrivileges=true" in lines
     assert "ProtectSystem=strict" in lines
     assert [line for line in lines if line.startswith(("ReadWrite", "Ambient"))] == ["ReadWritePaths=/data"]
 
 
 def test_the_socket_unit_has_every_address_of_both_options() -> None:
-    text = socket_unit([("0.0.0.0", 443), ("localhost", 8081), ("::", 8443)])
+    text = socket_unit("svc", [("0.0.0.0", 443), ("localhost", 8081), ("::", 8443)])
     listens = [line.partition("=")[2] for line in text.splitlines() if line.startswith("ListenStream=")]
     assert listens == ["0.0.0.0:443", "127.0.0.1:8081", "[::1]:8081", "[::]:8443"]
 
@@ -46,6 +50,53 @@ def test_the_service_takes_its_sockets_from_the_unit_beside_it(capsys: pytest.Ca
     assert run(["serve", "--print-unit", "--print-socket", "--listen", "127.0.0.1:8443"]) == 0
     printed = capsys.readouterr().out
     assert "Requires=svc.socket" in printed and "ListenStream=127.0.0.1:8443\n" in printed
+
+
+def test_a_unit_has_the_paths_of_the_folder_that_svc_was_to_work_in(tmp_path: Path) -> None:
+    arguments = ["svc", "-C", "serve", "serve", "--data", "/data", "--print-unit"]
+    assert "bin/svc serve --data /data\n" in service_unit("svc", arguments, tmp_path, 10)
+
+
+def test_units_of_another_name_stand_beside_those_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--name", "svc-staging", "--listen", "127.0.0.1:8443"]
+    text = service_unit("svc-staging", ["svc", "serve", *arguments], Path("/data"), 10)
+    assert "Requires=svc-staging.socket\nAfter=svc-staging.socket " in text and "\nUser=svc-staging\n" in text
+    assert "--name svc-staging" in text and "svc.socket" not in text
+    assert run(["serve", "--print-socket", *arguments]) == 0
+    assert "Description=svc-staging: its sockets" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Svc", "ü", "a b", "-a", "../a", "a.socket", "1", "x" * 32, "a\nUser=root"]
+)
+def test_a_name_that_units_and_users_can_not_have_is_refused(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["serve", "--print-unit", "--name", name]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and "can not name systemd units" in shown.err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+@pytest.mark.parametrize("folder", ["data", 'dä ta $HOME %h "q" \\b'])
+@pytest.mark.parametrize("name", ["svc", "svc-staging"])
+def test_systemd_takes_the_units(tmp_path: Path, name: str, folder: str) -> None:
+    data = tmp_path / folder
+    service, sockets = tmp_path / f"{name}.service", tmp_path / f"{name}.socket"
+    service.write_text(service_unit(name, ["svc", "serve", "--name", name], data, 10))
+    sockets.write_text(socket_unit(name, [("::", 443), ("127.0.0.1", 8081)]))
+    verify = ["systemd-analyze", "verify", str(service), str(sockets)]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
+    # It says nothing about units that are right; what it says of others on this machine is not meant.
+    assert done.returncode == 0 and name not in done.stderr
+
+
+def test_a_unit_keeps_paths_whole_whatever_is_in_them() -> None:
+    lines = service_unit("svc", ["svc", "serve"], Path('/dä ta$x%h"\\'), 10).splitlines()
+    assert 'Environment="SVC_HOME=/dä ta$x%%h\\"\\\\"' in lines
+    assert 'ReadWritePaths="/dä ta$x%%h\\"\\\\"' in lines
+    assert any(line.endswith('svc serve --data "/dä ta$$x%%h\\"\\\\"') for line in lines)
 
 
 @pytest.mark.parametrize("domain", ["", "a b", "https://apps.example.com", "-a.example", "a..b"])
