@@ -11,10 +11,10 @@ from typing import Any
 from wasmtime import Engine
 from wasmtime.component import Component
 
-import svc_tui.commands.dev as dev
-from engine.wasm import abi, compile, config, drive, runner
+from engine.wasm import abi, compile, config, drive, invocation, runner
 from engine.wasm.config import Compiler
 from engine.wasm.overlay import add_overlay
+from svc_tui import development
 from svc_tui.main import run
 
 _compile_config = config.compile_config
@@ -45,17 +45,23 @@ class _NoRecorder:
     def close(self) -> None: ...
 
 
+def _put(place: Any, name: str, what: Any) -> None:
+    """Replace what has this name; there must be such a thing."""
+    getattr(place, name)
+    setattr(place, name, what)
+
+
 def main() -> None:
-    config.compile_config = _without_epochs
-    runner.compile_component = _compiled
-    runner.Runner.watch = _watch
-    runner.Runner._tick = lambda self: None
-    drive.Drive._poll = lambda self, future: future.poll()
+    _put(config, "compile_config", _without_epochs)
+    _put(runner, "compile_component", _compiled)
+    _put(runner.Runner, "watch", _watch)
+    _put(runner.Runner, "_tick", lambda self: None)
+    _put(drive.Drive, "_poll", lambda self, invocation: invocation.poll())
     # As it is with meters: an instance with little memory is given back at once.
-    drive.Drive._peak = lambda self, call: 0
+    _put(invocation.Invocation, "peak", 0)
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
-        setattr(abi, name, lambda *_arguments: None)
-    dev.Recorder = _NoRecorder
+        _put(abi, name, lambda *_arguments: None)
+    _put(development, "Recorder", _NoRecorder)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -9,13 +9,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from engine.wasm.abi import AbiError, Future, Instance, Store
+from engine.wasm.abi import AbiError, Store
 from engine.wasm.callbacks import Wait
 from engine.wasm.codec import lower_resource
 from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.failure import Complaint, classify
+from engine.wasm.invocation import Invocation
 from engine.wasm.linker import Program
-from engine.wasm.memory_probe import PAGE
 from engine.wasm.run import GuestExit, Run
 from engine.wasm.wasi.http_incoming import new_request
 
@@ -97,13 +97,10 @@ class Drive:
         peak: int | None = None
         text: str | None = None
         try:
-            instance = Instance(store.context)
-            text = await self._finish(instance.instantiate(self._program.linker, self._program.component))
+            invocation = Invocation(store.context, self._program, self._arguments)
+            text = await self._finish(invocation)
             if text is None:
-                arguments = b"".join(lower_resource(run, item) for item in new_request(run))
-                call = instance.call(self._program.handle, arguments, numbered=self._program.metered)
-                text = await self._finish(call)
-                peak = self._peak(call) if text is None else None
+                peak = invocation.peak
         except AbiError as error:
             text = str(error)
         except _Stopped:
@@ -130,25 +127,28 @@ class Drive:
             self._complete,
         )
 
-    async def _finish(self, future: Future) -> str | None:
-        """Advance a call to its end; return its error's text."""
+    def _arguments(self) -> bytes:
+        return b"".join(lower_resource(self._run, item) for item in new_request(self._run))
+
+    async def _finish(self, invocation: Invocation) -> str | None:
+        """Advance an invocation to its end; return its error's text."""
         text: str | None = None
         try:
-            await self._advance(future)
+            await self._advance(invocation)
         finally:
-            text = future.close()
+            text = invocation.close()
             for printed in self._run.printed.values():
                 printed.finish()
             self._deliver()
         return text
 
-    async def _advance(self, future: Future) -> None:
+    async def _advance(self, invocation: Invocation) -> None:
         run, heavy = self._run, False
         while True:
             if heavy:
-                done = await self._poll_in_worker(future)
+                done = await self._poll_in_worker(invocation)
             else:
-                done = self._poll(future)
+                done = self._poll(invocation)
             self._deliver()
             if run.head is not None and not self._complete:
                 await self._respond(run.head)
@@ -165,17 +165,17 @@ class Drive:
                 self._epochs += 1
                 heavy = self._epochs >= HEAVY_EPOCHS
 
-    def _poll(self, future: Future) -> bool:
+    def _poll(self, invocation: Invocation) -> bool:
         # Not the wall clock: on a busy machine, and while other threads hold the interpreter's lock, it
         # goes on for half as long again.
         began = time.thread_time_ns()
-        done = future.poll()
+        done = invocation.poll()
         self._compute_ns += time.thread_time_ns() - began
         return done
 
-    async def _poll_in_worker(self, future: Future) -> bool:
+    async def _poll_in_worker(self, invocation: Invocation) -> bool:
         """Poll in a worker thread; never leave before the thread has let go of the guest."""
-        job = asyncio.get_running_loop().run_in_executor(self._guest.runner.workers, self._poll, future)
+        job = asyncio.get_running_loop().run_in_executor(self._guest.runner.workers, self._poll, invocation)
         cancelled = False
         while not job.done():
             try:
@@ -313,9 +313,6 @@ class Drive:
             self._sending = None
 
     # -- how it went -------------------------------------------------------------------------------------
-
-    def _peak(self, call: Future) -> int | None:
-        return None if call.number is None else call.number * PAGE
 
     def _outcome(self, text: str | None) -> tuple[Outcome, str]:
         if self._leaving is not None:

@@ -21,6 +21,11 @@ HANDLES = 65_536
 
 StarlingMonkey keeps a pollable for every 8 KiB that it reads of a body.
 """
+UNSENT = 128
+"""Requests and responses that a guest may hold without sending them; each has room for a part of its body."""
+KEPT = 64 << 20
+"""Bytes that the host keeps for a guest beside that: header fields, answers that it has not read, requests to
+Doors that it has not finished."""
 
 
 class GuestExit(Exception):
@@ -59,6 +64,7 @@ class Run(Handles):
         "failure",
         "fetch",
         "head",
+        "kept",
         "lines",
         "notices",
         "printed",
@@ -70,6 +76,7 @@ class Run(Handles):
         "told",
         "unsent",
         "wait",
+        "waiting",
         "wake",
     )
 
@@ -103,7 +110,11 @@ class Run(Handles):
         self.caller: Caller | None = None
         """Who Doors are told that this is, once one was asked."""
         self.unsent = 0
-        """Outgoing requests that the guest holds."""
+        """Requests and responses that the guest holds."""
+        self.waiting = 0
+        """Outgoing requests without an answer."""
+        self.kept = 0
+        """Bytes that are kept for the guest."""
         self.tasks: set[asyncio.Future[Any]] = set()
         self.wake: Callable[[], None] = _asleep
 
@@ -112,6 +123,18 @@ class Run(Handles):
         if len(self.table) >= HANDLES:
             raise Trap(f"it holds more than {HANDLES} resources (streams, fields, pollables) at once")
         return super().insert(item)
+
+    def keep(self, size: int) -> None:
+        """Count bytes that are kept for the guest from now on, or (less than 0) no more; too many are a trap."""
+        self.kept += size
+        if self.kept > KEPT:
+            raise Trap(f"it has its host keep more than {KEPT >> 20} MiB (header fields, answers it did not read)")
+
+    def begin_message(self) -> None:
+        """Count a message that the guest makes and has not sent; too many are a trap."""
+        if self.unsent >= UNSENT:
+            raise Trap(f"it holds more than {UNSENT} requests and responses that it did not send")
+        self.unsent += 1
 
     def begin(self, task: "asyncio.Future[Any]") -> None:
         """Take a task along that ends with the run, at the latest."""

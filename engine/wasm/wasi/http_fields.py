@@ -38,16 +38,27 @@ FORBIDDEN = frozenset(
 class Fields(Child):
     """A multimap of names to values; `immutable` where it is a view of a message, its parent."""
 
-    __slots__ = ("immutable", "items")
+    __slots__ = ("immutable", "items", "size")
 
     def __init__(self, items: Items | None = None, parent: Parent | None = None) -> None:
         super().__init__(parent)
         self.items = items if items is not None else []
         self.immutable = parent is not None
+        self.size = 0
+
+    def hold(self, run: Run, items: Items) -> None:
+        """Have these entries from now on; more than fields may take are a trap."""
+        size = sum(len(name) + len(value) + OVERHEAD for name, value in items)
+        if size > MOST:
+            raise Trap(f"header fields of more than {MOST} bytes")
+        run.keep(size - self.size)
+        self.items, self.size = items, size
 
     def drop(self, run: Run) -> None:
-        """Let the message go."""
+        """Let the message go, or belong to one."""
         self.leave()
+        run.keep(-self.size)
+        self.size = 0
 
 
 def is_token(text: str) -> bool:
@@ -71,12 +82,6 @@ def _value(name: str, value: bytes) -> bytes:
     return value
 
 
-def _bounded(items: Items) -> Items:
-    if sum(len(name) + len(value) + OVERHEAD for name, value in items) > MOST:
-        raise Trap(f"header fields of more than {MOST} bytes")
-    return items
-
-
 def _changeable(fields: Fields) -> None:
     if fields.immutable:
         raise Err(("immutable", None))
@@ -95,7 +100,7 @@ def from_list(run: Run, entries: Items) -> Fields:
     for name, value in entries:
         lower = _name(name)
         checked.append((lower, _value(lower, value)))
-    return Fields(_bounded(checked))
+    return _made(run, checked)
 
 
 @method(TYPES, "fields", "get")
@@ -118,7 +123,7 @@ def set_(run: Run, fields: Fields, name: str, values: list[bytes]) -> None:
     _changeable(fields)
     name = _name(name)
     checked = [(name, _value(name, value)) for value in values]
-    fields.items = _bounded([item for item in fields.items if item[0] != name] + checked)
+    fields.hold(run, [item for item in fields.items if item[0] != name] + checked)
 
 
 @method(TYPES, "fields", "delete")
@@ -126,7 +131,7 @@ def delete(run: Run, fields: Fields, name: str) -> None:
     """Remove every value of a name."""
     _changeable(fields)
     name = _name(name)
-    fields.items = [item for item in fields.items if item[0] != name]
+    fields.hold(run, [item for item in fields.items if item[0] != name])
 
 
 @method(TYPES, "fields", "append")
@@ -135,7 +140,7 @@ def append(run: Run, fields: Fields, name: str, value: bytes) -> None:
     _changeable(fields)
     name = _name(name)
     fields.items.append((name, _value(name, value)))
-    _bounded(fields.items)
+    fields.hold(run, fields.items)
 
 
 @method(TYPES, "fields", "entries")
@@ -147,4 +152,10 @@ def entries(run: Run, fields: Fields) -> Items:
 @method(TYPES, "fields", "clone")
 def clone(run: Run, fields: Fields) -> Fields:
     """Return a mutable copy."""
-    return Fields(list(fields.items))
+    return _made(run, list(fields.items))
+
+
+def _made(run: Run, items: Items) -> Fields:
+    fields = Fields()
+    fields.hold(run, items)
+    return fields

@@ -101,13 +101,13 @@ class OutgoingResponse(Parent):
 
     def __init__(self, headers: Fields) -> None:
         super().__init__()
-        headers.leave()
         self.headers = headers
         self.status = 200
         self.body: Outflow | None = None
 
     def drop(self, run: Run) -> None:
         """Forget a response that was not given."""
+        run.unsent -= 1
         self.check_childless("an outgoing-response was dropped before its headers")
 
 
@@ -218,6 +218,7 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
         run.refused = value
         return
     value.check_childless("an outgoing-response was given before its headers were dropped")
+    run.unsent -= 1
     body = value.body
     if body is None:
         body = _body_of(run, value)
@@ -228,7 +229,7 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
 @method(TYPES, "response-outparam", "send-informational")
 def outparam_send_informational(run: Run, outparam: ResponseOutparam, status: int, headers: Fields) -> None:
     """Refuse: informational responses are not sent."""
-    headers.leave()
+    headers.drop(run)
     if not 100 <= status <= 199:
         raise Err(("HTTP-protocol-error", None))
     raise Err(("internal-error", "informational responses are not supported"))
@@ -237,6 +238,8 @@ def outparam_send_informational(run: Run, outparam: ResponseOutparam, status: in
 @host(TYPES, "[constructor]outgoing-response")
 def response_new(run: Run, headers: Fields) -> OutgoingResponse:
     """Return a response with these headers and status 200."""
+    run.begin_message()
+    headers.drop(run)
     return OutgoingResponse(headers)
 
 
@@ -283,7 +286,7 @@ def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> No
     """End a body properly; an announced length that was not met is an error. Trailers are not sent."""
     body.check_childless("an outgoing-body was finished before its output-stream was dropped")
     if trailers is not None:
-        trailers.leave()
+        trailers.drop(run)
         run.notice("WARN", "the guest set trailers; they are not sent")
     _end(body.flow)
     broken = body.flow.broken

@@ -33,7 +33,6 @@ class OutgoingRequest(Parent):
 
     def __init__(self, headers: Fields) -> None:
         super().__init__()
-        headers.leave()
         self.headers = headers
         self.method: tuple[str, str | None] = ("get", None)
         self.path: str | None = None
@@ -93,22 +92,27 @@ class FutureIncomingResponse:
         """Whether the answer is there."""
         return self.result is not None
 
+    def settle(self, run: Run, result: tuple[str, Any]) -> None:
+        """Have the answer, or the error; only the first counts."""
+        if self.result is None:
+            self.result = result
+            run.waiting -= 1
+            run.wake()
+
     def drop(self, run: Run) -> None:
         """Give the request up when its answer was never taken."""
+        if self.result is None:
+            self.result = ("err", ("connection-terminated", None))
+            run.waiting -= 1
         if not self.taken and self.cancel is not None:
             run.on_loop(self.cancel)
 
 
-KEPT = 128
-"""Requests that a guest may hold without sending them."""
-
-
 @host(TYPES, "[constructor]outgoing-request")
 def request_new(run: Run, headers: Fields) -> OutgoingRequest:
-    """Return a GET request with these headers; a guest that keeps too many without sending them is ended."""
-    if run.unsent >= KEPT:
-        raise Trap(f"it holds more than {KEPT} requests that it did not send")
-    run.unsent += 1
+    """Return a GET request with these headers."""
+    run.begin_message()
+    headers.drop(run)
     return OutgoingRequest(headers)
 
 
@@ -244,6 +248,10 @@ def future_get(run: Run, future: FutureIncomingResponse) -> Any:
     return ("ok", future.result)
 
 
+AT_ONCE = 128
+"""Requests of a run that may be under way."""
+
+
 @host("wasi:http/outgoing-handler", "handle")
 def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -> FutureIncomingResponse:
     """Send a request; what the manifest's `egress` does not allow is refused at once.
@@ -255,11 +263,14 @@ def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -
     request.check_childless("an outgoing-request was sent before its headers were dropped")
     run.unsent -= 1
     future = FutureIncomingResponse()
+    run.waiting += 1
     try:
+        if run.waiting > AT_ONCE or len(run.tasks) > AT_ONCE:
+            raise Err(("connection-limit-reached", None))
         run.fetch(run, request, options or RequestOptions(), future)
     except Err as refusal:
+        future.settle(run, ("err", refusal.value))
         if request.body is None:
             raise
         request.body.discard()
-        future.result = ("err", refusal.value)
     return future
