@@ -4,10 +4,12 @@ Values are pickled: both ends are this program, and what guests say crosses only
 """
 
 import asyncio
+import copyreg
 import pickle
 import socket
 import struct
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,19 @@ from engine.deploy.doors import Uses
 from engine.deploy.versions import Publication
 from engine.lane import BuildMode
 from engine.peers import PER_ADDRESS
-from engine.timeline.record import Record
+from engine.timeline.record import Record, RequestRecord
 from engine.timeline.recording import Recording
 
 _HEAD = struct.Struct("<Q")
+_values = attrgetter(*RequestRecord.__slots__)
+
+
+def _reduced(record: RequestRecord) -> tuple[type[RequestRecord], tuple[Any, ...]]:
+    return RequestRecord, _values(record)
+
+
+# There is one for each request. As its values alone it takes 2 µs both ways, in place of 5.
+copyreg.pickle(RequestRecord, _reduced)
 
 
 @dataclass(frozen=True, slots=True)
