@@ -15,10 +15,11 @@ from typing import Any
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, ProjectDoor
 from engine.wasm.codec import Err
 from engine.wasm.egress import Origin
-from engine.wasm.outgoing import AT_ONCE, method_of, origin_of, target_of
-from engine.wasm.run import Run
+from engine.wasm.outgoing import method_of, origin_of, target_of
+from engine.wasm.run import KEPT, Run
 from engine.wasm.streams import Inflow
 from engine.wasm.wasi.http_outgoing import (
+    AT_ONCE,
     FutureIncomingResponse,
     IncomingResponse,
     OutgoingRequest,
@@ -57,8 +58,6 @@ class Doorway:
         if door is None or (origin.scheme, origin.port) != ("http", 80):
             run.notice("WARN", self._no_door(origin))
             raise Err(("HTTP-request-denied", None))
-        if len(run.tasks) > AT_ONCE:
-            raise Err(("connection-limit-reached", None))
         call = _Call(door, run, request, self._caller(run), options, future)
         run.on_loop(call.advance)
 
@@ -80,6 +79,7 @@ class Doorway:
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureIncomingResponse()
+        run.waiting += 1
         _Answering(run, host, None, future).take(answer)
         return future
 
@@ -163,7 +163,10 @@ class _Answering:
 
     def answer(self, answer: DoorResponse) -> None:
         """Give the guest an answer."""
-        flow = Inflow()
+        if self._run.kept + len(answer.body) > KEPT:
+            self.settle(("err", ("connection-limit-reached", None)))
+            return
+        flow = Inflow(keeper=self._run)
         flow.feed(answer.body)
         flow.end()
         length = ("content-length", str(len(answer.body)).encode())
@@ -171,8 +174,7 @@ class _Answering:
 
     def settle(self, result: tuple[str, Any]) -> None:
         """Give the guest a response or an error-code."""
-        self._future.result = result
-        self._run.wake()
+        self._future.settle(self._run, result)
 
 
 class _Call:
@@ -212,22 +214,33 @@ class _Call:
         if data := body.drain():
             self._parts.append(data)
             self._size += len(data)
+            self._run.kept += len(data)
             self._run.wake()
-        if self._size > self._door.max_body:
-            # Not closed: StarlingMonkey ends a program that writes to a closed body.
-            body.discard()
-            self._asked = True
+        if self._run.kept > KEPT:
+            self._give_up()
+            self._answering.settle(("err", ("connection-limit-reached", None)))
+        elif self._size > self._door.max_body:
+            self._give_up()
             detail = f"the body has more than the {self._door.max_body} bytes that this Door takes"
             self._answering.answer(_problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body-too-large", detail))
         elif body.finished:
             self._ask()
         elif body.broken is not None:
-            self._asked = True
+            self._give_up()
             code = body.broken if isinstance(body.broken, tuple) else ("HTTP-protocol-error", None)
             self._answering.settle(("err", code))
 
+    def _give_up(self) -> None:
+        """Take no more of the body. Not closed: StarlingMonkey ends a program that writes to a closed one."""
+        assert self._request.body is not None
+        self._request.body.discard()
+        self._asked = True
+        self._run.kept -= self._size
+        self._parts.clear()
+
     def _ask(self) -> None:
         self._asked = True
+        self._run.kept -= self._size
         path, _, query = target_of(self._request).partition("?")
         asked = DoorRequest(
             self._method,

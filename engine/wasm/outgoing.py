@@ -16,7 +16,7 @@ from engine.wasm.codec import Err
 from engine.wasm.dialer import Dialer, Prohibited, Resolve, system_resolver
 from engine.wasm.egress import Egress, Origin, parse_authority
 from engine.wasm.network_errors import FAILURES, BodyBroken, error_code
-from engine.wasm.run import Run
+from engine.wasm.run import KEPT, Run
 from engine.wasm.streams import Inflow, Outflow
 from engine.wasm.wasi.http_fields import FORBIDDEN
 from engine.wasm.wasi.http_outgoing import (
@@ -28,8 +28,6 @@ from engine.wasm.wasi.http_outgoing import (
 
 CONNECT_NS = 10_000_000_000
 READ_NS = 600_000_000_000
-AT_ONCE = 128
-"""Requests of a run that may be under way."""
 
 
 class Outgoing:
@@ -82,13 +80,11 @@ class Outgoing:
         if not egress.allows(origin):
             run.notice("WARN", _denial(egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
-        if len(run.tasks) > AT_ONCE:
-            raise Err(("connection-limit-reached", None))
         message = _http_request(run, origin, request, options)
         between = _seconds(options.between_bytes, READ_NS)
 
         def start() -> None:
-            exchange = self._exchange(run, egress, origin, message, between, future)
+            exchange = self._exchange(run, egress, origin, message, request.body, between, future)
             task = asyncio.get_running_loop().create_task(exchange)
             run.begin(task)
             future.cancel = task.cancel
@@ -101,25 +97,28 @@ class Outgoing:
         egress: Egress,
         origin: Origin,
         message: httpcore.Request,
+        body: Outflow | None,
         between: float,
         future: FutureIncomingResponse,
     ) -> None:
-        flow = Inflow()
+        flow = Inflow(keeper=run)
         try:
             response = await (await self._pool(egress, origin.scheme)).handle_async_request(message)
         except FAILURES as error:
             if isinstance(error, Prohibited):
                 run.notice("WARN", _denial(egress, origin, str(error.address)))
-            future.result = ("err", error_code(error))
-            run.wake()
+            future.settle(run, ("err", error_code(error)))
             return
+        finally:
+            if body is not None:  # Nobody takes more of it, and its writer shall not wait for that.
+                body.discard()
+                run.wake()
         # From here on the time-out is the one between bytes: httpcore asks for it again with the body.
         message.extensions["timeout"]["read"] = between
         try:
             headers = [(name.decode("latin-1").lower(), value) for name, value in response.headers]
             visible = [item for item in headers if item[0] not in FORBIDDEN]
-            future.result = ("ok", IncomingResponse(response.status, visible, flow))
-            run.wake()
+            future.settle(run, ("ok", IncomingResponse(response.status, visible, flow)))
             await _receive(run, response, flow)
         finally:
             await response.aclose()
@@ -131,12 +130,16 @@ async def _receive(run: Run, response: httpcore.Response, flow: Inflow) -> None:
     flow.on_room = lambda: run.on_loop(room.set)
     try:
         async for chunk in response.aiter_stream():
+            if run.kept > KEPT:
+                flow.end(("connection-limit-reached", None))
+                break
             flow.feed(chunk)
             run.wake()
             while flow.full:
                 room.clear()
                 await room.wait()
-        flow.end()
+        if not flow.ended:
+            flow.end()
     except FAILURES as error:
         flow.end(error_code(error))
     run.wake()

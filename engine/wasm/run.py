@@ -125,10 +125,12 @@ class Run(Handles):
         return super().insert(item)
 
     def keep(self, size: int) -> None:
-        """Count bytes that are kept for the guest from now on, or (less than 0) no more; too many are a trap."""
+        """Count bytes that are kept for the guest from now on (below 0: no more); too many are a trap."""
         self.kept += size
         if self.kept > KEPT:
-            raise Trap(f"it has its host keep more than {KEPT >> 20} MiB (header fields, answers it did not read)")
+            raise Trap(
+                f"it has its host keep more than {KEPT >> 20} MiB (header fields, answers it did not read)"
+            )
 
     def begin_message(self) -> None:
         """Count a message that the guest makes and has not sent; too many are a trap."""

@@ -7,7 +7,7 @@ deque whose single operations are atomic, so neither side locks.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 BUDGET = 262_144
 """Bytes that may wait in one buffer before its producer is held back: four calls of 64 KiB."""
@@ -16,12 +16,19 @@ CHUNK = 4096
 """Most bytes that cross the boundary in one call as a `list<u8>`: larger ones cost more a byte."""
 
 
+class Keeper(Protocol):
+    """Whoever counts bytes that are kept for a guest."""
+
+    kept: int
+
+
 class Inflow:
-    """Bytes that the loop feeds and the guest takes."""
+    """Bytes that the loop feeds and the guest takes; a `keeper` counts those that wait."""
 
-    __slots__ = ("_chunks", "_size", "_taken", "discarding", "ended", "error", "on_room")
+    __slots__ = ("_chunks", "_keeper", "_size", "_taken", "discarding", "ended", "error", "on_room")
 
-    def __init__(self, *, ended: bool = False) -> None:
+    def __init__(self, *, ended: bool = False, keeper: Keeper | None = None) -> None:
+        self._keeper = keeper
         self._chunks: deque[bytes] = deque()
         self._size = 0
         self._taken = 0  # how much of the first chunk
@@ -40,6 +47,8 @@ class Inflow:
         if data and not self.discarding:
             self._chunks.append(data)
             self._size += len(data)
+            if self._keeper is not None:
+                self._keeper.kept += len(data)
 
     def end(self, error: Any = None) -> None:
         """Say that no more bytes come, because of `error` (a wasi:http error-code) if given."""
@@ -49,6 +58,8 @@ class Inflow:
     def discard(self) -> None:
         """Let go of what is buffered and of all that is still to come."""
         self.discarding = True
+        if self._keeper is not None:
+            self._keeper.kept -= self._size
         self._chunks.clear()
         self._size = self._taken = 0
         self._report_room()
@@ -66,6 +77,8 @@ class Inflow:
             self._taken = 0
             data = head[begin:]
         self._size -= len(data)
+        if self._keeper is not None:
+            self._keeper.kept -= len(data)
         if not self.full:
             self._report_room()
         return data

@@ -46,6 +46,9 @@ class Upstream:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 target = head.split(" ")[1]
                 path = target.partition("?")[0]
+                if path == "/refuse":
+                    writer.write(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+                    return
                 if path == "/early":
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
                 body = await _body(head.lower(), reader)

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from engine.wasm.codec import Err
-from engine.wasm.run import Run, Trap
+from engine.wasm.run import Run
 from engine.wasm.streams import Inflow, Outflow
 from engine.wasm.wasi.family import Parent
 from engine.wasm.wasi.http_fields import TYPES, Fields, Items, is_token

@@ -1,0 +1,143 @@
+"""What the host keeps for a guest has bounds of its own: the memory limit does not count it."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from engine.door import DoorRequest, DoorResponse
+from engine.wasm.doorway import OpenDoor
+from engine.wasm.run import KEPT, UNSENT
+from engine.wasm.wasi.http_outgoing import AT_ONCE
+from tests.conformance.calling import SERVER, call, making, taking
+from tests.conformance.guest import Guest, Step
+from tests.conformance.host import Answer, Host
+
+PORCH = "porch.svc.internal"
+LARGE = 8 << 20
+PART = 4096
+
+
+class Porch:
+    """A Door that answers with as many bytes as its path says; to `/never`, not at all."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+        self.asked += 1
+        if request.path == "/never":
+            return self._never()
+        return DoorResponse(200, bytes(int(request.path[1:])))
+
+    async def _never(self) -> DoorResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def through(host: Host, guest: Guest) -> tuple[Answer, Porch]:
+    porch = Porch()
+    return host.run(guest, doors={"porch": OpenDoor(porch, LARGE)}), porch
+
+
+def repeat(guest: Guest, times: int, *calls: tuple[object, ...]) -> None:
+    """Make these calls so many times."""
+    guest.code("(local.set $i (i32.const 0)) (loop $more")
+    for name, *arguments in calls:
+        guest.call(str(name), *arguments, report=False)
+    guest.code("(local.set $i (i32.add (local.get $i) (i32.const 1)))")
+    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {times}))))")
+
+
+def asking(guest: Guest, path: str) -> Step:
+    return guest.call("outgoing-handler/handle", making(guest, PORCH, path), None)
+
+
+@pytest.mark.parametrize(("kept", "ended"), [(UNSENT, False), (UNSENT + 1, True)])
+def test_who_keeps_too_many_responses_without_giving_them_is_ended(
+    host: Host, kept: int, ended: bool
+) -> None:
+    guest = Guest()
+    for _ in range(UNSENT):
+        guest.drop(guest.call("outgoing-response.constructor", guest.call("fields.constructor")))
+    guest.code("(local.set $i (i32.const 0)) (loop $more")
+    fields = guest.call("fields.constructor", report=False)
+    guest.call("outgoing-response.constructor", fields, report=False)
+    guest.code("(local.set $i (i32.add (local.get $i) (i32.const 1)))")
+    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {kept}))))")
+    last = guest.call("get-arguments")
+    answer = host.run(guest)
+    assert answer.reached(last) != ended and ("requests and responses" in answer.detail) == ended
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_header_fields_are_counted_while_they_are_there(host: Host, dropped: bool) -> None:
+    guest = Guest()
+    guest.code("(local.set $i (i32.const 0)) (loop $more")
+    fields = guest.call("fields.from-list", [("a" * 60_000, b"")], report=False)
+    clone = guest.call("fields.clone", fields, report=False)
+    guest.call("fields.set", clone, "b", [b"c"], report=False)
+    if dropped:
+        guest.drop(clone, fields)
+    guest.code("(local.set $i (i32.add (local.get $i) (i32.const 1)))")
+    guest.code(f"(br_if $more (i32.lt_u (local.get $i) (i32.const {KEPT // 60_000}))))")
+    last = guest.call("get-arguments")
+    answer = host.run(guest)
+    assert answer.reached(last) == dropped and ("more than 64 MiB" in answer.detail) != dropped
+
+
+def test_so_many_requests_may_be_under_way_and_no_more(host: Host) -> None:
+    """The guest does not give way in between: nothing has begun when the last one is refused."""
+    guest = Guest()
+    asked = [asking(guest, "/never") for _ in range(AT_ONCE)]
+    refused = asking(guest, "/never")
+    guest.drop(asked[0])
+    again, refused_again = asking(guest, "/never"), asking(guest, "/never")
+    guest.answer(b"fine")
+    answer, _ = through(host, guest)
+    assert answer[refused] == answer[refused_again] == ("err", "connection-limit-reached")
+    assert answer[again][0] == "ok" and answer.body == b"fine"
+
+
+def test_requests_to_doors_that_are_not_finished_are_refused_when_they_are_too_many_bytes(host: Host) -> None:
+    guest = Guest()
+    futures = []
+    for _ in range(KEPT // LARGE + 2):
+        request = making(guest, PORCH, "/0", method="post")
+        stream = guest.call("outgoing-body.write", guest.call("outgoing-request.body", request))
+        futures.append(guest.call("outgoing-handler/handle", request, None))
+        repeat(guest, LARGE // PART, ("output-stream.blocking-write-zeroes-and-flush", stream, PART))
+    answers = [guest.call("future-incoming-response.get", future) for future in futures]
+    guest.answer(b"fine")
+    answer, porch = through(host, guest)
+    limited = ("ok", ("err", "connection-limit-reached"))
+    assert {answer[step] for step in answers} == {None, limited} and porch.asked == 0
+    assert answer.body == b"fine"
+
+
+def test_answers_that_are_not_read_are_too_many_bytes_at_some_time(host: Host) -> None:
+    guest = Guest()
+    answers = [taking(guest, asking(guest, f"/{LARGE}")) for _ in range(KEPT // LARGE + 1)]
+    guest.drop(answers[0])
+    again = taking(guest, asking(guest, f"/{LARGE}"))
+    guest.answer(b"fine")
+    answer, _ = through(host, guest)
+    assert answer[answers[-1]] == ("ok", ("err", "connection-limit-reached"))
+    assert [answer[step][1][0] for step in (*answers[:-1], again)] == ["ok"] * (len(answers))
+
+
+def test_nobody_waits_to_write_to_a_server_that_takes_no_more(host: Host) -> None:
+    """The server answers, or resets the connection, when it has read the head; the body is far larger."""
+    guest = Guest()
+    request = making(guest, SERVER, "/refuse", method="post")
+    body = guest.call("outgoing-request.body", request)
+    stream = guest.call("outgoing-body.write", body)
+    future = guest.call("outgoing-handler/handle", request, None)
+    repeat(guest, (16 << 20) // PART, ("output-stream.blocking-write-zeroes-and-flush", stream, PART))
+    finished = guest.finish(body, stream)
+    taken = taking(guest, future)
+    answer, _ = call(host, guest, run_limit_secs=10)
+    assert answer[finished] == ("ok", None) and answer[taken][0] == "ok"
