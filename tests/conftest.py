@@ -45,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: (-slow[item.path], -all_[item.path]))
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """Where tests marked `anyio` run."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The cache folder of this session; `SVC_TEST_CACHE` keeps it for the next one."""

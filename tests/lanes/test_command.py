@@ -7,6 +7,7 @@ import pytest
 
 from engine.lane import BuildFailed
 from lanes.command import KEPT, run_command
+from tests.waiting import until
 
 
 def run(command: str, workdir: Path, lines: list[str] | None = None, limit: float = 60) -> str:
@@ -24,16 +25,17 @@ def failure(command: str, workdir: Path, limit: float = 60) -> BuildFailed:
 
 def dies(pid: int) -> bool:
     """Wait for a process that has been sent its end to be gone (or a zombie that init has yet to see)."""
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
+
+    def gone() -> bool:
         try:
             os.kill(pid, 0)
             stat = Path(f"/proc/{pid}/stat")
-            if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
+            return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z"
         except (ProcessLookupError, FileNotFoundError):
             return True
-    return False
+
+    until(gone)
+    return True
 
 
 def test_output_is_reported_line_by_line_and_returned(tmp_path: Path) -> None:

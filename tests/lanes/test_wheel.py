@@ -5,7 +5,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from engine.lane import ToolchainMissing
 from lanes.wheel import Wheel, install
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -187,9 +187,7 @@ def test_one_that_is_killed_half_way_leaves_nothing_that_counts(index: Index, em
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"installing")
-        end = time.monotonic() + 20
-        while not list((empty / "toolchains").glob(".installing-*/*")) and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: bool(list((empty / "toolchains").glob(".installing-*/*"))))
         os.killpg(process.pid, signal.SIGKILL)
     assert not wheel.installed(empty)
     assert run(wheel, empty).is_file()

@@ -1,5 +1,6 @@
 """Screens as text: every test sees the same size, theme and clock, and nothing moves by itself."""
 
+import asyncio
 import difflib
 import os
 import time
@@ -13,6 +14,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
+SECONDS = 60.0
 Opened = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 
 
@@ -43,6 +45,13 @@ async def idle(pilot: Pilot[Any]) -> None:
     await pilot.pause()
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
+    """Wait until something holds of an app."""
+    async with asyncio.timeout(SECONDS):
+        while not holds():
+            await pilot.pause(0.02)
 
 
 def text(app: App[Any]) -> str:

@@ -13,11 +13,6 @@ pytestmark = pytest.mark.anyio
 SECONDS = 0.1
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Last(Static):
     async def on_unmount(self) -> None:
         await asyncio.sleep(SECONDS)

@@ -6,7 +6,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,15 +23,10 @@ from svc_tui import keymap
 from svc_tui.app import Console, binding_ids
 from svc_tui.attachment import Beside, Embedded
 from svc_tui.entrance import Entrance
+from tests.screens.conftest import SECONDS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "console.md"
-SECONDS = 60.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -58,13 +53,6 @@ async def opened(
             yield app, pilot, attachment
     finally:
         await asyncio.to_thread(attachment.end)
-
-
-async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
-    """Wait until something holds of the Console."""
-    async with asyncio.timeout(SECONDS):
-        while not holds():
-            await pilot.pause(0.02)
 
 
 async def body(url: str) -> bytes:

@@ -1,7 +1,7 @@
 """The first screen outside of any Project, over a real folder and a real service."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,15 +15,10 @@ from screens.start.screen import Chosen, Made, MakeScreen, Opened
 from svc_tui.app import LogIn, Start
 from svc_tui.entrance import Entrance, Outside
 from svc_tui.new_project import TEMPLATES, templates
+from tests.screens.conftest import until
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
-SECONDS = 60.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -49,12 +44,6 @@ async def opened(here: Path) -> AsyncIterator[tuple[Start, Pilot[Chosen]]]:
     app.animation_level = "none"
     async with app.run_test(size=(80, 24)) as pilot:
         yield app, pilot
-
-
-async def until(pilot: Pilot[Chosen], holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(SECONDS):
-        while not holds():
-            await pilot.pause(0.02)
 
 
 def options(app: Start) -> list[str]:
@@ -118,9 +107,7 @@ async def test_who_is_not_logged_in_is_asked_first(here: Path, hosted: Hosted) -
         for field, value in (("url", hosted.control), ("user", "ann"), ("password", PASSWORD)):
             app.screen.query_one(f"#{field}", Input).value = value
         await pilot.press("ctrl+s")
-        async with asyncio.timeout(SECONDS):
-            while app.is_running:
-                await pilot.pause(0.02)
+        await until(pilot, lambda: not app.is_running)
     assert app.return_value == hosted.control
     assert Entrance().last() == hosted.control
 
@@ -129,9 +116,7 @@ async def test_who_leaves_the_dialogue_is_not_logged_in(here: Path) -> None:
     app = LogIn(Entrance(), {})
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("escape")
-        async with asyncio.timeout(SECONDS):
-            while app.is_running:
-                await pilot.pause(0.02)
+        await until(pilot, lambda: not app.is_running)
     assert app.return_value is None
 
 

@@ -1,12 +1,15 @@
-"""A Project in development, run as `svc dev` does and without a terminal, for tests of its control API."""
+"""A Project in development, run as `svc dev` does and without a terminal."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from engine.control.presence import Presence
 from engine.deploy.live import Built
 from engine.errors import SvcError
 from engine.listen import bind, bind_each
@@ -27,6 +30,27 @@ class Quiet:
     def error(self, error: SvcError) -> None: ...
 
     def built(self, event: Built) -> None: ...
+
+
+@dataclass(frozen=True)
+class Developed:
+    """Where it is: the port of its addresses, and its control API."""
+
+    port: int
+    presence: Presence
+
+
+@asynccontextmanager
+async def developed(
+    root: Path, stop: asyncio.Event, cache: Path | None = None, workers: int = 1
+) -> AsyncIterator[Developed]:
+    """Run a Project in development until the context is left; it is built by the time this gives it."""
+    sockets = bind_each("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
+    settings = Settings(sockets, cache or root.parent / "cache", "dev")
+    async with developing(load(root), settings, Timeline(), Quiet(), stop) as running:
+        presence = await running.presence
+        await running.live.ready()
+        yield Developed(settings.port, presence)
 
 
 class Shop:
@@ -62,17 +86,12 @@ def develop(
     """Run a Project in development, and a test against it."""
 
     async def main() -> None:
-        sockets = bind_each("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
-        stop = asyncio.Event()
-        settings = Settings(sockets, cache or root.parent / "cache", "dev")
-        async with developing(load(root), settings, Timeline(), Quiet(), stop) as running:
-            presence = await running.presence
-            await running.live.ready()
-            session = {"authorization": f"Bearer {presence.token}"}
+        async with developed(root, asyncio.Event(), cache, workers) as there:
+            session = {"authorization": f"Bearer {there.presence.token}"}
             async with (
-                httpx.AsyncClient(base_url=f"http://localhost:{settings.port}", timeout=60) as public,
-                httpx.AsyncClient(base_url=presence.url, headers=session, timeout=60) as control,
+                httpx.AsyncClient(base_url=f"http://localhost:{there.port}", timeout=60) as public,
+                httpx.AsyncClient(base_url=there.presence.url, headers=session, timeout=60) as control,
             ):
-                await asyncio.wait_for(test(Shop(settings.port, public, control)), 60)
+                await asyncio.wait_for(test(Shop(there.port, public, control)), 60)
 
     asyncio.run(main())

@@ -1,8 +1,6 @@
 """Every route is what /openapi.json says: requests are made up from it, right and wrong."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from engine.control.presence import Presence
-from engine.listen import bind
-from engine.manifest.load import load
-from engine.timeline.feed import Timeline
 from svc_tui.client import Client
-from svc_tui.development import Settings, developing
 from svc_tui.own_thread import on_thread
-from tests.engine.control.developing import Quiet
+from tests.engine.control import developing
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
 
 EXAMPLES = 6
@@ -82,16 +76,8 @@ def developed(tmp_path: Path) -> Iterator[Developed]:
     root = tmp_path / "shop ü"
     (root / "site").mkdir(parents=True)
     (root / "svc.toml").write_text(MANIFEST)
-    with on_thread(lambda stop: presence_of(root, stop), "development") as presence:
-        yield Developed(presence)
-
-
-@asynccontextmanager
-async def presence_of(root: Path, stop: asyncio.Event) -> AsyncIterator[Presence]:
-    """Run a Project in development, and give where its control API is."""
-    place = Settings([bind("localhost", 0)], root.parent / "cache", "dev")
-    async with developing(load(root), place, Timeline(), Quiet(), stop) as running:
-        yield await running.presence
+    with on_thread(lambda stop: developing.developed(root, stop), "development") as there:
+        yield Developed(there.presence)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from engine.timeline.record import LineRecord, PlatformRecord, Record
 from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.store import TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, REQUEST, SAID, line
+from tests.waiting import until
 
 FULL = """
 import resource, signal, sys, threading
@@ -52,13 +53,6 @@ def kept(path: Path) -> list[Record]:
     found = [entry.record for entry in reader.tail(1 << 40, Filter())] if reader.ready() else []
     reader.close()
     return found
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end, pause = time.monotonic() + 60, threading.Event()
-    while not holds():
-        assert time.monotonic() < end
-        pause.wait(0.01)
 
 
 class Told:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from lanes.go.toolchain import Go
 from lanes.go.workspace import LIBRARY
 from tests.lanes.go.conftest import HELLO, LITE, MANIFEST, Module
 from tests.lanes.test_command import dies
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -282,10 +282,7 @@ def started(module: Module, go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def processes(started: Path) -> list[int]:
-    deadline = time.monotonic() + 60
-    while not started.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(started.exists)
     return [int(pid) for pid in started.read_text().split()]
 
 

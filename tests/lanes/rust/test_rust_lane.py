@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from lanes.rust.lane import RustLane
 from svc_tui.terminal import diagnostics
 from tests.lanes.rust.conftest import MANIFEST, Crate, handler
 from tests.lanes.test_command import dies
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 HELLO = handler('Ok(Response::text("hello\\n"))')
@@ -234,10 +234,7 @@ fn main() {
 def processes(crate: Crate) -> list[int]:
     """Wait for the build script to run; return it and its child."""
     started = crate.workdir / "started"
-    deadline = time.monotonic() + 60
-    while not (started.exists() and len(started.read_text().split()) == 2):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: started.exists() and len(started.read_text().split()) == 2)
     return [int(pid) for pid in started.read_text().split()]
 
 

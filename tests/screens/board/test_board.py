@@ -12,8 +12,9 @@ from textual.app import App
 from screens.board.draw import Hit
 from screens.link import Link, Place
 from svc_tui.client import Client
-from tests.screens.board.conftest import SHOP, Board, Shop, board, developed
+from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle
+from tests.screens.developed import SHOP, Shop, developed
 
 pytestmark = pytest.mark.slow
 Snapshot = Callable[[App[Any]], None]
@@ -32,6 +33,20 @@ def test_a_project_is_a_picture(opened: Opened, shop: Shop, snapshot: Snapshot) 
         select(shown, "edge", "web /docs/* docs")
         await idle(shown.pilot)
         snapshot(shown.app)
+
+    run(opened, shop, test)
+
+
+def test_the_whole_way_of_what_is_selected_is_drawn_though_others_share_it(
+    opened: Opened, shop: Shop
+) -> None:
+    async def test(shown: Board) -> None:
+        shop.write(SHOP.replace('"/docs/*" = "docs"', '"/docs/*" = "docs", "/blog/*" = "blog"'))
+        await shown.shows("/blog/*")
+        for pattern, ways in (("/docs/*", "├━┛ /docs/* ━━"), ("/blog/*", "┗━ /blog/* ━▶")):
+            select(shown, "edge", f"web {pattern} {pattern[1:5]}")
+            await idle(shown.pilot)
+            assert ways in shown.text
 
     run(opened, shop, test)
 

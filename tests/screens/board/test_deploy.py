@@ -15,8 +15,9 @@ from screens.link import Link, Place
 from svc_tui.client import Client
 from svc_tui.deploy_desk import DeployDesk, Sources
 from svc_tui.session import Login, NotLoggedIn
-from tests.screens.board.conftest import Board, Shop, board
+from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle
+from tests.screens.developed import Shop
 from tests.svc_tui.hosted import Hosted
 
 pytestmark = pytest.mark.slow

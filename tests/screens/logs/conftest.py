@@ -6,6 +6,9 @@ from pathlib import Path
 from engine.timeline.database import place
 from engine.timeline.record import StructuredRecord
 from engine.timeline.store import TimelineStore
+from tests.screens.developed import root, shop
+
+__all__ = ["root", "shop"]
 
 
 def record(number: int) -> StructuredRecord:

@@ -8,11 +8,10 @@ import pytest
 
 from screens.dialog import Question
 from screens.form import Form
-from tests.screens.board.conftest import Shop, root, shop
+from tests.screens.developed import Shop
 from tests.screens.logs.conftest import fill
-from tests.screens.logs.test_screen import Logs, anyio_backend, opened
+from tests.screens.logs.test_screen import Logs, opened
 
-__all__ = ["anyio_backend", "root", "shop"]
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 

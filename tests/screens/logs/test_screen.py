@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -19,17 +19,9 @@ from engine.timeline.store import TimelineStore
 from screens.dialog import Question
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
-from tests.screens.board.conftest import Console, Shop, root, shop
-from tests.screens.conftest import text
+from tests.screens.developed import Console, Driven, Shop
 
-__all__ = ["root", "shop"]
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
-SECONDS = 60.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @asynccontextmanager
@@ -52,29 +44,12 @@ async def opened(
         link.end()
 
 
-class Logs:
+class Logs(Driven):
     """The screen in the hands of a test."""
 
     def __init__(self, pilot: Pilot[Any], screen: LogsScreen) -> None:
-        self.pilot, self.screen = pilot, screen
-
-    @property
-    def text(self) -> str:
-        return text(self.pilot.app)
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(SECONDS):
-            while not holds():
-                await self.pilot.pause(0.02)
-
-    async def shows(self, *words: str) -> None:
-        try:
-            await self.until(lambda: all(word in self.text for word in words))
-        except TimeoutError:
-            raise AssertionError(f"{words} not in\n{self.text}") from None
-
-    async def hides(self, word: str) -> None:
-        await self.until(lambda: word not in self.text)
+        super().__init__(pilot)
+        self.screen = screen
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

@@ -10,10 +10,9 @@ from textual.app import App
 from engine.timeline.database import place
 from engine.timeline.record import LineRecord, RequestRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
-from tests.screens.board.conftest import Shop, root, shop
-from tests.screens.logs.test_screen import Logs, anyio_backend, opened
+from tests.screens.developed import Shop
+from tests.screens.logs.test_screen import Logs, opened
 
-__all__ = ["anyio_backend", "root", "shop"]
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 AT = 1_795_252_443_118_000_000
 """When it all happened, in nanoseconds of the Unix epoch."""

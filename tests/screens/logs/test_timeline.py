@@ -1,8 +1,7 @@
 """Which records are rows, over the timeline of a real Project in development."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,22 +10,15 @@ from screens.logs import timeline as module
 from screens.logs.filter import Filter
 from screens.logs.timeline import Timeline
 from svc_tui.client import SvcError, Unreachable
-from tests.screens.board.conftest import Shop, root, shop
+from tests.screens.developed import Shop
 from tests.screens.logs.conftest import fill
+from tests.waiting import until
 
-__all__ = ["root", "shop"]
 pytestmark = pytest.mark.slow
 MANY = 120_000
 """More than are looked at for two lines of cursors."""
 SAID = Filter(text="said ")
 """What `fill` writes; a Project in development says more."""
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The Tables tab over the real control API of a Project in a tmp folder, without anything that runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from screens.tables.screen import TablesScreen
 from svc_tui.client import Client
 from svc_tui.control import of_project
 from svc_tui.own_thread import on_thread
-from tests.screens.board.conftest import Console
-from tests.screens.conftest import idle, text
+from tests.screens.conftest import idle
+from tests.screens.developed import Console, Driven
 
 SECONDS = 30.0
 
@@ -59,11 +59,6 @@ class Shop:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     shop = Shop(tmp_path / ".svc")
     with shop.serving():
@@ -83,31 +78,17 @@ def people(shop: Shop) -> Shop:
     return shop
 
 
-class Tables:
+class Tables(Driven):
     """The screen in the hands of a test."""
 
     def __init__(self, pilot: Pilot[Any], screen: TablesScreen) -> None:
-        self.pilot, self.screen = pilot, screen
-
-    @property
-    def app(self) -> Console:
-        app = self.pilot.app
-        assert isinstance(app, Console)
-        return app
-
-    @property
-    def text(self) -> str:
-        return text(self.app)
+        super().__init__(pilot)
+        self.screen = screen
 
     @property
     def told(self) -> str:
         """All that was notified."""
         return "\n".join(each.message for each in self.app._notifications)
-
-    async def press(self, *keys: str) -> None:
-        for key in keys:
-            await self.pilot.press(key)
-            await idle(self.pilot)
 
     async def type(self, words: str) -> None:
         """Write into what has the focus, as a paste would."""
@@ -125,20 +106,6 @@ class Tables:
         assert isinstance(focused, Input)
         focused.value = words
         await self.press("enter")
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(SECONDS):
-            while not holds():
-                await self.pilot.pause(0.02)
-
-    async def shows(self, *words: str) -> None:
-        try:
-            await self.until(lambda: all(word in self.text for word in words))
-        except TimeoutError:
-            raise AssertionError(f"{words} not in\n{self.text}") from None
-
-    async def hides(self, word: str) -> None:
-        await self.until(lambda: word not in self.text)
 
 
 @asynccontextmanager

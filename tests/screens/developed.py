@@ -1,0 +1,138 @@
+"""A screen over a real Project in development: its engine on a thread, its control API on a socket."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+
+from screens.console_screen import ConsoleScreen
+from screens.link import Link, Place
+from svc_tui.client import Client
+from svc_tui.own_thread import on_thread
+from tests import waiting
+from tests.engine.control import developing
+from tests.screens.conftest import idle, text, until
+
+SHOP = """\
+[project]
+name = "shop"
+
+# What people see.
+[resource.web]
+lane = "static"
+public = true
+output = "site"
+mounts = { "/docs/*" = "docs" } # kept
+
+[resource.docs]
+lane = "static"
+output = "site"
+
+[resource.blog]
+lane = "static"
+public = true
+output = "site"
+"""
+
+
+class Shop:
+    """A Project in development: its folder, its public port, its control API."""
+
+    def __init__(self, root: Path, port: int, url: str, token: str) -> None:
+        self.root = root
+        self.port = port
+        self.url, self.token = url, token
+
+    @property
+    def manifest(self) -> str:
+        return (self.root / "svc.toml").read_text()
+
+    def write(self, manifest: str) -> None:
+        (self.root / "svc.toml").write_text(manifest)
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.port}{path}")
+
+    def answers(self, path: str, words: str) -> None:
+        """Wait until this is what a path answers."""
+        waiting.until(lambda: words in self.get(path).text)
+
+    def link(self) -> Link:
+        place = Place("shop", "dev", "http://localhost:3000")
+        return Link(place, lambda: Client(self.url, self.token, 60.0))
+
+
+@contextmanager
+def developed(root: Path, cache: Path) -> Iterator[Shop]:
+    with on_thread(lambda stop: developing.developed(root, stop, cache), "engine") as there:
+        yield Shop(root, there.port, there.presence.url, there.presence.token)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    (root / "site" / "docs").mkdir(parents=True)
+    (root / "svc.toml").write_text(SHOP)
+    (root / "site" / "index.html").write_text("one")
+    (root / "site" / "docs" / "x").write_text("x")
+    return root
+
+
+@pytest.fixture
+def shop(root: Path, tmp_path: Path) -> Iterator[Shop]:
+    with developed(root, tmp_path / "cache") as shop:
+        yield shop
+
+
+class Console(App[None]):
+    """One screen, and where it sends one."""
+
+    def __init__(self, screen: ConsoleScreen) -> None:
+        super().__init__()
+        self._first = screen
+        self.visits: list[tuple[str, ...]] = []
+
+    def on_mount(self) -> None:
+        self.push_screen(self._first)
+
+    def on_console_screen_visit(self, event: ConsoleScreen.Visit) -> None:
+        self.visits.append((event.tab, *event.words))
+
+
+class Driven:
+    """A screen in the hands of a test."""
+
+    def __init__(self, pilot: Pilot[Any]) -> None:
+        self.pilot = pilot
+
+    @property
+    def app(self) -> Console:
+        app = self.pilot.app
+        assert isinstance(app, Console)
+        return app
+
+    @property
+    def text(self) -> str:
+        return text(self.app)
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self.pilot.press(key)
+            await idle(self.pilot)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        await until(self.pilot, holds)
+
+    async def shows(self, *words: str) -> None:
+        try:
+            await self.until(lambda: all(word in self.text for word in words))
+        except TimeoutError:
+            raise AssertionError(f"{words} not in\n{self.text}") from None
+
+    async def hides(self, word: str) -> None:
+        await self.until(lambda: word not in self.text)
