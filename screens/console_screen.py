@@ -123,9 +123,12 @@ class ConsoleScreen(EndsFirst, Screen[None]):
     class NotLoggedIn(Message):
         """The service knows nobody any more who asks with this session."""
 
+    class Pended(Message):
+        """Other edits are pending than before."""
+
     banner = reactive("", init=False)
     """What is wrong and stays so, above the body; empty when nothing is."""
-    pending = reactive(0)
+    pending = reactive(0, init=False)
     """How many edits would be lost by leaving."""
 
     def __init__(self, link: Link) -> None:
@@ -169,6 +172,10 @@ class ConsoleScreen(EndsFirst, Screen[None]):
         if error.code == "unauthenticated":
             self.post_message(self.NotLoggedIn())
         self.notify(error.text, severity="error", timeout=10, markup=False)
+
+    def watch_pending(self) -> None:
+        """Say so."""
+        self.post_message(self.Pended())
 
     def watch_banner(self, banner: str) -> None:
         """Show the banner, or take it away."""

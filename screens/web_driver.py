@@ -1,4 +1,7 @@
-"""The Console's terminal where a browser is one: it ends with the server that speaks with the browser."""
+"""The Console's terminal where a browser is one: it ends with the server that speaks with the browser.
+
+A page may go and another take its place, which knows nothing of what was shown.
+"""
 
 import contextlib
 import os
@@ -22,6 +25,25 @@ class BrowserDriver(WebDriver):
         super().run_input_thread()
         if not self.exit_event.is_set():
             self._app.post_message(ExitApp())
+
+    def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
+        """Take what the server says besides keys: `show` that another page shows the Console now."""
+        if packet_type == "show":
+            super().on_meta("resize", payload)
+            self._app.call_later(self._show)
+        else:
+            super().on_meta(packet_type, payload)
+
+    def tell_pending(self, edits: int) -> None:
+        """Say how many edits would be lost by ending."""
+        self.write_meta({"type": "pending", "edits": edits})
+
+    def _show(self) -> None:
+        """Have a terminal that was just made as it is wanted, and everything drawn."""
+        self.write("\x1b[?1049h\x1b[?25l")
+        self._enable_mouse_support()
+        self._enable_bracketed_paste()
+        self._app.refresh(layout=True)
 
 
 def _write(number: int, data: bytes) -> int:

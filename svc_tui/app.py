@@ -31,6 +31,7 @@ from screens.start.screen import Chosen, Offers, StartScreen
 from screens.tables.history import Kept
 from screens.tables.screen import TablesScreen
 from screens.terminal_app import TerminalApp
+from screens.web_driver import BrowserDriver
 from svc_tui.attachment import Attachment
 from svc_tui.entrance import Entrance
 
@@ -239,14 +240,22 @@ class Console(TerminalApp[None]):
 
     # Leaving
 
-    def action_leave(self) -> None:
-        """Leave, and ask first when edits would be lost."""
-        pending = sum(
+    def _pending(self) -> int:
+        return sum(
             screen.pending
             for stack in self._screen_stacks.values()
             for screen in stack
             if isinstance(screen, ConsoleScreen)
         )
+
+    def on_console_screen_pended(self) -> None:
+        """Have a page know that it should ask before it is left."""
+        if isinstance(self._driver, BrowserDriver):
+            self._driver.tell_pending(self._pending())
+
+    def action_leave(self) -> None:
+        """Leave, and ask first when edits would be lost."""
+        pending = self._pending()
         if not pending:
             self.exit()
             return

@@ -54,6 +54,7 @@ class Page:
         # Cookies know no ports: another Console on this machine has one, too.
         self._cookie = f"svc-console-{port}"
         self._visits: set[Visit] = set()
+        self._left: list[Visit] = []
         self._document = files("svc_tui.web").joinpath("page.html").read_text("utf-8")
         self._title = title
 
@@ -67,7 +68,8 @@ class Page:
 
     async def end(self) -> None:
         """End every Console that a browser shows."""
-        await asyncio.gather(*(visit.end() for visit in self._visits))
+        visits, self._left = list(self._visits), []
+        await asyncio.gather(*(visit.end() for visit in visits))
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -106,23 +108,40 @@ class Page:
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         if not self._access.same_page(request.headers.get("Origin", ""), request.host):
             return web.Response(status=403, text="Only the Console's own page may ask for this.\n")
-        if len(self._visits) >= MOST_VISITS:
+        if len(self._visits) >= MOST_VISITS and not self._left:
             return web.Response(status=503, text="The Console is open in too many places.\n")
         connection = web.WebSocketResponse(
             heartbeat=HEARTBEAT_SECONDS, timeout=SHUT_SECONDS, max_msg_size=MOST_BYTES
         )
         await connection.prepare(request)
-        visit = Visit(self._command, connection.send_bytes, connection.send_str, connection.close)
-        self._visits.add(visit)
+        visit = await self._visit()
         try:
-            await visit.start(*_size(request.query))
+            await visit.show(connection, *_size(request.query))
             async for message in connection:
                 if message.type == WSMsgType.TEXT:
                     await _hand_over(message.json(), visit, connection)
         finally:
-            await visit.end()
-            self._visits.discard(visit)
+            visit.leave()
+            if visit.pending:
+                self._left.append(visit)
+            else:
+                await self._end(visit)
         return connection
+
+    async def _visit(self) -> Visit:
+        """Return the Console that was left last with edits pending, or a new one."""
+        while self._left:
+            left = self._left.pop()
+            if left.pending:
+                return left
+            await self._end(left)  # by itself, meanwhile
+        visit = Visit(self._command)
+        self._visits.add(visit)
+        return visit
+
+    async def _end(self, visit: Visit) -> None:
+        await visit.end()
+        self._visits.discard(visit)
 
 
 async def _hand_over(envelope: list[Any], visit: Visit, connection: web.WebSocketResponse) -> None:

@@ -14,11 +14,16 @@ from typing import Any
 import httpx
 from websockets.asyncio.client import connect
 
+SECONDS = 60.0
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--remote-debugging-port=0",
 )
+
+
+class Refused(Exception):
+    """What the browser does not do now."""
 
 
 class Page:
@@ -33,23 +38,56 @@ class Page:
         self._number += 1
         await self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
         while True:
-            message = json.loads(await asyncio.wait_for(self._socket.recv(), 20))
+            message = json.loads(await asyncio.wait_for(self._socket.recv(), SECONDS))
             if message.get("id") == self._number:
+                if "error" in message:
+                    raise Refused(message["error"]["message"])
                 return dict(message["result"])
             self.events.append(message)
 
     async def value(self, script: str) -> Any:
-        return (await self.call("Runtime.evaluate", expression=script, returnByValue=True))["result"].get(
-            "value"
-        )
+        """Return what a script comes to; `None` while one page gives way to the next."""
+        with contextlib.suppress(Refused):
+            done = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
+            return done["result"].get("value")
+        return None
 
     async def until(self, script: str) -> Any:
         """Evaluate until the value is truthy."""
-        for _ in range(200):
-            if found := await self.value(script):
-                return found
+        end = asyncio.get_running_loop().time() + SECONDS
+        while not (found := await self.value(script)):
+            assert asyncio.get_running_loop().time() < end, f"{script} never held"
             await asyncio.sleep(0.05)
-        raise AssertionError(f"{script} never held")
+        return found
+
+    async def press(self, key: str) -> None:
+        """Press the key of a character, as its user does."""
+        await self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    async def press_until(self, key: str, script: str) -> None:
+        """Press a key until something holds: what comes before a page's first paint is dropped."""
+        end = asyncio.get_running_loop().time() + SECONDS
+        while True:
+            await self.press(key)
+            for _ in range(20):
+                if await self.value(script):
+                    return
+                await asyncio.sleep(0.05)
+            assert asyncio.get_running_loop().time() < end, f"{script} never held"
+
+    async def until_event(self, method: str) -> None:
+        """Wait for an event, which may have been already."""
+        while all(event["method"] != method for event in self.events):
+            self.events.append(json.loads(await asyncio.wait_for(self._socket.recv(), SECONDS)))
+
+    def dialogs(self) -> list[str]:
+        """Return the kinds of the questions that the browser asked."""
+        return [
+            event["params"]["type"]
+            for event in self.events
+            if event["method"] == "Page.javascriptDialogOpening"
+        ]
 
 
 @contextlib.asynccontextmanager

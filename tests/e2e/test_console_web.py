@@ -36,6 +36,10 @@ HEARD = """
         }
     };
 """
+TYPING = """
+    window.heard?.includes("● live") && document.activeElement?.classList.contains("xterm-helper-textarea")
+"""
+"""Whether the Console is there, and hears what is typed."""
 
 
 class Web:
@@ -150,7 +154,7 @@ def read_until(connection: object, text: str) -> str:
     seen = ""
     while text not in seen:
         data = connection.recv(SECONDS)  # type: ignore[attr-defined]
-        seen += data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
+        seen += data.decode("utf-8", "replace") if isinstance(data, bytes) else data
     return seen
 
 
@@ -236,6 +240,82 @@ def test_a_page_that_is_closed_ends_its_console_only(web: Web) -> None:
             time.sleep(0.02)
         one.send(json.dumps(["stdin", "3"]))
         read_until(one, "Filter")
+
+
+@pytest.fixture
+def people(shop: Path) -> Path:
+    (shop / "tables").mkdir()
+    (shop / "tables" / "001.sql").write_text("create table people (id integer primary key, name text);")
+    return shop
+
+
+def add_a_row(connection: object) -> None:
+    """Add a row with a name in Tables, which waits there to be applied."""
+    for keys, shown in (("2", "no rows"), ("a", "+"), ("le", "Default"), ("Grace\r", "Grace")):
+        connection.send(json.dumps(["stdin", keys]))  # type: ignore[attr-defined]
+        read_until(connection, shown)
+
+
+def test_edits_that_wait_outlive_their_page(people: Path, web: Web) -> None:
+    cookie = web.entered()
+    with socket(web, cookie) as connection:
+        read_until(connection, "live")
+        add_a_row(connection)
+        sessions = web.sessions()
+    with socket(web, cookie) as connection:
+        for said in ('["pending", 1]', "\x1b[?1049h", "\x1b[?1003h", "Grace"):
+            read_until(connection, said)
+        assert web.sessions() == sessions
+        connection.send(json.dumps(["stdin", "\x13"]))
+        read_until(connection, '["pending", 0]')
+    for each in sessions:
+        gone(each)
+
+
+def test_edits_that_were_given_up_wait_for_nobody(people: Path, web: Web) -> None:
+    with socket(web, web.entered()) as connection:
+        read_until(connection, "live")
+        add_a_row(connection)
+        sessions = web.sessions()
+        connection.send(json.dumps(["stdin", "\x03"]))
+        read_until(connection, "drops what is pending")
+        connection.send(json.dumps(["stdin", "y"]))
+        with pytest.raises(ConnectionClosed):
+            while True:
+                connection.recv(SECONDS)
+    for each in sessions:
+        gone(each)
+
+
+def test_one_is_asked_before_a_page_with_edits_is_left(people: Path, web: Web) -> None:
+    async def visit() -> None:
+        async with chromium() as page:
+            await page.call("Runtime.enable")
+            await page.call("Page.enable")
+            await page.call("Page.addScriptToEvaluateOnNewDocument", source=HEARD)
+            await page.call("Page.navigate", url=web.address())
+            await page.until(TYPING)
+            await page.press_until("2", "window.heard.includes('no rows')")
+            await page.call("Page.reload")
+            await page.until(TYPING)
+            assert page.dialogs() == []
+            await page.press_until("2", "window.heard.includes('no rows')")
+            await page.press("a")
+            await page.until("pending === 1")
+            await shown(page, "pending")
+            for accept in (False, True):
+                page.events.clear()
+                await page.value("window.heard = ''")
+                await page.call("Page.reload")
+                await page.until_event("Page.javascriptDialogOpening")
+                assert page.dialogs() == ["beforeunload"]
+                await page.call("Page.handleJavaScriptDialog", accept=accept)
+            await page.until("window.heard?.includes('people') && pending === 1")
+            await shown(page, "again")
+            await page.press("u")
+            await page.until("pending === 0")
+
+    asyncio.run(visit())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
