@@ -19,8 +19,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from screens.board.cards import Line
-from screens.board.draw import ASCII, FAINT, FAINT_ASCII, HEAVY, HEAVY_ASCII, UNICODE, Box, Cell, Hit
+from screens.board.draw import ASCII, FAINT, FAINT_ASCII, HEAVY, HEAVY_ASCII, UNICODE, Box, Cell, Hit, way
 from screens.board.picture import PADDING, Picture
+from screens.board.route import Point
 from screens.board.walk import Direction, first, nearest, next_edge, step
 from screens.widgets.looks import Looks
 from screens.widgets.row_source import Tone
@@ -100,6 +101,7 @@ class Canvas(ScrollView, can_focus=True):
         self._cards: Mapping[str, tuple[Line, ...]] = {}
         self._tones: Mapping[str, Tone] = {}
         self._selected: Hit | None = None
+        self._way: Mapping[Point, int] = {}
         self._pressed: str | None = None
         self._source: str | None = None
         self._targets: frozenset[str] = frozenset()
@@ -134,6 +136,7 @@ class Canvas(ScrollView, can_focus=True):
         self._changed()
         if not self._shows(self._selected):
             self._selected = None
+        self._follow()
         self.select(self._selected or first(picture))
 
     def write(self, cards: Mapping[str, tuple[Line, ...]], tones: Mapping[str, Tone]) -> None:
@@ -153,9 +156,16 @@ class Canvas(ScrollView, can_focus=True):
             return
         if hit != self._selected:
             self._selected = hit
+            self._follow()
             self._changed()
             self.post_message(self.Selected(hit))
         self._into_sight(self._region(self._picture, hit))
+
+    def _follow(self) -> None:
+        """Know the whole way of the edge that is selected, of which others may have a part."""
+        hit, picture = self._selected, self._picture
+        edge = hit is not None and hit.kind == "edge" and picture is not None
+        self._way = way(picture.placed.routes[hit.key]) if edge else {}  # type: ignore[union-attr]
 
     def _region(self, picture: Picture, hit: Hit) -> Region:
         if hit.kind == "node":
@@ -308,7 +318,7 @@ class Canvas(ScrollView, can_focus=True):
             if x in rubber:
                 pieces.append((self._dots, "selected"))
                 continue
-            pieces.append(self._cell(row[x]))
+            pieces.append(self._cell(self._on_way(row[x], (x, y))))
             if x in inside:
                 key, box = inside[x]
                 end = x + box.width
@@ -319,6 +329,13 @@ class Canvas(ScrollView, can_focus=True):
             for look, run in groupby(pieces, itemgetter(1))
         ]
         return Strip(segments, picture.placed.width)
+
+    def _on_way(self, cell: Cell, place: Point) -> Cell:
+        """Return a cell as it is; where the edge that is selected passes, as it is for that one alone."""
+        mask = self._way.get(place)
+        if mask is None or self._selected is None or cell.hit.kind == "node":
+            return cell
+        return Cell(mask, self._selected, cell.arrow, cell.text)
 
     def _cell(self, cell: Cell) -> tuple[str, str]:
         hit = cell.hit

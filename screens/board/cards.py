@@ -35,13 +35,14 @@ TONES: dict[Stage, Tone] = {"waiting": "dim", "building": "warn", "ready": "good
 
 def resource_card(resource: Resource, health: Health, width: int, signs: Signs) -> tuple[Line, ...]:
     """Return the card of a Resource: name and lane; who may reach it and its rate; how its requests went."""
-    stage = health.stage
+    stage, narrow = health.stage, width < NARROW
     name: Sequence[Piece] = ((f"{signs.stages[stage]} ", TONES[stage]), (resource.name, "bold"))
+    tone: Tone = "" if health.rates.per_second else "dim"
     access: Piece = ("public", "") if resource.public else ("private", "dim")
     return (
         _line(width, name, ((resource.lane, "dim"),)),
-        _line(width, (("  ", ""), access), ((rate(health.rates.per_second), _moving(health.rates)),)),
-        _line(width, *_third(health, narrow=width < NARROW)),
+        _line(width, (("  ", ""), access), ((_rate(health.rates, width - len(access[0]) - 3), tone),)),
+        _line(width, *_third(health, narrow=narrow)),
     )
 
 
@@ -61,8 +62,9 @@ def _third(health: Health, *, narrow: bool) -> tuple[Sequence[Piece], Sequence[P
     return (("  " if narrow else "  p95 ", "dim"), (milliseconds(rates.p95_ms), "")), (right,)
 
 
-def _moving(rates: Rates) -> Tone:
-    return "" if rates.per_second else "dim"
+def _rate(rates: Rates, room: int) -> str:
+    said = rate(rates.per_second)
+    return said if len(said) <= room else said.replace(" r/s", "/s")
 
 
 def door_card(name: str, door: Door, width: int, signs: Signs) -> tuple[Line, ...]:
@@ -72,7 +74,9 @@ def door_card(name: str, door: Door, width: int, signs: Signs) -> tuple[Line, ..
         left = "no tables" if not door.tables else "1 table" if door.tables == 1 else f"{door.tables} tables"
         right = size(door.size) if door.size and width >= NARROW_DOOR else ""
     if door.records is not None:
-        left = f"{number(door.records)} {'records' if width >= NARROW_DOOR else 'rec'}/s"
+        units = (" records/s", " rec/s", "/s")
+        said = [f"{number(door.records)}{unit}" for unit in units]
+        left = next((text for text in said if len(text) <= width - 2), said[-1])
     return (
         _line(width, ((f"{signs.door} ", "accent"), (name, "bold")), ()),
         _line(width, ((f"  {left}", "dim"),), ((right, "dim"),)),
@@ -94,11 +98,11 @@ def rate(per_second: float) -> str:
 
 def number(per_second: float) -> str:
     """Return a rate without its unit."""
-    if per_second >= 1000:
+    if per_second >= 999.5:
         return f"{per_second / 1000:.1f}k"
-    if per_second >= 10 or per_second < 0.005:
+    if per_second >= 9.95 or per_second < 0.005:
         return f"{per_second:.0f}"
-    return f"{per_second:.1f}" if per_second >= 0.1 else f"{per_second:.2f}"
+    return f"{per_second:.1f}" if per_second >= 0.095 else f"{per_second:.2f}"
 
 
 def milliseconds(value: float) -> str:

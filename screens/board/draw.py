@@ -70,23 +70,26 @@ class Cell(NamedTuple):
 
 
 def drawn(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, Cell]:
-    """Return every cell that is not empty. Where two edges cross, the cell is that of the first."""
+    """Return every cell that is not empty.
+
+    Where two edges cross, that which goes across is seen, like a bridge; a cell that several have in common
+    is that of the first.
+    """
     masks: dict[Point, int] = {}
     hits: dict[Point, Hit] = {}
     for key, box in boxes.items():
         hit = Hit("node", key)
         for place, mask in _box(box):
             masks[place], hits[place] = mask, hit
-    arrows = {}
+    arrows: dict[Point, int] = {}
     for key, route in routes.items():
-        hit = Hit("edge", key)
-        (from_x, _), (x, y) = route.points[-2:]
-        ahead, before = (E, (x - 1, y)) if from_x < x else (W, (x + 1, y))
-        for place, direction in _line((*route.points[:-1], before)):
-            masks[place] = masks.get(place, 0) | direction
-            hits.setdefault(place, hit)
-        masks[before] |= ahead
-        arrows[before] = ahead
+        for place, mask in way(route).items():
+            if mask == E | W and masks.get(place) == N | S:
+                masks[place], hits[place] = mask, Hit("edge", key)
+            elif mask != N | S or masks.get(place) != E | W:
+                masks[place] = masks.get(place, 0) | mask
+                hits.setdefault(place, Hit("edge", key))
+        arrows |= dict([_arrow(route)])
     cells = {place: Cell(mask, hits[place]) for place, mask in masks.items()}
     for place, ahead in arrows.items():
         cells[place] = cells[place]._replace(arrow=ahead)
@@ -95,6 +98,21 @@ def drawn(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, 
         for index, character in enumerate(route.label):
             cells[x + index, y] = cells[x + index, y]._replace(text=character)
     return cells
+
+
+def way(route: Route) -> dict[Point, int]:
+    """Return where the line of one edge leads in each of its cells, from the border where it begins."""
+    before, ahead = _arrow(route)
+    masks: dict[Point, int] = {before: ahead}
+    for place, direction in _line((*route.points[:-1], before)):
+        masks[place] = masks.get(place, 0) | direction
+    return masks
+
+
+def _arrow(route: Route) -> tuple[Point, int]:
+    """Return the cell before the node in which an edge ends, and where it leads."""
+    (from_x, _), (x, y) = route.points[-2:]
+    return ((x - 1, y), E) if from_x < x else ((x + 1, y), W)
 
 
 def text(

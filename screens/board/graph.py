@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Literal
 
 
 class Column(IntEnum):
@@ -27,13 +28,16 @@ class Node:
 class Edge:
     """A mount, or a Resource's use of a Door: from node `source` to node `target`.
 
-    `label` is written along the edge; each of its characters takes one cell.
+    `label` is written along the edge; each of its characters takes one cell. Edges of one `trunk` share their
+    way at that end: those from one source until they part, those to one target, which have no labels, once
+    they have met. The latter have no part in where nodes stand, so that they may come and go.
     """
 
     key: str
     source: str
     target: str
     label: str = ""
+    trunk: Literal["", "source", "target"] = ""
 
 
 @dataclass(frozen=True, slots=True)

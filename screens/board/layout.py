@@ -38,11 +38,14 @@ class Placed:
         return text(self.cells, self.width, range(self.height), glyphs)
 
 
-def layout(graph: Graph, spread: int = 0) -> Placed:
-    """Place a graph: nodes in their columns, `spread` cells farther apart, every edge on a way of its own."""
+def layout(graph: Graph, spread: int = 0, apart: int = 0) -> Placed:
+    """Place a graph: nodes in their columns, edges on ways that can be followed.
+
+    Columns stand `spread` cells farther apart than they have to, nodes `apart` rows, which is even.
+    """
     columns = place.ordered(graph)
     links = place.linked(graph, columns)
-    rows = place.rows(graph, columns, links)
+    rows = place.rows(graph, columns, links, apart)
     ports = route.ports(links, rows)
     lanes = route.lanes(links, rows)
     segments = route.segments(links, ports, lanes)
@@ -52,14 +55,15 @@ def layout(graph: Graph, spread: int = 0) -> Placed:
     for link in links:
         key, begin, end = link.edge.key, ports[link.edge.key].source, ports[link.edge.key].target
         corners = [
-            (gap_at[part.gap] + gaps[part.gap].tracks[key], row)
+            (gap_at[part.gap] + spread // 2 + gaps[part.gap].tracks[part.track], row)
             for part in segments[key]
             for row in (part.begin, part.end)
         ]
         points = ((_border(boxes, link.source), begin), *corners, (_border(boxes, link.target), end))
-        gap, row = route.labelled_at(link, ports[key])
-        label = f" {route.cut(link.edge.label)} " if link.edge.label else ""
-        routes[key] = Route(points, label, (gap_at[gap] + 1, row))
+        beside = spread // 2 + gaps[link.target.gap].behind if link.target.side is Side.LEFT else 0
+        label = route.written(link)
+        label_at = (gap_at[link.target.gap] + beside + 1, end) if label else points[0]
+        routes[key] = Route(points, label, label_at)
     cells = drawn(boxes, routes)
     width = max((x for x, _ in cells), default=-1) + 1
     height = max((y for _, y in cells), default=-1) + 1

@@ -13,10 +13,12 @@ from screens.board.graph import Column, Edge, Graph, Node
 from screens.board.layout import Placed, layout
 from screens.board.project import Manifest, Mount
 
-WIDTHS = ((28, 20), (22, 18), (17, 12))
+WIDTHS = ((28, 20), (22, 18), (17, 12), (16, 11))
 """Cells inside a Resource and inside a Door, the first that fit; the last where none do."""
-MOST_SPREAD = 12
+MOST_SPREAD = 24
 """Cells that columns stand farther apart where there is room."""
+APART = (4, 2)
+"""Rows that nodes stand farther apart, where there is room."""
 PADDING = 1
 _DOOR_LINES = 2
 _SIGNS: dict[Mark, str] = {"": "", "added": "+ ", "removed": "- "}
@@ -43,8 +45,8 @@ class Picture:
     uses: Mapping[str, Use]
 
 
-def picture(manifest: Manifest, edits: Sequence[Edit], doors: Uses, room: int) -> Picture:
-    """Lay a Project out, as wide as fits into `room` cells."""
+def picture(manifest: Manifest, edits: Sequence[Edit], doors: Uses, room: int, rows: int = 0) -> Picture:
+    """Lay a Project out, as wide as fits into `room` cells, with nodes as far apart as fits into `rows`."""
     drawn = {edge_key(each.mount): each for each in shown(manifest.mounts, edits)}
     uses = {
         f"{name} {door_key(door)}": Use(name, door)
@@ -58,7 +60,10 @@ def picture(manifest: Manifest, edits: Sequence[Edit], doors: Uses, room: int) -
         if placed.width <= room:
             columns = {node.column for node in graph.nodes}
             spread = min((room - placed.width) // max(len(columns) - 1, 1), MOST_SPREAD)
-            placed = layout(graph, spread) if spread else placed
+            for apart in (*APART, 0):
+                placed = layout(graph, spread, apart)
+                if placed.height <= rows:
+                    break
             break
     return Picture(graph, placed, drawn, uses)
 
@@ -85,10 +90,10 @@ def _graph(
     ]
     nodes += [Node(door_key(door), Column.DOORS, door_width + 2 * PADDING, _DOOR_LINES) for door in doors]
     edges = [
-        Edge(key, each.mount.source, each.mount.target, f"{_SIGNS[each.mark]}{each.mount.pattern}")
-        for key, each in drawn.items()
+        Edge(key, each.mount.source, each.mount.target, f"{_SIGNS[each.mark]}{each.mount.pattern}", "source")
+        for key, each in sorted(drawn.items(), key=lambda one: bool(one[1].mark))
     ]
-    edges += [Edge(key, use.resource, door_key(use.door)) for key, use in uses.items()]
+    edges += [Edge(key, use.resource, door_key(use.door), trunk="target") for key, use in uses.items()]
     return Graph(tuple(nodes), tuple(edges))
 
 

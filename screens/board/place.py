@@ -31,6 +31,10 @@ class End:
     gap: int
 
 
+Name = tuple[str, ...]
+"""What has a row at a node, and a track in a gap: an edge, or a trunk of several."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """An edge and its ends. Where the ends lie in one gap, it needs no more than that gap."""
@@ -38,6 +42,23 @@ class Link:
     edge: Edge
     source: End
     target: End
+
+    @property
+    def ends(self) -> tuple[tuple[End, Name], tuple[End, Name]]:
+        """The ends, and what each is an end of: the edge, or the trunk that it shares with others."""
+        own = (self.edge.key,)
+        return (
+            (self.source, self._trunk(self.source) if self.edge.trunk == "source" else own),
+            (self.target, self._trunk(self.target) if self.edge.trunk == "target" else own),
+        )
+
+    def _trunk(self, end: End) -> Name:
+        return self.edge.trunk, end.node, end.side.name
+
+    def track(self, end: End) -> Name:
+        """Return what has the track that the edge takes in the gap of an end."""
+        names = [name for each, name in self.ends if each.gap == end.gap]
+        return next((name for name in names if name != (self.edge.key,)), names[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +107,9 @@ def _by_barycentre(
 def _neighbours(edges: Iterable[Edge]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for edge in edges:
-        found.setdefault(edge.source, []).append(edge.target)
-        found.setdefault(edge.target, []).append(edge.source)
+        if edge.trunk != "target":
+            found.setdefault(edge.source, []).append(edge.target)
+            found.setdefault(edge.target, []).append(edge.source)
     return found
 
 
@@ -107,11 +129,13 @@ def linked(graph: Graph, columns: Sequence[Sequence[str]]) -> list[Link]:
     return links
 
 
-def rows(graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[Link]) -> dict[str, Rows]:
+def rows(
+    graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[Link], apart: int = 0
+) -> dict[str, Rows]:
     """Return the rows of each node: beside its neighbours on the left, below the node above.
 
-    A node begins in an even row and has at least two inner rows for each edge on its fuller side, so that
-    `route.py` finds a row for each.
+    Those that would stand in the same place are put about it. A node begins in an even row and has as many
+    inner rows as `route.py` needs to find one for each end.
     """
     heights = {node.key: node.height for node in graph.nodes}
     for key, least in _least(links).items():
@@ -119,24 +143,45 @@ def rows(graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[Link]) 
     neighbours = _neighbours(graph.edges)
     placed: dict[str, Rows] = {}
     for column in columns:
-        free = 0
-        before = dict(placed)
+        middle = (
+            fmean([min(each.top for each in placed.values()), max(each.bottom for each in placed.values())])
+            if placed
+            else 0.0
+        )
+        wanted = []
         for key in column:
-            height = heights[key] + 2
-            middles = [before[each].middle for each in neighbours.get(key, ()) if each in before]
-            wanted = fmean(middles) - (height - 1) / 2 if middles else 0
-            top = max(free, 2 * round(wanted / 2))
-            placed[key] = Rows(top, top + height - 1)
-            free = top + height + 1 + (top + height + 1) % 2
-    return placed
+            middles = [placed[each].middle for each in neighbours.get(key, ()) if each in placed]
+            wanted.append((fmean(middles) if middles else middle) - (heights[key] + 1) / 2)
+        tops = _stacked(wanted, [heights[key] + 2 + apart for key in column])
+        placed |= {key: Rows(top, top + heights[key] + 1) for key, top in zip(column, tops, strict=True)}
+    first = min((each.top for each in placed.values()), default=0)
+    return {key: Rows(each.top - first, each.bottom - first) for key, each in placed.items()}
+
+
+def _stacked(wanted: Sequence[float], heights: Sequence[int]) -> list[int]:
+    """Return even rows for nodes below each other with a row between them, as near as can be to those wanted.
+
+    Neighbours that would overlap become a block about the mean of their places (pool adjacent violators).
+    """
+    offsets = [0]
+    for height in heights[:-1]:
+        offsets.append(offsets[-1] + height + 1 + (height + 1) % 2)
+    blocks: list[list[float]] = []
+    for place, offset in zip(wanted, offsets, strict=False):
+        blocks.append([place - offset])
+        while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    tops = [2 * round(fmean(block) / 2) for block in blocks for _ in block]
+    return [top + offset for top, offset in zip(tops, offsets, strict=False)]
 
 
 def _least(links: Iterable[Link]) -> dict[str, int]:
-    ends: dict[tuple[str, Side], int] = {}
+    """Return how many inner rows a node needs: every second one is for ends on the same side."""
+    ends: dict[tuple[str, Side], set[Name]] = {}
     for link in links:
-        for end in (link.source, link.target):
-            ends[end.node, end.side] = ends.get((end.node, end.side), 0) + 2
+        for end, name in link.ends:
+            ends.setdefault((end.node, end.side), set()).add(name)
     least: dict[str, int] = {}
-    for (key, _), count in ends.items():
-        least[key] = max(count, least.get(key, 0))
+    for (key, side), names in ends.items():
+        least[key] = max(2 * len(names) - (side is Side.RIGHT), least.get(key, 0))
     return least

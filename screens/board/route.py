@@ -1,22 +1,23 @@
 """The ways of edges: a row for each end, a track for each edge in a gap, a lane below for those that go far.
 
-Owns that no two edges run along each other, so that every line can be followed. In a gap no row belongs to
-two edges: an edge whose ends can be level is drawn straight, and the other ends take even rows on the right
-side of nodes and odd rows on the left side. In a gap no vertical track belongs to two edges, and no lane
-either. So edges meet only where one crosses another at a right angle.
+Owns that no two edges run along each other but those of one trunk, so that every line can be followed. In a
+gap no row belongs to two: an edge whose ends can be level is drawn straight, and the other ends take odd rows
+on the right side of nodes and even rows on the left side. In a gap no vertical track belongs to two, and no
+lane either. So edges meet only where one crosses another at a right angle. A label stands where its edge
+ends, since there it is alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from screens.board.place import End, Link, Rows, Side
+from screens.board.place import End, Link, Name, Rows, Side
 
 Point = tuple[int, int]
 """Cell from the left and row from the top, from 0."""
 LONGEST_LABEL = 24
-_BEFORE = 2
-"""Cells between a column and what is to the right of it, an arrow among them."""
-_AFTER = 2
+_OUT, _IN = 1, 2
+"""Cells between a node and a track: of an edge that leaves it, and of one that comes, with its arrow."""
 _STEP = 2
 """Cells from one track to the next."""
 _LEAST = 4
@@ -38,7 +39,7 @@ class Segment:
     `turns` says that it comes from the left and goes back there.
     """
 
-    key: str
+    track: Name
     gap: int
     begin: int
     end: int
@@ -47,43 +48,44 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """How a gap is divided: cells before the first track (labels and arrows), its tracks, its width."""
+    """How a gap is divided: its tracks, the cell behind them (where labels on the right begin), its width."""
 
-    before: int
-    tracks: Mapping[str, int]
+    tracks: Mapping[Name, int]
+    behind: int
     width: int
 
 
 def ports(links: Sequence[Link], rows: Mapping[str, Rows]) -> dict[str, Ports]:
     """Return the rows in which each edge begins and ends."""
-    taken: set[tuple[int, int]] = set()
-    straight: dict[str, int] = {}
+    found: dict[tuple[End, Name], int] = {}
     for link in sorted(links, key=lambda link: _apart(link, rows)):
-        row = _level(link, rows, taken)
-        if row is not None:
-            straight[link.edge.key] = row
-            taken.add((link.source.gap, row))
-    apart = _rows_apart([link for link in links if link.edge.key not in straight], rows, taken)
-    level = {key: Ports(row, row) for key, row in straight.items()}
-    return level | {key: Ports(begin, end) for key, (begin, end) in apart.items()}
+        if not any(end in found for end in link.ends):
+            taken = {(end.gap, row) for (end, _), row in found.items()}
+            row = _level(link, rows, taken)
+            if row is not None:
+                found |= dict.fromkeys(link.ends, row)
+    found |= _rows_apart(links, rows, found)
+    return {link.edge.key: Ports(*(found[end] for end in link.ends)) for link in links}
 
 
 def _rows_apart(
-    links: Sequence[Link], rows: Mapping[str, Rows], taken: set[tuple[int, int]]
-) -> dict[str, list[int]]:
+    links: Sequence[Link], rows: Mapping[str, Rows], found: Mapping[tuple[End, Name], int]
+) -> dict[tuple[End, Name], int]:
     """Give each end a row of its own about the middle of its node, in the order of the nodes joined."""
-    found = {link.edge.key: [0, 0] for link in links}
-    waiting: dict[End, list[tuple[float, str, int]]] = {}
+    taken = {(end.gap, row) for (end, _), row in found.items()}
+    waiting: dict[End, dict[Name, list[float]]] = {}
     for link in links:
-        for index, (end, other) in enumerate(((link.source, link.target), (link.target, link.source))):
-            waiting.setdefault(end, []).append((rows[other.node].middle, link.edge.key, index))
-    for end, entries in waiting.items():
-        odd = end.side is Side.LEFT
+        for (end, name), (other, _) in zip(link.ends, link.ends[::-1], strict=True):
+            if (end, name) not in found:
+                waiting.setdefault(end, {}).setdefault(name, []).append(rows[other.node].middle)
+    apart: dict[tuple[End, Name], int] = {}
+    for end, middles in waiting.items():
+        odd = end.side is Side.RIGHT
         free = [row for row in rows[end.node].inner if row % 2 == odd and (end.gap, row) not in taken]
-        first = (len(free) - len(entries)) // 2
-        for row, (_, key, index) in zip(free[first:], sorted(entries), strict=False):
-            found[key][index] = row
-    return found
+        first = (len(free) - len(middles)) // 2
+        names = sorted(middles, key=lambda name: (fmean(middles[name]), name))
+        apart |= {(end, name): row for row, name in zip(free[first:], names, strict=False)}
+    return apart
 
 
 def _apart(link: Link, rows: Mapping[str, Rows]) -> float:
@@ -118,11 +120,12 @@ def segments(
         if key in below:
             lane = below[key]
             parts = [
-                Segment(key, source.gap, begin, lane, turns=False),
-                Segment(key, target.gap, lane, end, turns=False),
+                Segment(link.track(source), source.gap, begin, lane, turns=False),
+                Segment(link.track(target), target.gap, lane, end, turns=False),
             ]
         elif begin != end:
-            parts = [Segment(key, source.gap, begin, end, turns=source.side is target.side)]
+            turns = source.side is target.side
+            parts = [Segment(link.track(source), source.gap, begin, end, turns)]
         else:
             parts = []
         found[key] = parts
@@ -131,35 +134,43 @@ def segments(
 
 def gaps(links: Sequence[Link], parts: Mapping[str, Sequence[Segment]], count: int) -> list[Gap]:
     """Return how each of `count` gaps is divided; the last one has no column on its right."""
-    sides = {link.edge.key: link.source.side for link in links}
+    sides = {link.track(end): link.source.side for link in links for end in (link.source, link.target)}
     divided = []
     for gap in range(count):
-        labels = [cut(link.edge.label) for link in links if _labelled(link) == gap]
-        before = _BEFORE + max((len(label) + 2 for label in labels if label), default=0)
-        inside = [part for each in parts.values() for part in each if part.gap == gap]
-        order = sorted(inside, key=lambda part: _rank(part, sides[part.key]))
-        tracks = {part.key: before + _STEP * index for index, part in enumerate(order)}
-        wide = before + (_STEP * len(order) - 1 if order else 0) + _AFTER
-        outside = wide - _AFTER if order else 0
-        divided.append(Gap(before, tracks, outside if gap == count - 1 else max(wide, _LEAST)))
+        back = [_IN + len(written(link)) for link in links if _comes(link, gap, Side.RIGHT)]
+        on = [
+            _IN + len(f"─{text}") if (text := written(link)) else _IN
+            for link in links
+            if _comes(link, gap, Side.LEFT)
+        ]
+        before, after = max(back, default=_OUT), max(on, default=_IN)
+        inside: dict[Name, list[Segment]] = {}
+        for part in (part for each in parts.values() for part in each if part.gap == gap):
+            inside.setdefault(part.track, []).append(part)
+        order = sorted(inside, key=lambda name: _rank(inside[name], sides[name]))
+        tracks = {name: before + _STEP * index for index, name in enumerate(order)}
+        behind = before + (_STEP * len(order) - 1 if order else 0)
+        outside = behind if order else 0
+        divided.append(Gap(tracks, behind, outside if gap == count - 1 else max(behind + after, _LEAST)))
     return divided
 
 
-def _rank(part: Segment, side: Side) -> tuple[int, int]:
+def _rank(parts: Sequence[Segment], side: Side) -> tuple[int, float]:
     """Return what puts tracks in an order with few crossings, from left to right."""
-    if part.turns:
-        return 0, abs(part.begin - part.end)
-    left, right = (part.begin, part.end) if side is Side.RIGHT else (part.end, part.begin)
+    begin, end = fmean(part.begin for part in parts), fmean(part.end for part in parts)
+    if any(part.turns for part in parts):
+        return 0, abs(begin - end)
+    left, right = (begin, end) if side is Side.RIGHT else (end, begin)
     return (1, left) if right < left else (2, -left)
 
 
-def _labelled(link: Link) -> int:
-    return link.source.gap if link.source.side is Side.RIGHT else link.target.gap
+def _comes(link: Link, gap: int, side: Side) -> bool:
+    return link.target.gap == gap and link.target.side is side
 
 
-def labelled_at(link: Link, rows: Ports) -> tuple[int, int]:
-    """Return the gap and the row in which the label stands, at the gap's left."""
-    return _labelled(link), rows.source if link.source.side is Side.RIGHT else rows.target
+def written(link: Link) -> str:
+    """Return the label as it is written, with a blank on both sides."""
+    return f" {cut(link.edge.label)} " if link.edge.label else ""
 
 
 def cut(label: str) -> str:

@@ -34,6 +34,8 @@ SECONDS = 1.0
 """How often the Board looks at the manifest and at how all of it is."""
 SCROLLBAR = 1
 """Cells that the picture leaves free, so that it is the same with what scrolls it."""
+SHARE = 0.5
+"""How much of the screen nodes that stand apart take at most: the sheet takes the other half."""
 
 
 class BoardView(ConsoleScreen):
@@ -173,10 +175,11 @@ class BoardView(ConsoleScreen):
             return
         room = self.canvas.size.width - SCROLLBAR
         doors = {name: frozenset(door.users) for name, door in self._state.doors.items()}
-        wanted = (manifest.resources, manifest.mounts, self._edits, doors, room)
+        rows = int(self.size.height * SHARE)
+        wanted = (manifest.resources, manifest.mounts, self._edits, doors, room, rows)
         if wanted != self._drawn:
             self._drawn = wanted
-            shown = await asyncio.to_thread(picture, manifest, self._edits, doors, room)
+            shown = await asyncio.to_thread(picture, manifest, self._edits, doors, room, rows)
             if wanted == self._drawn:
                 self.canvas.show(shown)
                 self.refresh_bindings()

@@ -43,7 +43,7 @@ def test_the_whole_way_of_what_is_selected_is_drawn_though_others_share_it(
     async def test(shown: Board) -> None:
         shop.write(SHOP.replace('"/docs/*" = "docs"', '"/docs/*" = "docs", "/blog/*" = "blog"'))
         await shown.shows("/blog/*")
-        for pattern, ways in (("/docs/*", "├━┛ /docs/* ━━"), ("/blog/*", "┗━ /blog/* ━▶")):
+        for pattern, ways in (("/docs/*", "├━━━ /docs/* ━"), ("/blog/*", "├━┓─ /docs/* ─")):
             select(shown, "edge", f"web {pattern} {pattern[1:5]}")
             await idle(shown.pilot)
             assert ways in shown.text

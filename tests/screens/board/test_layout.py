@@ -1,11 +1,12 @@
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, takewhile
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from screens.board.draw import ASCII, UNICODE, Box, E, Hit, N, Route, S, W
+from screens.board.draw import ASCII, UNICODE, Box, E, Hit, N, Route, S, W, way
 from screens.board.graph import Column, Edge, Graph, Node
 from screens.board.layout import Placed, layout
 from screens.board.route import Point
@@ -14,10 +15,12 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 FRONT, DYNAMIC, DOORS = Column
 STEPS = {N: (0, -1), E: (1, 0), S: (0, 1), W: (-1, 0)}
 BACK = {N: S, E: W, S: N, W: E}
+Trunk = Literal["", "source", "target"]
+TRUNKS: tuple[Trunk, ...] = ("source", "target")
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Graph:
+def graphs(draw: st.DrawFn, *trunks: Trunk) -> Graph:
     """Any graph: several edges between the same two nodes, circles and empty columns too."""
     count = draw(st.integers(0, 9))
     nodes = tuple(
@@ -28,8 +31,10 @@ def graphs(draw: st.DrawFn) -> Graph:
     if count > 1:
         pair = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
         for source, target in draw(st.lists(pair.filter(lambda ends: ends[0] != ends[1]), max_size=16)):
+            trunk = draw(st.sampled_from(("", *trunks)))
             label = draw(st.sampled_from(["", "/*", "/api/*", "/a/rather/long/prefix/of/a/path/*"]))
-            edges.append(Edge(f"e{len(edges)}", f"n{source}", f"n{target}", label))
+            without = trunk == "target"
+            edges.append(Edge(f"e{len(edges)}", f"n{source}", f"n{target}", "" if without else label, trunk))
     return Graph(nodes, tuple(edges))
 
 
@@ -44,12 +49,35 @@ def along(route: Route) -> list[Point]:
     return cells
 
 
+def owned(graph: Graph, placed: Placed) -> dict[str, list[tuple[Point, str]]]:
+    """Every cell of every way, and whose it is: the edge's, or as far as they have one way its trunk's."""
+    ways = {key: along(route) for key, route in placed.routes.items()}
+    found = {}
+    for edge in graph.edges:
+        step = -1 if edge.trunk == "target" else 1
+        trunk = f"{edge.trunk} {edge.source if step > 0 else edge.target}"
+        way = ways[edge.key][::step]
+        others = [
+            ways[other.key][::step]
+            for other in graph.edges
+            if edge.trunk and other is not edge and other.trunk == edge.trunk
+        ]
+        shared = max((in_common(way, other) for other in others), default=0)
+        found[edge.key] = [(point, trunk if at < shared else edge.key) for at, point in enumerate(way)]
+    return found
+
+
+def in_common(way: list[Point], other: list[Point]) -> int:
+    """How many cells two ways have in common at their beginning."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(way, other, strict=False))))
+
+
 def of(box: Box) -> set[Point]:
     return {(x, y) for x in range(box.x, box.x + box.width) for y in range(box.y, box.y + box.height)}
 
 
 @UNHURRIED
-@given(graphs())
+@given(graphs(*TRUNKS))
 def test_no_two_nodes_overlap_and_each_has_the_room_it_asked_for(graph: Graph) -> None:
     placed = layout(graph)
     count = Counter(point for box in placed.boxes.values() for point in of(box))
@@ -62,7 +90,7 @@ def test_no_two_nodes_overlap_and_each_has_the_room_it_asked_for(graph: Graph) -
 
 
 @UNHURRIED
-@given(graphs())
+@given(graphs(*TRUNKS))
 def test_columns_stand_from_left_to_right_and_nodes_below_each_other(graph: Graph) -> None:
     placed = layout(graph)
     spans = {}
@@ -75,7 +103,7 @@ def test_columns_stand_from_left_to_right_and_nodes_below_each_other(graph: Grap
 
 
 @UNHURRIED
-@given(graphs(), st.integers(0, 9))
+@given(graphs(*TRUNKS), st.integers(0, 9))
 def test_every_edge_begins_and_ends_at_its_nodes_and_passes_through_none(graph: Graph, spread: int) -> None:
     placed = layout(graph, spread)
     filled = {point for box in placed.boxes.values() for point in of(box)}
@@ -90,18 +118,28 @@ def test_every_edge_begins_and_ends_at_its_nodes_and_passes_through_none(graph: 
 
 
 @UNHURRIED
-@given(graphs())
-def test_edges_meet_only_where_one_crosses_another(graph: Graph) -> None:
+@given(graphs(*TRUNKS))
+def test_edges_meet_only_where_one_crosses_another_or_in_their_trunk(graph: Graph) -> None:
     placed = layout(graph)
-    ways = {key: along(route)[1:-1] for key, route in placed.routes.items()}
-    count = Counter(point for way in ways.values() for point in way)
+    cells = {cell for way in owned(graph, placed).values() for cell in way}
     corners = {point for route in placed.routes.values() for point in route.points}
-    for point, times in count.items():
-        assert times == 1 or (
-            times == 2 and point not in corners and placed.cells[point].mask == N | E | S | W
-        )
-    ends = Counter(point for route in placed.routes.values() for point in (route.points[0], route.points[-1]))
-    assert set(ends.values()) <= {1}
+    for point, times in Counter(point for point, _ in cells).items():
+        assert times == 1 or (times == 2 and point not in corners and placed.cells[point].mask == E | W)
+
+
+@UNHURRIED
+@given(graphs(*TRUNKS))
+def test_edges_share_no_more_than_a_trunk_at_one_end(graph: Graph) -> None:
+    placed = layout(graph)
+    for edge in graph.edges:
+        begin, end = placed.routes[edge.key].points[0], placed.routes[edge.key].points[-1]
+        for other in graph.edges:
+            points = placed.routes[other.key].points
+            if other is not edge:
+                both = (edge.trunk, edge.trunk) == (other.trunk, "source") and edge.source == other.source
+                assert begin != points[0] or both
+                both = (edge.trunk, edge.trunk) == (other.trunk, "target") and edge.target == other.target
+                assert end != points[-1] or both
 
 
 def follow(placed: Placed, key: str) -> Hit | None:
@@ -112,12 +150,13 @@ def follow(placed: Placed, key: str) -> Hit | None:
     while True:
         x, y = x + STEPS[direction][0], y + STEPS[direction][1]
         cell = placed.cells[x, y]
+        if direction in (N, S) and cell.mask == E | W:
+            continue  # below another edge
         assert cell.mask & BACK[direction]
         if cell.arrow:
             assert cell.arrow == direction
             return placed.hit(x + STEPS[direction][0], y)
-        if cell.mask != N | E | S | W:
-            direction = cell.mask & ~BACK[direction]
+        direction = cell.mask & ~BACK[direction]
 
 
 @UNHURRIED
@@ -129,7 +168,20 @@ def test_who_follows_a_line_comes_to_the_edges_target(graph: Graph, spread: int)
 
 
 @UNHURRIED
-@given(graphs())
+@given(graphs(*TRUNKS), st.integers(0, 9))
+def test_every_line_leads_where_its_edge_goes(graph: Graph, spread: int) -> None:
+    placed = layout(graph, spread)
+    for edge in graph.edges:
+        route = placed.routes[edge.key]
+        for point, mask in way(route).items():
+            cell = placed.cells[point]
+            assert cell.mask & mask == mask or (cell.mask, mask) == (E | W, N | S)
+        (x, y), (before, _) = route.points[-1], along(route)[-2]
+        assert placed.cells[before, y].arrow == (E if before < x else W)
+
+
+@UNHURRIED
+@given(graphs(*TRUNKS))
 def test_a_cell_says_what_is_in_it(graph: Graph) -> None:
     placed = layout(graph)
     expected: dict[Point, set[Hit]] = {}
@@ -146,7 +198,7 @@ def test_a_cell_says_what_is_in_it(graph: Graph) -> None:
 
 
 @UNHURRIED
-@given(graphs())
+@given(graphs(*TRUNKS))
 def test_labels_can_be_read_and_all_lines_are_equally_long(graph: Graph) -> None:
     placed = layout(graph)
     for glyphs in (UNICODE, ASCII):
@@ -160,7 +212,7 @@ def test_labels_can_be_read_and_all_lines_are_equally_long(graph: Graph) -> None
 
 
 @UNHURRIED
-@given(graphs())
+@given(graphs(*TRUNKS))
 def test_the_same_graph_gives_the_same_picture(graph: Graph) -> None:
     assert layout(graph) == layout(Graph(graph.nodes, graph.edges))
 
@@ -170,32 +222,32 @@ def test_a_project_is_a_picture_that_can_be_read() -> None:
         (
             Node("front", FRONT, 7, 2),
             Node("feed", DYNAMIC, 6, 2),
-            Node("api", DYNAMIC, 6, 2),
+            Node("api", DYNAMIC, 6, 3),
             Node("tables", DOORS, 6, 2),
         ),
         (
-            Edge("1", "front", "api", "/api/*"),
-            Edge("2", "front", "feed", "/feed"),
-            Edge("3", "api", "tables"),
-            Edge("4", "feed", "api", "/x"),
+            Edge("1", "front", "api", "/api/*", "source"),
+            Edge("2", "front", "feed", "/feed", "source"),
+            Edge("3", "api", "tables", trunk="target"),
+            Edge("4", "feed", "api", "/x", "source"),
+            Edge("5", "feed", "tables", trunk="target"),
         ),
     )
-    assert [line.rstrip() for line in layout(graph).lines()] == PICTURE.strip("\n").split("\n")
+    assert [line.rstrip() for line in layout(graph).lines()] == PICTURE[1:-1].split("\n")
 
 
 PICTURE = """
-╭───────╮             ╭──────╮
-│       │             │      │
-│       ├─ /feed ────▶│      ├─ /x ─╮
-│       │             ╰──────╯      │
-│       ├─ /api/* ─╮                │
-╰───────╯          │                │
-                   │  ╭──────╮      │
-                   ╰─▶│      │      │
-                      │      │◀─────╯  ╭──────╮
-                      │      ├────────▶│      │
-                      │      │         │      │
-                      ╰──────╯         ╰──────╯
+                      ╭──────╮
+                      │      ├────────╮
+          ╭─ /feed ──▶│      │        │
+          │           │      ├──────╮ │
+╭───────╮ │           ╰──────╯      │ │  ╭──────╮
+│       ├─┤                         │ │  │      │
+│       │ │           ╭──────╮      │ ├─▶│      │
+╰───────╯ │           │      │◀ /x ─╯ │  ╰──────╯
+          ╰─ /api/* ─▶│      │        │
+                      │      ├────────╯
+                      ╰──────╯
 """
 
 

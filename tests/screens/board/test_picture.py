@@ -47,6 +47,41 @@ def test_cards_take_the_room_there_is_and_columns_spread_in_what_is_left() -> No
     assert widths[-1] < 160
 
 
+GUESTBOOK = Manifest(
+    {
+        name: Resource(name, lane, lane == "static", 30, 128, (), (), ())
+        for name, lane in {"front": "static", "js": "js", "go": "go", "rust": "rust"}.items()
+    },
+    tuple(Mount("front", f"/{name}/*", name) for name in ("js", "go", "rust")),
+    "digest",
+)
+EVERYBODY = dict.fromkeys(NOBODY, frozenset({"js", "go", "rust"}))
+
+
+def test_three_resources_that_use_both_doors_fit_into_the_smallest_usual_terminal() -> None:
+    placed = picture(GUESTBOOK, (), EVERYBODY, 78).placed
+    assert placed.width <= 78 and placed.height <= 20
+
+
+def test_nodes_stand_where_they_stood_when_the_first_asks_a_door() -> None:
+    some = {"tables": frozenset({"rust"}), "telemetry": frozenset({"go"})}
+    before, after = (picture(GUESTBOOK, (), users, 158).placed.boxes for users in (NOBODY, some))
+    assert {key: box.y for key, box in before.items()} == {key: box.y for key, box in after.items()}
+
+
+def test_nodes_stand_apart_where_there_is_room() -> None:
+    heights = [picture(GUESTBOOK, (), EVERYBODY, 158, rows).placed.height for rows in (0, 20, 24, 40)]
+    assert heights == [17, 17, 21, 25]
+
+
+def test_edges_to_one_door_meet_and_each_can_be_hit() -> None:
+    shown = picture(GUESTBOOK, (), EVERYBODY, 78)
+    ends = {shown.placed.routes[key].points[-1] for key, use in shown.uses.items() if use.door == "tables"}
+    assert len(ends) == 1
+    hits = {cell.hit.key for cell in shown.placed.cells.values()}
+    assert {*shown.uses, *shown.mounts} <= hits
+
+
 def test_what_comes_and_goes_is_marked_in_its_label() -> None:
     later = Mount("web", "/later", "ticks")
     shown = picture(MANIFEST, [Edit(API, None), Edit(TICKS, later)], NOBODY, 120)
