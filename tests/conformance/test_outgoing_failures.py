@@ -99,6 +99,24 @@ def test_a_time_out_for_the_first_byte(host: Host, nanoseconds: int) -> None:
     assert answer[response] == ("ok", ("err", "connection-read-timeout"))
 
 
+def test_a_time_out_for_a_server_that_takes_no_more(host: Host) -> None:
+    guest = Guest()
+    request = making(guest, SERVER, "/deaf", method="post")
+    body = guest.call("outgoing-request.body", request)
+    stream = guest.call("outgoing-body.write", body)
+    options = guest.call("request-options.constructor")
+    guest.call("request-options.set-between-bytes-timeout", options, 50 * MILLISECOND)
+    future = guest.call("outgoing-handler/handle", request, options)
+    guest.code("(loop $more")  # until the body is thrown away, far more than systems keep on the way
+    guest.call("output-stream.blocking-write-zeroes-and-flush", stream, 4096, report=False)
+    guest.code("(local.set $i (i32.add (local.get $i) (i32.const 1)))")
+    guest.code("(br_if $more (i32.lt_u (local.get $i) (i32.const 16384))))")
+    guest.finish(body, stream)
+    response = taking(guest, future)
+    answer, _ = call(host, guest)
+    assert answer[response] == ("ok", ("err", "connection-write-timeout"))
+
+
 def reading_half(path: str, **timeouts: int) -> tuple[Guest, list[Step]]:
     guest = Guest()
     options = guest.call("request-options.constructor")

@@ -26,14 +26,14 @@ ANSWERS = {
 class Upstream:
     """`requests` are heads and bodies as they arrived.
 
-    `arrived` is set when there is one, `closed` when a client has hung up.
+    `arrived` is set when there is one, `closed` when a client has hung up. To set `given_up` ends what waits.
     """
 
     authority: str = ""
     requests: list[tuple[str, bytes]] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
-
+    given_up: asyncio.Event = field(default_factory=asyncio.Event)
     connections: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,6 +48,9 @@ class Upstream:
                 path = target.partition("?")[0]
                 if path == "/refuse":
                     writer.write(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+                    return
+                if path == "/deaf":
+                    await self.given_up.wait()
                     return
                 if path == "/early":
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
@@ -99,6 +102,7 @@ async def upstream() -> AsyncIterator[Upstream]:
     state.authority = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
         yield state
+    state.given_up.set()
     for connection in state.connections:
         connection.cancel()
     await asyncio.gather(*state.connections, return_exceptions=True)
