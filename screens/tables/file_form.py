@@ -81,8 +81,10 @@ class FileForm(Form[T]):
 
     def _tell(self) -> None:
         line = self.query_one("#progress", Static)
+        line.update(Content.from_markup("$how\n[dim]esc breaks it off[/]", how=self.progress))
+        if self._busy and not line.display:
+            self.call_after_refresh(line.scroll_visible, animate=False)
         line.display = self._busy
-        line.update(Content(self.progress))
 
     def action_submit(self) -> None:
         """Do it, unless it is being done."""

@@ -58,22 +58,34 @@ class ImportForm(FileForm[str]):
         if not self.value("file").strip() or not path.is_file():
             said.update("")
             return
+        room = said.size.width
         try:
-            said.update(await asyncio.to_thread(self._preview, self.value("file"), self.value("table")))
+            said.update(await asyncio.to_thread(self._preview, self.value("file"), self.value("table"), room))
         except SvcError as error:
-            said.update(Content(error.message))
+            self.wrong("")
+            said.update(
+                Content.from_markup(
+                    "[$text-error]$what[/]\n[dim]$hint[/]", what=error.message, hint=error.hint
+                )
+            )
 
-    def _preview(self, name: str, table: str) -> Content:
+    def wrong(self, text: str) -> None:
+        """Say what is wrong, in place of what the file would become."""
+        if text:
+            self.query_one("#preview", Static).update("")
+        super().wrong(text)
+
+    def _preview(self, name: str, table: str, room: int) -> Content:
         path, format = place(name), format_of(name)
         if format in WHOLE:
             return Content("the file has tables of its own")
         to = table or path.stem
         found, whole = beginning(path, format)
-        if not found:
+        if not found and not whole:
             return Content(f"{self._becomes(to)}; the file is too long for a look at it")
         asked = {"format": format}
         told = self._link.ask("POST", "/import/preview", params=asked, content=iter([found]))
-        return content(lines(self._becomes(to), told, whole=whole))
+        return content(lines(self._becomes(to), told, room, whole=whole))
 
     def _becomes(self, table: str) -> str:
         if table not in self._tables:

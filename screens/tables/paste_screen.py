@@ -14,6 +14,9 @@ from screens.tables.grid import TableColumn
 from screens.tables.preview import lines
 from screens.widgets.content import content
 
+WIDTH, SHARE = 90, 0.96
+"""Cells of the dialogue, and the most of the screen that it takes."""
+
 
 class PasteScreen(ModalScreen[str]):
     """Gives `new` or `over`; empty where nothing is to be written."""
@@ -41,8 +44,9 @@ class PasteScreen(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         """Place the preview and the choices."""
         names = ", ".join(column.name if column else "left out" for column in self._to)
+        room = min(WIDTH, int(self.app.size.width * SHARE)) - 5  # the border, and the blanks at both sides
         with Vertical():
-            yield Static(content(lines(f"pasted for {self._table}", self._told)))
+            yield Static(content(lines(f"pasted for {self._table}", self._told, room)))
             yield Static(Content.from_markup("[dim]into[/] $names", names=names))
             yield Static(
                 Content.from_markup(

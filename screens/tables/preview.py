@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from screens.widgets.columns import Placed, fit
+from screens.widgets.columns import GAP, Placed, fit
 from screens.widgets.row_source import Cell, Line, Piece
 
 MOST_COLUMNS, MOST_ROWS = 5, 5
@@ -11,9 +11,13 @@ WIDTH = 14
 """Cells of a column; more columns and rows are counted."""
 
 
-def lines(title: str, told: Mapping[str, Any], *, whole: bool = True) -> Iterator[Line]:
-    """Yield the lines; `told` is what `POST /import/preview` answers, of the file or of its first lines."""
-    columns, rows = told["columns"][:MOST_COLUMNS], told["rows"][:MOST_ROWS]
+def lines(title: str, told: Mapping[str, Any], room: int, *, whole: bool = True) -> Iterator[Line]:
+    """Yield the lines, `room` cells wide at most.
+
+    `told` is what `POST /import/preview` answers, of the file or of its first lines.
+    """
+    fitting = min(MOST_COLUMNS, max((room + GAP) // (WIDTH + GAP), 1))
+    columns, rows = told["columns"][:fitting], told["rows"][:MOST_ROWS]
     more = len(told["columns"]) - len(columns)
     count = f"{told['count']:,} row{'' if told['count'] == 1 else 's'}" if whole else "by its first lines"
     beside = f", {more} more column{'' if more == 1 else 's'}" if more else ""
@@ -21,14 +25,14 @@ def lines(title: str, told: Mapping[str, Any], *, whole: bool = True) -> Iterato
     yield _line([(each["name"], "accent") for each in columns])
     yield _line([(f"{each['type']} key" if each["primary_key"] else each["type"], "dim") for each in columns])
     for row in rows:
-        yield _line([("null", "dim") if cell is None else (cell, "") for cell in row[:MOST_COLUMNS]])
+        yield _line([("null", "dim") if cell is None else (cell, "") for cell in row[:fitting]])
     if (left := told["count"] - len(rows)) > 0:
         yield [(f"… {left:,} more" if whole else "…", "dim")]
 
 
 def _line(cells: Sequence[Piece]) -> Line:
     pieces: list[Piece] = []
-    for piece in cells:
+    for number, piece in enumerate(cells):
         cell: Cell = (piece,)
-        pieces += [*fit(cell, Placed(0, WIDTH, right=False)), ("  ", "")]
+        pieces += [*([(" " * GAP, "")] if number else []), *fit(cell, Placed(0, WIDTH, right=False))]
     return pieces

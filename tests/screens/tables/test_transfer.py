@@ -16,6 +16,7 @@ from textual.app import App
 from screens.dialog import Question
 from screens.tables.files import Stopped, bar, beginning, completed, format_of, keep, pieces
 from screens.tables.import_form import ImportForm
+from screens.tables.preview import lines
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, tables
 
@@ -118,23 +119,57 @@ async def test_what_is_wrong_with_a_file_is_said_and_the_form_stays(people: Shop
         await shown.press("ctrl+s")
         await shown.shows("UNIQUE constraint failed")
         assert isinstance(shown.app.screen, ImportForm)
+        assert "Dora" not in shown.text
         await shown.press("escape")
         await shown.shows("3 rows")
 
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_an_import_that_is_broken_off_while_it_is_sent_is_not_there(people: Shop, files: Path) -> None:
-    os.mkfifo(files / "endless.csv")
+async def test_a_broken_line_in_the_middle_is_told_before_and_after_one_tries(
+    people: Shop, files: Path
+) -> None:
+    (files / "bad.csv").write_text("name,age\n" + "Dora,19\n" * 1000 + '"a"b,1\n')
+    (files / "empty.csv").touch()
     async with tables(people) as shown:
+        await shown.press("i")
+        await shown.type("bad.csv")
+        await shown.shows("line 1002: a quote stands where none may", "double quotes")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: shown.text.count("line 1002") == 1 and "nothing" not in shown.text)
+        assert shown.text.count("double quotes") == 1
+        await shown.press("escape", "i")
+        await shown.type("empty.csv")
+        await shown.shows("the file is empty")
+
+
+def test_a_preview_has_the_columns_that_there_is_room_for() -> None:
+    columns = [{"name": f"c{number}", "type": "text", "primary_key": False} for number in range(9)]
+    told = {"columns": columns, "rows": [["x" * 50] * 9], "count": 1}
+    for room, shown in ((5, 1), (45, 2), (46, 3), (78, 5), (300, 5)):
+        title, head, *rest = lines("new", told, room)
+        assert [text for text, tone in head if tone == "accent"] == [f"c{n}" for n in range(shown)]
+        assert (f"   1 row, {9 - shown} more columns", "dim") in title
+        assert all(sum(len(text) for text, _ in line) <= max(room, 14) for line in (head, *rest))
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_an_import_that_is_broken_off_while_it_is_sent_is_not_there(people: Shop, files: Path) -> None:
+    endless = files / "endless.csv"
+    endless.write_text("name,age,a,b,c\n" + "Dora,19,x,y,z\n" * 9)
+    async with tables(people, (60, 20)) as shown:
         form = ImportForm(shown.screen.link, "people", ["people"])
         await shown.app.push_screen(form)
-        await shown.type("endless.csv")
+        await shown.type(endless.name)
+        await shown.shows("rows for people", "Dora")
+        endless.unlink()
+        os.mkfifo(endless)
         await shown.pilot.press("ctrl+s")
-        with suppress(BrokenPipeError), await asyncio.to_thread((files / "endless.csv").open, "wb") as feed:
+        with suppress(BrokenPipeError), await asyncio.to_thread(endless.open, "wb") as feed:
             feed.write(b"name,age\n" + b"name,7\n" * 100_000)
             feed.flush()
-            await shown.until(lambda: bool(form.progress))
+            await shown.shows("sent", "esc breaks it off")
             await shown.pilot.press("escape")
             feed.write(b"name,7\n" * 100_000)
         await shown.shows("broken off; nothing was imported")
