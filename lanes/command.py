@@ -1,7 +1,6 @@
 """Runs a build command that a user wrote: a shell line in its own process group (`lanes/group.py`).
 
-Owns its limits and what is told of it. It knows no lane and no manifest key beyond what callers put into its
-error texts.
+Owns its limits and what is told of it. It knows no lane.
 """
 
 import asyncio
@@ -11,10 +10,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.lane import BuildFailed
-from lanes.group import run_group
+from engine.lane import BuildFailed, BuildRequest
+from lanes.group import KEPT, Tail, run_group
 
-KEPT = 64 * 1024
 LIMIT_SECS = 600.0
 _REPORTED_LINES = 1000
 _LONGEST_LINE = 500
@@ -28,13 +26,12 @@ class _Output:
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._tail = bytearray()
+        self._tail = Tail()
         self._line = bytearray()
         self._reported = 0
 
     def feed(self, block: bytes) -> None:
-        self._tail += block
-        del self._tail[:-KEPT]
+        self._tail.feed(block)
         if self._reported > _REPORTED_LINES:
             return
         *lines, rest = (self._line + block).replace(b"\r", b"\n").split(b"\n")
@@ -55,13 +52,26 @@ class _Output:
     @property
     def tail(self) -> str:
         """The end of the output, as text; a first line that was cut is left out."""
-        text = _plain(bytes(self._tail).replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
-        return text.partition("\n")[2] if len(self._tail) == KEPT and "\n" in text else text
+        tail = bytes(self._tail)
+        text = _plain(tail.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        return text.partition("\n")[2] if len(tail) == KEPT and "\n" in text else text
 
 
 def _plain(data: bytes | bytearray) -> str:
     """Decode output for people: no colours, no cursor movements, no control characters."""
     return _CONTROL.sub("", data.decode(errors="replace"))
+
+
+async def run_build(request: BuildRequest) -> None:
+    """Run the `build` command of a Resource that has one; the caller has it `alone`. Raises `BuildFailed`."""
+    resource = request.resource
+    assert resource.build is not None
+    await run_command(
+        resource.build,
+        what=f"the build command of resource {resource.name}",
+        workdir=resource.workdir,
+        report=request.report,
+    )
 
 
 async def run_command(

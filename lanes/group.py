@@ -1,7 +1,8 @@
 """Runs one program as the leader of a process group of its own, and ends the group with it.
 
 Owns the processes from start to end: whatever happens (end, limit, cancellation), nothing of the group is
-left, and a daemon that left the group can not hold the build up. What is printed is the sinks' affair.
+left, and a daemon that left the group can not hold the build up. What is printed is the sinks' affair; `Tail`
+is one.
 """
 
 import asyncio
@@ -12,9 +13,30 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 GRACE_SECS = 2.0
+KEPT = 64 * 1024
 _READ = 64 * 1024
 
 Sink = Callable[[bytes], None]
+
+
+class Tail:
+    """The last `KEPT` bytes of what is printed; `feed` is a sink."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def feed(self, block: bytes) -> None:
+        """Take what was printed next."""
+        self._kept += block
+        del self._kept[:-KEPT]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._kept)
+
+    @property
+    def text(self) -> str:
+        """It as text, whatever it is."""
+        return self._kept.decode(errors="replace")
 
 
 async def run_group(

@@ -8,13 +8,14 @@ import asyncio
 import os
 import stat
 import tempfile
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
-from lanes.command import run_command
+from lanes.command import run_build
 from lanes.lock import alone
 
 COMPONENT = b"\0asm\x0d\0\x01\0"
@@ -22,20 +23,30 @@ _MODULE = b"\0asm\x01\0\0\0"
 _CHUNK = 1 << 20
 
 
-async def own_component(request: BuildRequest) -> ComponentArtifact:
-    """Run the Resource's `build` and take the component that it leaves at `output`.
+async def component_of(
+    request: BuildRequest, build: Callable[[BuildRequest], Awaitable[ComponentArtifact]]
+) -> ComponentArtifact:
+    """Return the component of a Resource: by its own `build` where it has one, else by its lane's.
 
-    Each lane's build calls this first when the Resource has a `build`. Raises `BuildFailed`.
+    Raises `BuildFailed`, and what the lane raises.
     """
+    if request.resource.build is not None:
+        return await own_component(request)
+    try:
+        return await build(request)
+    except OSError as error:
+        raise BuildFailed(
+            f"resource {request.resource.name} could not be built: {error}",
+            "Check that its files can be read, and that the disk has room.",
+        ) from error
+
+
+async def own_component(request: BuildRequest) -> ComponentArtifact:
+    """Run the Resource's `build` and take the component that it leaves at `output`. Raises `BuildFailed`."""
     resource = request.resource
-    assert resource.build is not None and resource.output is not None  # the manifest's rule
+    assert resource.output is not None  # the manifest's rule
     async with alone(request):
-        await run_command(
-            resource.build,
-            what=f"the build command of resource {resource.name}",
-            workdir=resource.workdir,
-            report=request.report,
-        )
+        await run_build(request)
         return await asyncio.to_thread(_take, resource.output, request)
 
 

@@ -7,8 +7,9 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lanes.group import Tail
+
 NICENESS = 10
-OUTPUT_KEPT = 64 << 10
 
 
 async def run(
@@ -25,16 +26,15 @@ async def run(
         start_new_session=True,
         preexec_fn=(lambda: os.nice(NICENESS)) if nice else None,
     )
-    kept = bytearray()
+    printed = Tail()
     try:
         assert process.stdout is not None
         while data := await process.stdout.read(1 << 16):
-            kept += data
-            del kept[:-OUTPUT_KEPT]
+            printed.feed(data)
         code = await process.wait()
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
-    return code, kept.decode(errors="replace")
+    return code, printed.text

@@ -21,13 +21,12 @@ from lanes.go.inputs import inputs
 from lanes.go.toolchain import Go, compilation
 from lanes.go.vendor import lay
 from lanes.go.workspace import LIBRARY, Workspace, workspace
-from lanes.group import run_group
+from lanes.group import Tail, run_group
 from lanes.identity import identity
 from lanes.lock import locked
-from lanes.own_component import own_component
+from lanes.own_component import component_of
 
 LIMIT_SECS = 900.0
-_KEPT = 64 * 1024
 
 
 class GoLane:
@@ -61,15 +60,7 @@ class GoLane:
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
         """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
-        if request.resource.build is not None:
-            return await own_component(request)
-        try:
-            return await self._build(request)
-        except OSError as error:
-            raise BuildFailed(
-                f"resource {request.resource.name} could not be built: {error}",
-                "Check that its files can be read, and that the disk has room.",
-            ) from error
+        return await component_of(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         async with self._installing:
@@ -91,33 +82,27 @@ class GoLane:
                 await asyncio.wait([listing])
 
     async def _compile(self, go: Go, request: BuildRequest, work: Workspace, module: Path) -> None:
-        printed = bytearray()
-
-        def keep(block: bytes) -> None:
-            printed.extend(block)
-            del printed[:-_KEPT]
-
+        printed = Tail()
         environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
         command = compilation(go, work.root, request.cache, module, ".")
         try:
             async with asyncio.timeout(self._limit_secs):
-                status = await run_group(command, request.resource.workdir, keep, environ=environ)
+                status = await run_group(command, request.resource.workdir, printed.feed, environ=environ)
         except TimeoutError:
             raise BuildFailed(
                 f"resource {request.resource.name}: Go did not end within {self._limit_secs:g} seconds and "
                 "was stopped",
                 "What was compiled so far is kept: try again.",
-                output=printed.decode(errors="replace"),
+                output=printed.text,
             ) from None
-        output = printed.decode(errors="replace")
         if status < 0:
             raise BuildFailed(
                 f"resource {request.resource.name}: Go was ended by signal {-status}",
                 "SIGKILL (9) often means that the machine ran out of memory.",
-                output=output,
+                output=printed.text,
             )
         if status != 0:
-            raise explain(request, output)
+            raise explain(request, printed.text)
 
     async def aclose(self) -> None:
         """Nothing goes on between builds."""

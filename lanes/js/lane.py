@@ -27,7 +27,7 @@ from lanes.js.diagnostics import (
 )
 from lanes.js.node import programs
 from lanes.js.toolchain import GLUE, GUEST, Toolchain, ensure, tools
-from lanes.own_component import own_component
+from lanes.own_component import component_of
 from lanes.process import run
 
 _OURS = Path(__file__).resolve().parent
@@ -59,15 +59,7 @@ class JsLane:
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
         """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
-        if request.resource.build is not None:
-            return await own_component(request)
-        try:
-            return await self._build(request)
-        except OSError as error:
-            raise BuildFailed(
-                f"resource {request.resource.name} could not be built: {error}",
-                "Check that its files can be read, and that the disk has room.",
-            ) from error
+        return await component_of(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         entry = _entry(request)

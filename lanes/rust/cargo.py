@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.lane import BuildMode
-from lanes.group import run_group
+from lanes.group import KEPT, Tail, run_group
 from lanes.rust.messages import Messages
 
 TARGET = "wasm32-wasip2"
 LIMIT_SECS = 900.0
 DEV_PROFILE = "svc-dev"
-_KEPT = 64 * 1024
 _LINES_REPORTED = 500
 # Steps that take long: the network, crates of others, another cargo at work. A path in parentheses marks a
 # crate of the user's own, which is compiled at each save.
@@ -86,15 +85,14 @@ class _Printed:
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._tail = bytearray()
+        self._tail = Tail()
         self._line = bytearray()
         self._reported = 0
 
     def feed(self, block: bytes) -> None:
-        self._tail += block
-        del self._tail[:-_KEPT]
+        self._tail.feed(block)
         *lines, rest = (self._line + block).split(b"\n")
-        self._line = rest[:_KEPT]
+        self._line = rest[:KEPT]
         for line in lines:
             text = line.decode(errors="replace")
             if self._reported < _LINES_REPORTED and _STEP.match(text):
@@ -103,4 +101,4 @@ class _Printed:
 
     @property
     def text(self) -> str:
-        return self._tail.decode(errors="replace")
+        return self._tail.text

@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
 from lanes.identity import identity
-from lanes.own_component import own_component
+from lanes.own_component import component_of
 from lanes.rust import cargo, toolchain
 from lanes.rust.component import take
 from lanes.rust.failure import explain, late
@@ -44,15 +44,7 @@ class RustLane:
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
         """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
-        if request.resource.build is not None:
-            return await own_component(request)
-        try:
-            return await self._build(request)
-        except OSError as error:
-            raise BuildFailed(
-                f"resource {request.resource.name} could not be built: {error}",
-                "Check that its files can be read, and that the disk has room.",
-            ) from error
+        return await component_of(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         workdir = request.resource.workdir

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.artifact import FolderArtifact, ImageArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool
-from lanes.command import run_command
+from lanes.command import run_build
 from lanes.identity import identity
 from lanes.lock import alone
 from lanes.static.pack import Packing, pack
@@ -45,12 +45,7 @@ class StaticLane:
         if resource.build is None:
             return await _taken(resource.output, request, self._workers)
         async with alone(request):
-            await run_command(
-                resource.build,
-                what=f"the build command of resource {resource.name}",
-                workdir=resource.workdir,
-                report=request.report,
-            )
+            await run_build(request)
             return await _taken(resource.output, request, self._workers)
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
