@@ -112,6 +112,9 @@ def keep(path: Path, bytes: Iterator[bytes], tell: Tell, stopped: threading.Even
     """Write a file that is there whole in the end, or as it was; return its size. Raises `SvcError`."""
     size = 0
     part: Path | None = None
+    if path.exists() and not path.is_file():
+        raise SvcError(f"{path} is no file", "Choose a name for one, or one that may be replaced.")
+    path = Path(os.path.realpath(path))  # a link stays one
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             part = Path(file.name)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -239,6 +240,23 @@ def test_all_tables_move_in_one_file(users: Path, capsys: Capture, ending: str) 
     svc(capsys, "drop", "users", "--yes")
     svc(capsys, "import", f"all.{ending}")
     assert told(capsys, "show", "users")["note"] == "who is here"
+
+
+def test_an_export_leaves_links_and_devices_what_they_are(users: Path, capsys: Capture) -> None:
+    (users / "elsewhere").mkdir()
+    (users / "link.csv").symlink_to("elsewhere/users.csv")
+    svc(capsys, "export", "users", "link.csv")
+    assert (users / "link.csv").is_symlink() and (users / "elsewhere" / "users.csv").stat().st_size > 50
+    os.mkfifo(users / "pipe")
+    (users / "device").symlink_to("/dev/full")
+    with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE) as reader:
+        svc(capsys, "export", "users", "pipe", "--format", "csv")
+        assert reader.stdout is not None
+        assert reader.stdout.read() == (users / "elsewhere" / "users.csv").read_bytes()
+    assert (users / "pipe").is_fifo()
+    failed = svc(capsys, "export", "users", "device", "--format", "csv", code=1)
+    assert "can not be written: No space left" in failed.err
+    assert (users / "device").is_symlink() and Path("/dev/full").is_char_device()
 
 
 def test_a_preview_shows_types_and_imports_nothing(project: Path, capsys: Capture) -> None:

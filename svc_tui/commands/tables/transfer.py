@@ -192,10 +192,14 @@ def save(
 
 
 def _kept(path: Path, pieces: Iterator[bytes], tell: Callable[[str], None]) -> int:
-    """Write a file that is there whole in the end, or as it was before."""
+    """Write a file that is there whole in the end, or as it was; what is no file takes it as it comes."""
     size = 0
     part = ""
     try:
+        if path.exists() and not path.is_file():  # a device, such as /dev/stdout, or a pipe
+            with path.open("wb") as target:
+                return sum(target.write(piece) for piece in pieces)
+        path = Path(os.path.realpath(path))  # a link stays one
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             part = file.name
             for piece in pieces:
