@@ -27,6 +27,7 @@ class Wish:
     tail: int | None
     after: int | None
     follow: bool
+    until: float | None = None
 
 
 class RemoteLogs:
@@ -80,7 +81,7 @@ class RemoteLogs:
         wish = self._wish
         params: dict[str, Any] = {"resource": wish.resource, "level": wish.level, "request": wish.request}
         if self._position is None:
-            params |= {"since": wish.since, "after": wish.after, "tail": tail}
+            params |= {"since": wish.since, "until": wish.until, "after": wish.after, "tail": tail}
         else:
             params["after"] = self._position
         if follow:

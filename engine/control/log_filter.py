@@ -1,13 +1,14 @@
 """Which records of a timeline a request asks for. Owns these members of queries, and what they mean."""
 
 import re
+import time
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from engine.errors import SvcError
 from engine.timeline.level import SEVERITIES, severity
-from engine.timeline.query import Filter
+from engine.timeline.query import Filter, TimelineReader
 
 LAST = (1 << 63) - 1
 """The highest cursor that there can be."""
@@ -20,7 +21,8 @@ class LogFilter(BaseModel):
 
     `level` is the lowest. `status` of requests: `404`, `5xx`, `>=400`. `text` is searched in what a record
     says (a request's method, target, status, code and detail; else body and attributes as `key=value`), with
-    letters a-z in capitals or not. `roots` leaves out the spans that a mount led to.
+    letters a-z in capitals or not. `since` and `until` are seconds back: what was recorded at that time or
+    later, and what was recorded before. `roots` leaves out the spans that a mount led to.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -29,6 +31,8 @@ class LogFilter(BaseModel):
     request: str | None = None
     status: Annotated[str, StringConstraints(pattern=f"^{_STATUS.pattern}$")] | None = None
     text: str | None = Field(None, min_length=1, max_length=MOST_TEXT)
+    since: float | None = Field(None, ge=0, le=1e9)
+    until: float | None = Field(None, ge=0, le=1e9)
     roots: bool = False
 
     def filter(self) -> Filter:
@@ -47,6 +51,25 @@ class LogFilter(BaseModel):
             statuses=_statuses(self.status) if self.status is not None else None,
             roots=self.roots,
         )
+
+    def times(self) -> tuple[int | None, int | None]:
+        """Return `since` and `until` in nanoseconds of the Unix epoch."""
+        now = time.time_ns()
+        since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
+        return since, until
+
+    def between(self, reader: TimelineReader) -> tuple[int, int]:
+        """Return the cursor after which, and that up to which, records are of the time that is asked for."""
+        since, until = self.times()
+        return (
+            reader.before(since) if since is not None else 0,
+            reader.before(until) if until is not None else LAST,
+        )
+
+    def check_follow(self, *, follow: bool) -> None:
+        """Raise `SvcError` where what comes is wanted, and nothing of it can be."""
+        if follow and self.until is not None:
+            raise SvcError("what comes is not before `until`: leave out that or `follow`", code="invalid")
 
 
 def _statuses(text: str) -> tuple[int, int]:

@@ -7,7 +7,6 @@ sends all that pass, a stretch of the timeline at a time, and goes on with those
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from functools import partial
@@ -48,11 +47,9 @@ _NONE = (1, 0)
 class WindowWish(LogFilter):
     """Up to `n` records that pass: after a cursor, or before one; without either the last ones.
 
-    `since` passes over what is older, in seconds. With `below`, a request has a member of that name: the
-    spans that mounts led it to, innermost first.
+    With `below`, a request has a member of that name: the spans that mounts led it to, innermost first.
     """
 
-    since: float | None = Field(None, ge=0, le=1e9)
     after: int | None = Field(None, ge=0, le=LAST)
     before: int | None = Field(None, ge=0, le=LAST)
     n: int = Field(200, ge=0, le=MOST)
@@ -70,12 +67,11 @@ class RecordsWish(BaseModel):
 
 
 class CursorsWish(LogFilter):
-    """Which cursors: those that pass, and are not older than `since` seconds, and after `after`.
+    """Which cursors: those that pass, and are after `after`.
 
     `newest` begins at the end, a stretch at a time. `follow` goes on with what comes.
     """
 
-    since: float | None = Field(None, ge=0, le=1e9)
     after: int | None = Field(None, ge=0, le=LAST)
     newest: bool = False
     follow: bool = False
@@ -155,6 +151,7 @@ def blueprint(projects: Projects, stretch: int = STRETCH) -> Blueprint:
     async def cursors(project: str, query_args: CursorsWish) -> Response:
         """Send the cursors of all records that pass a filter, as NDJSON. Needs the role viewer."""
         require(project, "viewer")
+        query_args.check_follow(follow=query_args.follow)
         sent = _cursors(projects.data(project) / database.FILE, query_args.filter(), query_args, stretch)
         return Response(sent, content_type="application/x-ndjson")
 
@@ -162,15 +159,13 @@ def blueprint(projects: Projects, stretch: int = STRETCH) -> Blueprint:
 
 
 def _window(reader: TimelineReader, wanted: Filter, wish: WindowWish) -> list[Entry]:
-    oldest = _since(reader, wish.since)
+    oldest, newest = wish.between(reader)
     if wish.after is not None:
-        return reader.after(max(wish.after, oldest), wanted, wish.n).entries if wish.n else []
-    upto = wish.before - 1 if wish.before is not None else None
-    return reader.tail(wish.n, wanted, after=oldest, upto=upto)
-
-
-def _since(reader: TimelineReader, seconds: float | None) -> int:
-    return reader.before(time.time_ns() - int(seconds * 1e9)) if seconds is not None else 0
+        found = reader.after(max(wish.after, oldest), wanted, wish.n).entries if wish.n else []
+        return [entry for entry in found if entry.cursor <= newest]
+    if wish.before is not None:
+        newest = min(newest, wish.before - 1)
+    return reader.tail(wish.n, wanted, after=oldest, upto=newest)
 
 
 async def _answer(data: Path, read: Callable[[TimelineReader], list[Entry]], below: bool) -> Response:
@@ -225,7 +220,8 @@ def _bounds(path: Path, wish: CursorsWish) -> tuple[int, int]:
         return _NONE
     try:
         first, last = reader.bounds()
-        return max(first, (wish.after or 0) + 1, _since(reader, wish.since) + 1), last
+        after, upto = wish.between(reader)
+        return max(first, (wish.after or 0) + 1, after + 1), min(last, upto)
     finally:
         reader.close()
 

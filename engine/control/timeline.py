@@ -40,9 +40,8 @@ MOST_TAIL = 100_000
 
 
 class LogsWish(LogFilter):
-    """Which records: all that is given has to hold. `since` counts seconds back."""
+    """Which records: all that is given has to hold."""
 
-    since: float | None = Field(None, ge=0, le=1e9)
     tail: int | None = Field(None, ge=0, le=MOST_TAIL)
     after: int | None = Field(None, ge=0, le=LAST)
     follow: bool = False
@@ -89,6 +88,7 @@ def blueprint(projects: Projects) -> Blueprint:
         comes: up to there, all that is wanted was sent.
         """
         require(project, "viewer")
+        query_args.check_follow(follow=query_args.follow)
         path = projects.data(project) / database.FILE
         sent = _records(path, query_args.filter(), query_args)
         return Response(sent, content_type="application/x-ndjson")
@@ -122,10 +122,10 @@ def _usage(path: Path, first: int) -> Any:
 
 
 async def _records(path: Path, wanted: Filter, wish: LogsWish) -> AsyncIterator[bytes]:
-    since_ns = None if wish.since is None else time.time_ns() - int(wish.since * 1e9)
+    since_ns, until_ns = wish.times()
     position = 0
     try:
-        with closing(kept(path, wanted, Stretch(since_ns, wish.after, wish.tail))) as pages:
+        with closing(kept(path, wanted, Stretch(since_ns, wish.after, wish.tail, until_ns))) as pages:
             while (page := await threaded(lambda: next(pages, None))) is not None:
                 yield _lines(page)
                 position = page.upto

@@ -1,10 +1,10 @@
-"""What there is of the timeline when one asks. Owns which records `since`, `after` and `tail` leave.
+"""What there is of the timeline when one asks. Owns which records `since`, `until`, `after` and `tail` leave.
 
 Does not wait for more: `follow.py` goes on where this ends.
 """
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.timeline.query import Filter, Page, TimelineReader, opened
@@ -15,12 +15,13 @@ class Stretch:
     """Which part of the timeline is wanted: that for which all that is given holds.
 
     `since_ns`: recorded at that time (Unix epoch) or later; `after`: beyond that cursor; `tail`: the last so
-    many of those that pass the filter.
+    many of those that pass the filter. `until_ns`: recorded before that time.
     """
 
     since_ns: int | None = None
     after: int | None = None
     tail: int | None = None
+    until_ns: int | None = None
 
 
 def kept(path: Path, wanted: Filter, stretch: Stretch) -> Generator[Page]:
@@ -39,7 +40,8 @@ def kept(path: Path, wanted: Filter, stretch: Stretch) -> Generator[Page]:
 
 
 def _pages(reader: TimelineReader, wanted: Filter, stretch: Stretch) -> Iterator[Page]:
-    begin, last = stretch.after or 0, reader.bounds()[1]
+    begin, end = stretch.after or 0, reader.bounds()[1]
+    last = end if stretch.until_ns is None else min(end, reader.before(stretch.until_ns))
     if stretch.since_ns is not None:
         begin = max(begin, reader.before(stretch.since_ns))
     if stretch.tail is not None:
@@ -48,7 +50,11 @@ def _pages(reader: TimelineReader, wanted: Filter, stretch: Stretch) -> Iterator
         yield Page(found, max(begin, last), missed)
         return
     page = reader.after(begin, wanted)
-    yield page
+    yield _before(last, page) if stretch.until_ns is not None else page
     while page.upto < last:
         page = reader.after(page.upto, wanted)
-        yield page
+        yield _before(last, page) if stretch.until_ns is not None else page
+
+
+def _before(last: int, page: Page) -> Page:
+    return replace(page, entries=[entry for entry in page.entries if entry.cursor <= last])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from screens.link import Link
@@ -35,8 +36,14 @@ def exported(link: Link, filter: Filter, *, lines: bool, tell: Tell) -> Iterator
     They are asked for a part at a time, so that neither side holds more than that.
     """
     written, after, first, last = 0, 0, 0, None
+    began = monotonic()
     while True:
-        params: dict[str, Any] = {**filter.params(), "after": after, "n": AT_ONCE, "below": "true"}
+        params: dict[str, Any] = {
+            **filter.params(monotonic() - began),
+            "after": after,
+            "n": AT_ONCE,
+            "below": "true",
+        }
         answer = link.ask("GET", "/logs/window", params=params)
         if last is None:
             first, last = answer["first"], answer["last"]

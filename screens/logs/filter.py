@@ -1,6 +1,7 @@
 """What of the timeline is shown: a filter as words, as chips, and as the control API takes it.
 
-Words are `resource:api level:warn status:5xx request:ID since:10m`; all others are text to be found. Pure.
+Words are `resource:api level:warn status:5xx request:ID since:1h until:10m`; all others are text to be
+found. Pure.
 """
 
 import re
@@ -10,23 +11,28 @@ from dataclasses import dataclass, replace
 
 from svc_tui.client import SvcError
 
-KEYS = ("resource", "level", "status", "request", "since")
+KEYS = ("resource", "level", "status", "request", "since", "until")
+TIMES = ("since", "until")
 LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 _TO_QUOTE = re.compile(r"[\s'\"\\]")
 _STATUS = re.compile(r"(>=)?[1-5](\d\d|xx)")
-_SINCE = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
+_BACK = re.compile(r"([1-9]\d{0,8})([smhd])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Everything that is given has to hold; what is empty is not asked for. `since` is a length: `10m`."""
+    """Everything that is given has to hold; what is empty is not asked for.
+
+    `since` and `until` are how far back: `10m`. What was recorded until then was before.
+    """
 
     resource: str = ""
     level: str = ""
     status: str = ""
     request: str = ""
     since: str = ""
+    until: str = ""
     text: str = ""
 
     @classmethod
@@ -41,6 +47,11 @@ class Filter:
                 continue
             _check(key, value)
             found[key] = value
+        if "since" in found and "until" in found and _seconds(found["since"]) <= _seconds(found["until"]):
+            raise SvcError(
+                f"nothing was recorded both since:{found['since']} and until:{found['until']}",
+                "What is since goes farther back: since:1h until:10m.",
+            )
         return cls(**found, text=" ".join(text))
 
     @classmethod
@@ -67,13 +78,20 @@ class Filter:
         """Return this without one of its parts."""
         return replace(self, **{key: ""})
 
-    def params(self) -> dict[str, str | float]:
-        """Return what the control API takes; a span that a mount led to is a part of its root's line."""
-        given: dict[str, str | float] = {key: value for key, value in self.chips() if key != "since"}
-        if self.since:
-            number, unit = _SINCE.fullmatch(self.since).groups()  # type: ignore[union-attr]
-            given["since"] = int(number) * _UNITS[unit]
+    def params(self, age: float = 0.0) -> dict[str, str | float]:
+        """Return what the control API takes; a span that a mount led to is a part of its root's line.
+
+        `age` is for how many seconds this has been asked for: times stay those that they were at first.
+        """
+        given: dict[str, str | float] = {
+            key: _seconds(value) + age if key in TIMES else value for key, value in self.chips()
+        }
         return given if self.resource or self.request else given | {"roots": "true"}
+
+
+def _seconds(text: str) -> int:
+    number, unit = _BACK.fullmatch(text).groups()  # type: ignore[union-attr]
+    return int(number) * _UNITS[unit]
 
 
 def _split(word: str) -> tuple[str, str, str]:
@@ -89,7 +107,7 @@ def _check(key: str, value: str) -> None:
         raise SvcError(f'there is no level "{value}"', f"There are {', '.join(LEVELS)}.")
     if key == "status" and not _STATUS.fullmatch(value):
         raise SvcError(f'"{value}" is no status', "Write status:404, status:5xx or status:>=400.")
-    if key == "since" and not _SINCE.fullmatch(value):
+    if key in TIMES and not _BACK.fullmatch(value):
         raise SvcError(
-            f'"{value}" is no time to look back', "Write since:30s, since:10m, since:12h or since:7d."
+            f'"{value}" is no time to look back', f"Write {key}:30s, {key}:10m, {key}:12h or {key}:7d."
         )

@@ -32,6 +32,7 @@ from svc_tui.client import SvcError
 
 EMPTY = "nothing has happened here yet · open the Project's address, or `curl` it"
 NOTHING = "nothing that is recorded passes the filter · x takes it away"
+EXAMPLE = "resource:api level:warn status:5xx since:1h until:10m text"
 BAR_HZ = 5
 WHOLE_SHARE = 0.4
 """How much of the screen a record below the list takes at most."""
@@ -44,7 +45,7 @@ class LogsScreen(ConsoleScreen):
     GROUP: ClassVar[str] = "Logs"
     HELP: ClassVar[str] = (
         "Every request, record and line that a Resource printed, as they come. Filters are words:\n"
-        "resource:api level:warn status:5xx request:ID since:10m, and any text."
+        "resource:api level:warn status:5xx request:ID since:1h until:10m, and any text."
     )
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
@@ -181,6 +182,8 @@ class LogsScreen(ConsoleScreen):
             text = f"reading {count}" if self.link.state == "live" else ""
         elif timeline.waiting() or timeline.paused:
             text = f"{count} records   ❚❚ paused, {timeline.waiting():,} waiting"
+        elif not timeline.follows:
+            text = f"{count} records"
         else:
             text = f"{count} records   {'following ●' if self.rows.following else '○ G follows'}"
         if timeline.missed:
@@ -211,9 +214,7 @@ class LogsScreen(ConsoleScreen):
 
     def action_filter(self) -> None:
         """Write a filter."""
-        self._ask(
-            "filter", self._timeline.filter.words(), "resource:api level:warn status:5xx since:10m text"
-        )
+        self._ask("filter", self._timeline.filter.words(), EXAMPLE)
 
     def action_search(self) -> None:
         """Write what to search."""

@@ -8,7 +8,7 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from screens.link import Link
@@ -40,6 +40,7 @@ class Timeline:
         """How many records were removed, or let go of while it was paused, before they could be shown."""
         self.narrow = False
         """Whether rows are for a narrow screen; the list is to be reloaded when that changes."""
+        self._began = monotonic()
         self._link = link
         self._failed = failed
         self._cursors = array("q")
@@ -56,7 +57,8 @@ class Timeline:
     def begin(self) -> None:
         """Read what is there and go on with what comes, from where this was left."""
         self._stream += 1
-        self._start(self._follow if self._gathered else self._gather, self._stream)
+        if self.follows or not self._gathered:
+            self._start(self._follow if self._gathered else self._gather, self._stream)
 
     def _start(self, read: Callable[[int], None], stream: int) -> None:
         threading.Thread(target=self._reading, args=(read, stream), name="logs", daemon=True).start()
@@ -72,6 +74,14 @@ class Timeline:
     def end(self) -> None:
         """Read no more."""
         self._stream += 1
+
+    @property
+    def follows(self) -> bool:
+        """Whether anything that comes can pass."""
+        return not self.filter.until
+
+    def _params(self) -> dict[str, Any]:
+        return dict(self.filter.params(monotonic() - self._began))
 
     @property
     def paused(self) -> bool:
@@ -133,8 +143,8 @@ class Timeline:
 
     def _gather(self, stream: int) -> None:
         """Read what is there, from the end back, and have another thread follow what comes."""
-        params = {**self.filter.params(), "newest": "true"}
-        following = False
+        params = {**self._params(), "newest": "true"}
+        following = not self.follows
         for line in self._lines(params, stream):
             if not following:
                 self._upto, following = self._upto or line["last"], True
@@ -157,9 +167,7 @@ class Timeline:
                 self.ready = bool(self._cursors)
 
     def _follow(self, stream: int) -> None:
-        params = {**self.filter.params(), "follow": "true", "after": self._upto}
-        if self._upto:
-            params.pop("since", None)
+        params = {**self._params(), "follow": "true", "after": self._upto}
         for line in self._lines(params, stream):
             if (offsets := line.get("offsets")) is not None:
                 after = line["after"]
@@ -211,9 +219,6 @@ class Timeline:
 
     def next(self, cursor: int, step: int, more: Mapping[str, Any]) -> int | None:
         """Return the cursor of the next record, or the one before, of those shown, which passes more, too."""
-        params = {**self.filter.params(), **more, "n": 1, ("after" if step > 0 else "before"): cursor}
-        with suppress(KeyError):
-            if step > 0:
-                del params["since"]
+        params = {**self._params(), **more, "n": 1, ("after" if step > 0 else "before"): cursor}
         found = self._link.ask("GET", "/logs/window", params=params)["records"]
         return int(found[0]["cursor"]) if found else None

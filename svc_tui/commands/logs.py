@@ -38,6 +38,9 @@ def logs(
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="How far back: 30s, 10m, 12h, 7d.")
     ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only what is older: 30s, 10m, 12h, 7d.")
+    ] = None,
     level: Annotated[
         str | None,
         typer.Option("--level", metavar="LEVEL", help="This level and above, from trace to fatal."),
@@ -68,6 +71,8 @@ def logs(
     path = place(root)
     wanted = Filter(resource, request, _severity(level), _pattern(grep))
     seconds = None if since is None else _seconds(since)
+    older = None if until is None else _seconds(until)
+    _check_times(seconds, older, follow=follow)
     if tail is None and since is None and after is None and request is None:
         tail = TAIL
     shown = 0
@@ -85,7 +90,7 @@ def logs(
 
     login = service_of(root, service)
     if login is not None:
-        wish = Wish(resource, level, request, wanted.pattern, seconds, tail, after, follow)
+        wish = Wish(resource, level, request, wanted.pattern, seconds, tail, after, follow, older)
         RemoteLogs(login, load(root).name, wish, show, _tell_missed).run()
     else:
         _check_resource(root, resource, path)
@@ -95,10 +100,10 @@ def logs(
             diagnostics.note(f"nothing is recorded here yet{and_now}")
             if not follow:
                 return
-        since_ns = None if seconds is None else time.time_ns() - int(seconds * 1e9)
+        stretch = Stretch(_back(seconds), after, tail, _back(older))
         position = after or 0
         # Who was told that there is nothing gets all that comes, however soon it does.
-        for page in kept(path, wanted, Stretch(since_ns, after, tail)) if there else ():
+        for page in kept(path, wanted, stretch) if there else ():
             _tell_missed(page.missed)
             show(page.entries)
             position = page.upto
@@ -147,6 +152,26 @@ def _seconds(text: str) -> float:
             code="usage",
         )
     return int(found[1]) * _UNITS[found[2]]
+
+
+def _back(seconds: float | None) -> int | None:
+    """Return the time so long ago, in nanoseconds of the Unix epoch."""
+    return None if seconds is None else time.time_ns() - int(seconds * 1e9)
+
+
+def _check_times(since: float | None, until: float | None, *, follow: bool) -> None:
+    if until is None:
+        return
+    if follow:
+        raise SvcError(
+            "--follow goes on with what comes, which --until leaves out", "Leave one out.", code="usage"
+        )
+    if since is not None and since <= until:
+        raise SvcError(
+            "nothing was recorded both since and until then",
+            "--since goes farther back than --until: --since 1h --until 10m",
+            code="usage",
+        )
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:

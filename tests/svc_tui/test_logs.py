@@ -141,6 +141,9 @@ def test_filters_pick(project: Path, capsys: pytest.CaptureFixture[str]) -> None
     record(project, INNER, replace(ROOT, status=500), now_ns=time.time_ns())
     assert [row["kind"] for row in documents(capsys, "--since", "10m")] == ["request", "request"]
     assert len(documents(capsys, "--since", "30m")) == 5
+    assert [row["kind"] for row in documents(capsys, "--until", "10m", "--tail", "1")] == ["platform"]
+    assert len(documents(capsys, "--since", "30m", "--until", "10m")) == 3
+    assert documents(capsys, "--until", "1h") == []
     assert [row["kind"] for row in documents(capsys, "--level", "Warn")] == ["structured", "request"]
     assert [row["kind"] for row in documents(capsys, "--resource", "api", "--grep", "l+o")] == [
         *("stdout", "structured")
@@ -160,6 +163,9 @@ def test_filters_pick(project: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--since", ""], "30s, 10m, 12h, 7d"),
         (["--since=-1m"], "30s, 10m, 12h, 7d"),
         (["--since", "٣h"], "30s, 10m, 12h, 7d"),
+        (["--until", "now"], "30s, 10m, 12h, 7d"),
+        (["--since", "10m", "--until", "1h"], "--since 1h --until 10m"),
+        (["--until", "1h", "-f"], "--follow"),
         (["--tail=-1"], "--tail"),
         (["--tail", "many"], "--tail"),
         (["--after", str(1 << 63)], "--after"),

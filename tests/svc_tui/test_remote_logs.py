@@ -80,6 +80,8 @@ def test_what_is_given_holds_together(hosted: Hosted) -> None:
     assert Reader(hosted, replace(ALL, since=600, after=first)).run() == ["3", "4"]
     assert Reader(hosted, replace(ALL, since=600, after=third)).run() == ["4"]
     assert Reader(hosted, replace(ALL, tail=3, after=first)).run() == ["2", "3", "4"]
+    assert Reader(hosted, replace(ALL, until=600)).run() == ["1", "2"]
+    assert Reader(hosted, replace(ALL, until=600, tail=1)).run() == ["2"]
 
 
 def test_a_follower_that_asks_for_nothing_old_gets_nothing_old(hosted: Hosted) -> None:

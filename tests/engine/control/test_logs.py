@@ -1,5 +1,6 @@
 """A timeline on a screen: windows of records, records by cursor, and the cursors that pass a filter."""
 
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -213,6 +214,22 @@ def test_what_is_older_is_passed_over(shop: Shop) -> None:
     first = shop.fill()
     assert shop.cursors(since=1.0) == [] and shop.places("window", since=1.0) == []
     assert shop.places("window", since=1e9, n=1) == [first + 99]
+
+
+def test_what_is_newer_is_passed_over(shop: Shop) -> None:
+    first = shop.fill()
+    shop.write(LineRecord(NOW, "", "web", "stdout", "new"), at_ns=time.time_ns())
+    assert shop.cursors(until=30.0) == shop.cursors()[:-1] == sorted(shop.cursors(until=30.0, newest=True))
+    assert shop.places("window", until=30.0, n=2) == [first + 98, first + 99]
+    assert shop.places("window", until=30.0, after=first + 98) == [first + 99]
+    assert shop.places("window", until=30.0, before=first + 1) == [first]
+    assert shop.cursors(until=1e9) == [] and shop.cursors(since=90.0, until=80.0) == []
+    assert len(shop.cursors(until=0)) == 4 * ROUNDS + 1
+
+
+def test_what_comes_is_not_followed_until_a_time_that_is_over(shop: Shop) -> None:
+    with pytest.raises(Refused, match="until"):
+        next(shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True, "until": 5}))
 
 
 def test_without_a_timeline_there_is_nothing(shop: Shop) -> None:

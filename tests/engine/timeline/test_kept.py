@@ -57,6 +57,16 @@ def test_what_is_given_holds_together(path: Path) -> None:
     assert numbers(path, Stretch(since_ns=BEGAN + 900 * SECOND)) == []
 
 
+def test_what_is_until_a_time_was_recorded_before(path: Path) -> None:
+    first, until = ends(path)[0], BEGAN + 210 * SECOND
+    assert numbers(path, Stretch(until_ns=until)) == list(range(2100))
+    assert numbers(path, Stretch(since_ns=BEGAN + 209 * SECOND, until_ns=until)) == list(range(2090, 2100))
+    assert numbers(path, Stretch(after=first + 2097, until_ns=until)) == [2098, 2099]
+    assert numbers(path, Stretch(tail=2, until_ns=until), Filter(resource="api")) == [2080, 2090]
+    assert numbers(path, Stretch(until_ns=BEGAN)) == []
+    assert numbers(path, Stretch(until_ns=BEGAN + 900 * SECOND)) == list(range(2500))
+
+
 @pytest.mark.parametrize(
     "stretch", [Stretch(), Stretch(tail=3), Stretch(tail=0), Stretch(BEGAN + 900 * SECOND)]
 )

@@ -14,7 +14,8 @@ filters = st.builds(
     level=st.sampled_from(["", *LEVELS]),
     status=st.sampled_from(["", "404", "5xx", ">=400"]),
     request=st.just("") | names,
-    since=st.sampled_from(["", "30s", "10m", "12h", "7d"]),
+    since=st.sampled_from(["", "30m", "12h", "7d"]),
+    until=st.sampled_from(["", "30s", "10m"]),
     text=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
     .map(str.strip)
     .filter(lambda text: ":" not in text and "=" not in text and " ".join(text.split()) == text),
@@ -44,6 +45,11 @@ def test_mounted_spans_are_left_out_where_their_front_is_shown() -> None:
     assert Filter(request="7f").params() == {"request": "7f"}
 
 
+def test_times_stay_those_that_they_were_when_the_filter_was_asked_for() -> None:
+    wanted = Filter(resource="api", since="1h", until="10m")
+    assert wanted.params(age=5.0) == {"resource": "api", "since": 3605, "until": 605}
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -51,6 +57,8 @@ def test_mounted_spans_are_left_out_where_their_front_is_shown() -> None:
         ("status:6xx", "no status"),
         ("status:", "followed by nothing"),
         ("since:tomorrow", "no time"),
+        ("until:0m", "no time"),
+        ("since:10m until:1h", "since:10m and until:1h"),
         ('text "open', "quote is open"),
     ],
 )
