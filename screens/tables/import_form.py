@@ -1,7 +1,7 @@
 """A file into a table: what it would become, then how far it is."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection
 from contextlib import closing
 from typing import Any, ClassVar
 
@@ -32,10 +32,10 @@ class ImportForm(FileForm[str]):
     ImportForm #preview { margin-bottom: 1; }
     """
 
-    def __init__(self, link: Link, table: str, tables: Sequence[str]) -> None:
-        """`table` is the one that is shown, `tables` are those that are there."""
+    def __init__(self, link: Link, table: str) -> None:
+        """`table` is the one that is shown."""
         super().__init__()
-        self._link, self._table, self._tables = link, table, frozenset(tables)
+        self._link, self._table = link, table
 
     def fields(self) -> ComposeResult:
         """Yield the file, the table, and what becomes of them."""
@@ -58,9 +58,10 @@ class ImportForm(FileForm[str]):
         if not self.value("file").strip() or not path.is_file():
             said.update("")
             return
-        room = said.size.width
         try:
-            said.update(await asyncio.to_thread(self._preview, self.value("file"), self.value("table"), room))
+            tables = await self._tables()
+            wish = (self.value("file"), self.value("table"), tables, said.size.width)
+            said.update(await asyncio.to_thread(self._preview, *wish))
         except SvcError as error:
             self.wrong("")
             said.update(
@@ -75,20 +76,24 @@ class ImportForm(FileForm[str]):
             self.query_one("#preview", Static).update("")
         super().wrong(text)
 
-    def _preview(self, name: str, table: str, room: int) -> Content:
+    async def _tables(self) -> Collection[str]:
+        """Return the names of the tables that there are. Raises `SvcError`."""
+        return [each["name"] for each in (await self._link.call("GET", "/tables"))["tables"]]
+
+    def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> Content:
         path, format = place(name), format_of(name)
         if format in WHOLE:
             return Content("the file has tables of its own")
         to = table or path.stem
         found, whole = beginning(path, format)
         if not found and not whole:
-            return Content(f"{self._becomes(to)}; the file is too long for a look at it")
+            return Content(f"{self._becomes(to, tables)}; the file is too long for a look at it")
         asked = {"format": format}
         told = self._link.ask("POST", "/import/preview", params=asked, content=iter([found]))
-        return content(lines(self._becomes(to), told, room, whole=whole))
+        return content(lines(self._becomes(to, tables), told, room, whole=whole))
 
-    def _becomes(self, table: str) -> str:
-        if table not in self._tables:
+    def _becomes(self, table: str, tables: Collection[str]) -> str:
+        if table not in tables:
             return f"a new table {table}"
         if self.value("rows").strip() == REPLACE:
             return f"in place of all rows of {table}"
@@ -101,7 +106,7 @@ class ImportForm(FileForm[str]):
         format = format_of(name)
         table = "" if format in WHOLE else self.value("table").strip() or place(name).stem
         params = {"format": format, "table": table}
-        if table and table not in self._tables:
+        if table and table not in await self._tables():
             params["create"] = "true"
         how = self.value("rows").strip() or ADD
         if how not in (ADD, REPLACE):

@@ -32,7 +32,7 @@ def lines(title: str, told: Mapping[str, Any], room: int, *, whole: bool = True)
 
 def _line(cells: Sequence[Piece]) -> Line:
     pieces: list[Piece] = []
-    for number, piece in enumerate(cells):
+    for piece in cells:
         cell: Cell = (piece,)
-        pieces += [*([(" " * GAP, "")] if number else []), *fit(cell, Placed(0, WIDTH, right=False))]
-    return pieces
+        pieces += [*fit(cell, Placed(0, WIDTH, right=False)), (" " * GAP, "")]
+    return pieces[:-1]

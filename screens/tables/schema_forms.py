@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import VerticalScroll
 from textual.widgets import Input, Static, TextArea
 
 from screens.form import Field, Form, filled
@@ -109,37 +110,54 @@ class CreateForm(SchemaForm):
 class AlterForm(SchemaForm):
     """Gives the name that the table has now; empty where it was dropped."""
 
+    DEFAULT_CSS = """
+    AlterForm > VerticalScroll > VerticalScroll { height: auto; max-height: 6; scrollbar-size-vertical: 1; }
+    """
     DONE: ClassVar[str] = "change the table"
 
-    def __init__(self, link: Link, table: Mapping[str, Any]) -> None:
-        """`table` is what `GET /table` answers."""
+    def __init__(self, link: Link, name: str) -> None:
         super().__init__()
-        self._link, self._table = link, table
-        self.TITLE_TEXT = f"Change {table['name']}"  # type: ignore[misc]
+        self._link, self._name = link, name
+        self._table: Mapping[str, Any] | None = None
+        """What `GET /table` answers, once it has."""
+        self.TITLE_TEXT = f"Change {name}"  # type: ignore[misc]
 
     def fields(self) -> ComposeResult:
         """Yield what the table is, the changes, and what is understood."""
-        yield Static(content(self._is()), classes="forms")
+        with VerticalScroll(classes="forms", can_focus=True):
+            yield Static("…", id="is")
         yield Lines()
         yield Static(id="understood")
 
     def on_mount(self) -> None:
-        """Begin with what can be written."""
+        """Begin with what can be written, and see what the table is."""
         self.query_one("#understood", Static).update(content([[("  ".join(FORMS), "dim")]]))
         self.query_one(Lines).focus()
+        self.run_worker(self._look())
 
-    def _is(self) -> Iterable[Line]:
-        width = max(len(each["name"]) for each in self._table["columns"])
-        for each in self._table["columns"]:
+    async def _look(self) -> None:
+        try:
+            self._table = table = await self._link.call("GET", "/table", params={"name": self._name})
+        except SvcError as error:
+            self.query_one("#is", Static).update("")
+            self.wrong(error.text)
+            return
+        self.query_one("#is", Static).update(content(self._is(table)))
+        self._changed()
+
+    @staticmethod
+    def _is(table: Mapping[str, Any]) -> Iterable[Line]:
+        width = max(len(each["name"]) for each in table["columns"])
+        for each in table["columns"]:
             yield described(each, width)
-        for index in self._table["indexes"]:
+        for index in table["indexes"]:
             kind = "unique index" if index["unique"] else "index"
             names = ", ".join(each or "an expression" for each in index["columns"])
             yield [(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")]
 
     def understood(self, text: str) -> Iterable[Line]:
         """Return the changes; those that lose something in another tone."""
-        if not text.strip():
+        if not text.strip() or self._table is None:
             return [[("  ".join(FORMS), "dim")]]
         return [
             [
@@ -151,9 +169,11 @@ class AlterForm(SchemaForm):
 
     async def submitted(self) -> str:
         """Change it, all at once."""
+        if self._table is None:
+            self._table = await self._link.call("GET", "/table", params={"name": self._name})
         made = changes(self._table, self.query_one(Lines).text)
         await self._link.call("POST", "/schema", {"changes": made})
         if any(each["op"] == "drop-table" for each in made):
             return ""
         names = (each["name"] for each in made if each["op"] == "rename-table")
-        return str(next(names, self._table["name"]))
+        return str(next(names, self._name))

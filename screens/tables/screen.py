@@ -94,14 +94,7 @@ class TablesScreen(PastedTable):
 
     def action_alter(self) -> None:
         """Change the table that is shown."""
-        if self._grid is not None:
-            self._do("form", self._alter, self._grid)
-
-    async def _alter(self, grid: Grid) -> None:
-        try:
-            table = await self.link.call("GET", "/table", params={"name": grid.table})
-        except SvcError as error:
-            self.tell(error)
+        if (grid := self._grid) is None:
             return
 
         def altered(name: str | None) -> None:
@@ -113,7 +106,7 @@ class TablesScreen(PastedTable):
                     self._drafts[name] = waits
             self._open(name, grid.query if name == grid.table else Query())
 
-        self.app.push_screen(AlterForm(self.link, table), altered)
+        self.app.push_screen(AlterForm(self.link, grid.table), altered)
 
     def action_sql(self, text: str = "") -> None:
         """Open the box for SQL."""
@@ -128,21 +121,13 @@ class TablesScreen(PastedTable):
 
     def action_import(self) -> None:
         """Ask for a file, and show the table that has its rows."""
-        self._do("form", self._import)
-
-    async def _import(self) -> None:
-        try:
-            names = await self._names()
-        except SvcError as error:
-            self.tell(error)
-            return
         shown = self._grid.table if self._grid is not None else ""
 
         def imported(table: str | None) -> None:
             if table is not None:
                 self._open(table or shown, Query())
 
-        self.app.push_screen(ImportForm(self.link, shown, names), imported)
+        self.app.push_screen(ImportForm(self.link, shown), imported)
 
     def action_export(self) -> None:
         """Ask where to write the table."""

@@ -30,6 +30,8 @@ LOOK_SECONDS = 1.0
 """How often it is asked whether somebody else wrote something."""
 NO_TABLES = "there are no tables yet · T makes one; so do tables/*.sql in the Project's folder"
 NO_ROWS = "no rows yet · a adds one, i imports a file"
+NO_ROWS_HERE = "no rows yet"
+KEYLESS = "A gives it one: key NAME, or add id integer key"
 NOTHING = "no row passes the filter · backspace takes it away"
 
 
@@ -112,7 +114,8 @@ class ShownTable(ConsoleScreen):
             return
         before, self._grid = self._grid, grid
         self.banner = ""
-        self.rows.empty = NOTHING if query.conditions or query.search or line else NO_ROWS
+        none = NO_ROWS if grid.editable else NO_ROWS_HERE
+        self.rows.empty = NOTHING if query.conditions or query.search or line else none
         grid.arrangement = self._arranged.get(grid.table, grid.arrangement).of(list(grid.names))
         column = self.rows.cursor_column if before is not None and before.table == grid.table else 1
         self.rows.show(grid, grid.titles())
@@ -213,7 +216,8 @@ class ShownTable(ConsoleScreen):
         if self._grid is None:
             return False
         if not self._grid.editable:
-            self.notify(f"{self._grid.table} {self._grid.reason}", severity="warning", markup=False)
+            way = f"\n{KEYLESS}" if "primary key" in self._grid.reason else ""
+            self.notify(f"{self._grid.table} {self._grid.reason}{way}", severity="warning", markup=False)
         return self._grid.editable
 
     # What is shown

@@ -31,7 +31,10 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """Add a column at the end; rows that there are get its default."""
+    """Add a column at the end; rows that there are get its default.
+
+    The key of a table without one, if it is an integer, gets the numbers that the rows have.
+    """
 
     table: str
     column: Column

@@ -2,7 +2,7 @@
 
 import re
 
-from doors.tables.catalog import NOW, declared, without_type
+from doors.tables.catalog import NOW, Column, Table, declared, without_type
 from doors.tables.definition import ColumnText
 from doors.tables.schema import notes
 from doors.tables.schema.change import (
@@ -16,8 +16,8 @@ from doors.tables.schema.change import (
 from doors.tables.schema.default import default_sql
 from doors.tables.schema.names import check_column_name
 from doors.tables.schema.rebuild import definition_of, rebuild
-from doors.tables.schema.rows import converter, handle, refuse_missing
-from doors.tables.schema.tables import MOST_COLUMNS, column_text, existing
+from doors.tables.schema.rows import converter, handle, refuse_missing, row_name
+from doors.tables.schema.tables import MOST_COLUMNS, column_text, existing, with_key
 from doors.tables.sqlite import Connection, Error, TablesError, fold, literal, quoted, scalar
 from doors.tables.values import convert
 
@@ -35,10 +35,8 @@ def add(connection: Connection, change: AddColumn) -> None:
     if len(table.columns) >= MOST_COLUMNS:
         raise TablesError(f"table {table.name} has {MOST_COLUMNS} columns", "It can not have more.")
     if column.primary_key:
-        raise TablesError(
-            f"column {column.name} would be in the key of table {table.name} and have no values yet",
-            "Add the column, give every row a value, then make it the key.",
-        )
+        _add_numbers(connection, table, column)
+        return
     filled = scalar(connection, f"SELECT EXISTS (SELECT 1 FROM {quoted(table.name)})")
     if filled and not column.nullable and column.default is None:
         raise TablesError(
@@ -57,6 +55,21 @@ def add(connection: Connection, change: AddColumn) -> None:
         rebuild(connection, table, definition, {column.name: NOW} if column.default == "now()" else {})
     else:
         connection.execute(f"ALTER TABLE {quoted(table.name)} ADD COLUMN {text.sql()}")
+    notes.write(connection, table.name, column.name, column.note)
+
+
+def _add_numbers(connection: Connection, table: Table, column: Column) -> None:
+    """Add the key of a table that has none, as its last column: the numbers that its rows have anyway."""
+    number = row_name(table)
+    if table.key or column.type != "integer" or number is None:
+        raise TablesError(
+            f"column {column.name} would be in the key of table {table.name} and have no values yet",
+            "Add the column, give every row a value, then make it the key.",
+        )
+    definition = definition_of(connection, table)
+    text = column_text(connection, column)
+    columns = type(definition)((*definition.columns, text), definition.constraints, definition.options)
+    rebuild(connection, table, with_key(columns, [column.name]), {column.name: number})
     notes.write(connection, table.name, column.name, column.note)
 
 

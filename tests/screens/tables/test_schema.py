@@ -221,3 +221,21 @@ async def test_what_is_wrong_is_seen_however_long_the_form_is(shop: Shop) -> Non
         await shown.press("ctrl+s")
         await shown.shows("which type has x", "NAME TYPE, then any of")
         assert shown.text.count("which type has x") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_one_writes_in_sight_however_many_columns_there_are(shop: Shop) -> None:
+    shop.sql(f"create table wide ({', '.join(f'c{number} text' for number in range(200))})")
+    async with tables(shop) as shown:
+        await shown.shows("read-only")
+        await shown.press("a")
+        assert "A gives it one" in shown.told
+        await shown.press("A")
+        await shown.shows("Change wide", "c0")
+        await shown.type("add id integer key")
+        await shown.shows("add column id integer")
+        await shown.press("ctrl+s")
+        await shown.hides("read-only")
+        await shown.press("a")
+        await shown.until(lambda: shown.screen.pending == 1)

@@ -3,6 +3,7 @@ import pytest
 from doors.tables.catalog import Column
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
+    AddColumn,
     CreateTable,
     RetypeColumn,
     SetDefault,
@@ -163,3 +164,20 @@ def test_rows_whose_numbers_no_name_is_left_for_are_kept(database: Connection) -
     assert sorted(rows(database, "select * from t")) == [(1, 2, "y"), (2, 1, "x")]
     apply(database, [SetDefault("t", "_rowid_", None)])
     assert "in a row the value" in refused(database, RetypeColumn("t", "_rowid_", "integer"))
+
+
+def test_a_key_that_is_added_to_a_table_without_one_has_the_numbers_of_its_rows(database: Connection) -> None:
+    apply(database, [CreateTable("t", (Column("name", "text", unique=True),))])
+    database.execute("insert into t (rowid, name) values (4, 'a'), (7, 'b')")
+    key = Column("id", "integer", primary_key=True, note="its number")
+    apply(database, [AddColumn("t", key)])
+    database.execute("insert into t (name) values ('c')")
+    assert rows(database, "select id, name from t order by id") == [(4, "a"), (7, "b"), (8, "c")]
+    assert (table(database, "t").key, table(database, "t").column("id").note) == (("id",), "its number")
+    with pytest.raises(ConstraintError):
+        database.execute("insert into t (name) values ('a')")
+    assert "have no values yet" in refused(
+        database, AddColumn("t", Column("id2", "integer", primary_key=True))
+    )
+    apply(database, [CreateTable("u", (Column("name", "text"),))])
+    assert "have no values yet" in refused(database, AddColumn("u", Column("id", "text", primary_key=True)))
