@@ -56,10 +56,11 @@ def console(
         public = public_url(web_url, insecure=insecure)
         _web(port, project, Where(host, web_port, public, insecure), service=service)
         return
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    if os.environ.get("TERM") == "dumb" or not all(stream.isatty() for stream in streams):
         raise SvcError(
-            "the Console needs a terminal",
-            "Without one, use `svc dev`, `svc logs` and `svc tables`.",
+            "the Console needs a terminal whose cursor can be moved",
+            "Without one, use `svc dev`, `svc logs` and `svc tables`, or `svc console --web`.",
             code="usage",
         )
     # The toolkit takes a moment to load, and only those who see it need it.

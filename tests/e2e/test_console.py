@@ -214,6 +214,43 @@ def test_a_terminal_of_ascii_is_given_ascii(shop: Path, opened: Opened) -> None:
             assert seen.isascii(), sorted({each for each in seen if not each.isascii()})
 
 
+def test_a_terminal_that_can_not_show_it_is_told_so(shop: Path, home: Path) -> None:
+    with terminal(SVC, shop, {"SVC_HOME": str(home), "TERM": "dumb"}) as console:
+        console.until("svc dev")
+        console.restored()
+        console.type("echo $?")
+        console.keys("Enter")
+        console.until("\n2\n")
+
+
+def test_a_cell_is_edited_in_ones_own_editor(shop: Path, home: Path, tmp_path: Path, opened: Opened) -> None:
+    (shop / "tables").mkdir()
+    (shop / "tables" / "001.sql").write_text(
+        "create table notes (id integer primary key, text text); insert into notes values (1, 'one');"
+    )
+    editor = tmp_path / "my editor"
+    editor.write_text(
+        '#!/bin/sh\necho editing: $(cat "$1")\nread -r line\nprintf \'%s\\ntwo 日本\\n\' "$line" >"$1"\n'
+    )
+    editor.chmod(0o755)
+    with opened(shop, "--port", "0", VISUAL="", EDITOR=f"'{editor}'") as console:
+        console.until("● live")
+        console.keys("2")
+        console.until("one")
+        console.keys("l", "E")
+        console.until("editing: one")
+        assert console.told("#{alternate_on} #{mouse_any_flag}") == "0 0"
+        console.type("typed there")
+        console.keys("Enter")
+        console.until(lambda seen: "typed there" in seen and "ctrl+s" in seen)
+        assert console.told("#{alternate_on}") == "1"
+        console.keys("C-s")
+        query = ("tables", "query", "select text from notes")
+        console.until(lambda _: "two 日本" in svc(shop, home, *query))
+        console.keys("q")
+        console.restored()
+
+
 def test_ten_megabytes_that_are_pasted_do_no_harm(shop: Path, tmp_path: Path, opened: Opened) -> None:
     text = tmp_path / "much"
     text.write_text("x" * 10_000_000)

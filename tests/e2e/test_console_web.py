@@ -2,14 +2,10 @@
 
 import asyncio
 import base64
-import contextlib
 import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +13,12 @@ from pathlib import Path
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection
 
 from tests.e2e.browser import Page, chromium
+from tests.e2e.web_console import SECONDS, Web, gone, read_until, send, socket, web_console
 
 pytestmark = pytest.mark.slow
-SECONDS = 60.0
 HEARD = """
     window.heard = "";
     const Socket = window.WebSocket;
@@ -42,78 +38,6 @@ TYPING = """
 """Whether the Console is there, and hears what is typed."""
 
 
-class Web:
-    """A running `svc console --web`; `lines` are what it printed to stdout: an address for each key."""
-
-    def __init__(self, folder: Path, home: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "svc_tui", "console", "--web", "--web-port", "0", *options]
-        self.process = subprocess.Popen(
-            [*command, "--port", "0"],
-            cwd=folder,
-            env={**os.environ, "SVC_HOME": str(home)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.lines: list[str] = []
-        self._news = threading.Condition()
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                with self._news:
-                    self.lines.append(line.strip())
-                    self._news.notify_all()
-
-    def address(self, number: int = 0) -> str:
-        """Return the address with a key, once it is printed."""
-        with self._news:
-            assert self._news.wait_for(lambda: len(self.lines) > number, SECONDS), self.errors()
-        return self.lines[number]
-
-    @property
-    def url(self) -> str:
-        return self.address().partition("/?")[0]
-
-    def errors(self) -> str:
-        self.process.kill()
-        assert self.process.stderr is not None
-        return self.process.stderr.read()
-
-    def entered(self) -> str:
-        """Come in by the first key and return the Cookie field."""
-        answer = httpx.get(self.address())
-        assert answer.status_code == 303
-        return answer.headers["set-cookie"].partition(";")[0]
-
-    def sessions(self) -> list[int]:
-        """Return the processes that it started."""
-        parent = self.process.pid
-        return [
-            int(folder.name)
-            for folder in Path("/proc").glob("[0-9]*")
-            if (status := _status(folder)) and re.search(rf"^PPid:\t{parent}$", status, re.MULTILINE)
-        ]
-
-
-def _status(folder: Path) -> str:
-    with contextlib.suppress(OSError):
-        return (folder / "status").read_text()
-    return ""
-
-
-def gone(process: int) -> None:
-    """Wait until a process is no more."""
-    end = time.monotonic() + SECONDS
-    while _status(Path(f"/proc/{process}")) and "\nState:\tZ" not in _status(Path(f"/proc/{process}")):
-        assert time.monotonic() < end, f"{process} still runs"
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     folder = tmp_path / "my shop ü"
@@ -127,35 +51,8 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def web(shop: Path, tmp_path: Path) -> Iterator[Web]:
-    running = Web(shop, tmp_path / "home")
-    try:
+    with web_console(shop, tmp_path / "home") as running:
         yield running
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            running.process.terminate()
-        running.process.wait(SECONDS)
-        running.reader.join(SECONDS)
-        assert running.process.stderr is not None
-        running.process.stderr.close()
-
-
-def socket(web: Web, cookie: str, origin: str | None = None) -> connect:
-    url = f"{web.url.replace('http', 'ws')}/ws?width=100&height=30"
-    return connect(
-        url,
-        additional_headers={"Cookie": cookie},
-        origin=web.url if origin is None else origin,
-        max_size=None,
-        proxy=None,
-    )
-
-
-def read_until(connection: object, text: str) -> str:
-    seen = ""
-    while text not in seen:
-        data = connection.recv(SECONDS)  # type: ignore[attr-defined]
-        seen += data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-    return seen
 
 
 def test_the_page_shows_the_console_and_keys_reach_it(web: Web) -> None:
@@ -238,7 +135,7 @@ def test_a_page_that_is_closed_ends_its_console_only(web: Web) -> None:
         while web.sessions() != [first]:
             assert time.monotonic() < end
             time.sleep(0.02)
-        one.send(json.dumps(["stdin", "3"]))
+        send(one, "3")
         read_until(one, "Filter")
 
 
@@ -249,10 +146,10 @@ def people(shop: Path) -> Path:
     return shop
 
 
-def add_a_row(connection: object) -> None:
+def add_a_row(connection: ClientConnection) -> None:
     """Add a row with a name in Tables, which waits there to be applied."""
     for keys, shown in (("2", "no rows"), ("a", "+"), ("le", "Default"), ("Grace\r", "Grace")):
-        connection.send(json.dumps(["stdin", keys]))  # type: ignore[attr-defined]
+        send(connection, keys)
         read_until(connection, shown)
 
 
@@ -266,7 +163,7 @@ def test_edits_that_wait_outlive_their_page(people: Path, web: Web) -> None:
         for said in ('["pending", 1]', "\x1b[?1049h", "\x1b[?1003h", "Grace"):
             read_until(connection, said)
         assert web.sessions() == sessions
-        connection.send(json.dumps(["stdin", "\x13"]))
+        send(connection, "\x13")
         read_until(connection, '["pending", 0]')
     for each in sessions:
         gone(each)
@@ -277,9 +174,9 @@ def test_edits_that_were_given_up_wait_for_nobody(people: Path, web: Web) -> Non
         read_until(connection, "live")
         add_a_row(connection)
         sessions = web.sessions()
-        connection.send(json.dumps(["stdin", "\x03"]))
+        send(connection, "\x03")
         read_until(connection, "drops what is pending")
-        connection.send(json.dumps(["stdin", "y"]))
+        send(connection, "y")
         with pytest.raises(ConnectionClosed):
             while True:
                 connection.recv(SECONDS)
@@ -357,15 +254,26 @@ def test_a_console_that_does_not_end_is_killed(web: Web) -> None:
 def test_ten_megabytes_that_are_pasted_do_no_harm(web: Web) -> None:
     with socket(web, web.entered()) as connection:
         read_until(connection, "live")
-        connection.send(json.dumps(["stdin", ":"]))
+        send(connection, ":")
         read_until(connection, "Leave the Console")
-        connection.send(json.dumps(["stdin", f"\x1b[200~{'x' * 10_000_000}\x1b[201~"]))
+        send(connection, f"\x1b[200~{'x' * 10_000_000}\x1b[201~")
         read_until(connection, "10,000,000")
-        connection.send(json.dumps(["stdin", "\x1b"]))
+        send(connection, "\x1b")
         read_until(connection, "Open")
         connection.send(json.dumps(["resize", {"width": 60, "height": 20}]))
-        connection.send(json.dumps(["stdin", "3"]))
+        send(connection, "3")
         read_until(connection, "Filter")
+
+
+def test_without_colours_there_are_none_in_the_browser_either(shop: Path, tmp_path: Path) -> None:
+    with (
+        web_console(shop, tmp_path / "home", NO_COLOR="1") as web,
+        socket(web, web.entered()) as connection,
+    ):
+        seen = read_until(connection, "● live")
+    coloured = re.findall(r"\x1b\[[\d;]*\b[34]8;2;(\d+);(?!\1;\1)[\d;]*m", seen)
+    assert "8;2;" in seen
+    assert not coloured
 
 
 def test_addresses_of_others_need_to_be_asked_for(shop: Path, tmp_path: Path) -> None:
