@@ -21,6 +21,7 @@ from textual.widgets import Input
 
 from screens import charset, paste
 from screens.ascii import Ascii
+from screens.plain import Plain
 from screens.terminal_driver import TerminalDriver
 from screens.theme import DARK, THEMES
 
@@ -37,6 +38,7 @@ class TerminalApp(App[Shown]):
     def __init__(self) -> None:
         super().__init__()
         paste.install()
+        self._plain = Plain()
         self._ascii = Ascii(enabled=not charset.unicode())
         for theme in THEMES:
             self.register_theme(theme)
@@ -49,9 +51,8 @@ class TerminalApp(App[Shown]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what is done to each line before it is shown."""
-        return (
-            [*super().get_line_filters(), self._ascii] if self._ascii.enabled else super().get_line_filters()
-        )
+        own = (self._plain, self._ascii) if self._ascii.enabled else (self._plain,)
+        return [*super().get_line_filters(), *own]
 
     def on_mount(self) -> None:
         """End well when one is asked to: in the end the engine ends, too."""

@@ -1,0 +1,39 @@
+"""Nothing that a text says reaches the terminal as a command."""
+
+import pytest
+from rich.segment import ControlType, Segment
+from rich.style import Style
+from textual.app import ComposeResult
+from textual.color import Color
+from textual.widgets import Input, Static, TextArea
+
+from screens.plain import Plain
+from screens.terminal_app import TerminalApp
+from tests.screens.conftest import Opened, text
+
+HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202eb"
+SHOWN = "a[31mred]0;title2Jb"
+
+
+def test_commands_are_left_out_and_all_else_stays() -> None:
+    bold = Style(bold=True)
+    kept = [Segment("日本 שלום\u200e e\u0301 👩\u200d💻"), Segment("", None, [(ControlType.BELL,)])]
+    assert Plain().apply([Segment(HOSTILE, bold), *kept], Color(0, 0, 0)) == [Segment(SHOWN, bold), *kept]
+
+
+class Hostile(TerminalApp[None]):
+    """Shows the text wherever a text can be."""
+
+    def compose(self) -> ComposeResult:
+        yield Input(HOSTILE)
+        yield Static(HOSTILE, markup=False)
+        yield TextArea(HOSTILE)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_text_of_a_stranger_commands_nothing_wherever_it_is_shown(opened: Opened) -> None:
+    async with opened(Hostile(), (100, 24)) as pilot:
+        shown = text(pilot.app)
+        assert shown.count(SHOWN) == 3
+        assert not any(sign in shown for sign in "\x1b\x07\x9b\u202e")
