@@ -242,8 +242,15 @@ class Drive:
         """Nobody is there to send more of the request, or to take the response."""
         if not self._run.body.ended:
             self._run.body.end(("connection-terminated", None))
-        if not self._complete and self._leaving is None:
-            self._leave()
+        if self._complete or self._leaving is not None:
+            return
+        head = self._run.head
+        if head is not None and self._started and self._sending is None:
+            if self._bytes_out == head.body.expected:
+                self._complete = True  # Whole for the client, whenever the guest says that it is.
+                return
+            self._complete = head.status in _BODILESS or self._exchange.method == "HEAD"
+        self._leave()
 
     def _leave(self) -> None:
         """Let the guest hear that nobody takes its response; end it when it goes on regardless."""
@@ -316,6 +323,8 @@ class Drive:
 
     def _outcome(self, text: str | None) -> tuple[Outcome, str]:
         if self._leaving is not None:
+            if self._complete:
+                return "ok", ""
             self.reason = "client-gone"
         if self.reason is not None:
             return self.reason, _REASONS.get(self.reason, "").format(
