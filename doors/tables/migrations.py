@@ -51,6 +51,8 @@ def find(project: Path) -> tuple[Migration, ...]:
 def _read(path: Path) -> Migration:
     name = f"{FOLDER}/{path.name}".encode(errors="replace").decode()
     try:
+        if path.exists() and not path.is_file():
+            raise TablesError(f"{name} is no file", "Name what is not a migration without .sql at its end.")
         if path.stat().st_size > LARGEST:
             raise TablesError(
                 f"{name} is larger than {LARGEST >> 20} MiB",

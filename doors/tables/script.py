@@ -4,6 +4,7 @@ It may do what it likes to the Project's tables, and nothing beyond: no other fi
 connection, no transaction of its own, nothing that svc keeps for itself. Every error names file and line.
 """
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,9 @@ from doors.tables.sqlite import (
 
 LONGEST = 32 << 20
 """Characters of one statement."""
+SECONDS = 300.0
+"""How long one statement may take, so that one without an end does not hold the tables for ever."""
+_STEPS = 20_000
 
 _PRAGMAS = ("data_version", "page_size", "quick_check")
 """FTS5, R*Tree and ALTER TABLE ask for these on their own; none of them changes anything."""
@@ -59,25 +63,30 @@ _NAMED = {
 }
 
 
-def run(connection: Connection, name: str, script: Iterable[Statement]) -> None:
+def run(connection: Connection, name: str, script: Iterable[Statement], *, seconds: float = SECONDS) -> None:
     """Run statements as `running` does, all of them."""
-    for _ in running(connection, name, script):
+    for _ in running(connection, name, script, seconds=seconds):
         pass
 
 
 def running(
-    connection: Connection, name: str, script: Iterable[Statement], *, own: bool = False
+    connection: Connection,
+    name: str,
+    script: Iterable[Statement],
+    *,
+    own: bool = False,
+    seconds: float = SECONDS,
 ) -> Iterator[int]:
     """Run statements in a transaction that the caller holds; yield how many, after each.
 
     `name` is the file's, for messages; without one they say the line alone. With `own` the script may make
-    and fill svc's own tables, as dumps do.
+    and fill svc's own tables, as dumps do. Each statement has so many `seconds`.
     Raises `TablesError`.
     """
     with _held(connection, notes.OWN if own else ()) as refusals:
         try:
             for count, statement in enumerate(script, 1):
-                _run(connection, name, statement, refusals)
+                _run(connection, name, statement, refusals, seconds)
                 yield count
         except StatementTooLong as error:
             raise TablesError(
@@ -87,24 +96,40 @@ def running(
     _refuse_reserved(connection, name)
 
 
-def _run(connection: Connection, name: str, statement: Statement, refusals: list[tuple[str, str]]) -> None:
+def _run(
+    connection: Connection,
+    name: str,
+    statement: Statement,
+    refusals: list[tuple[str, str]],
+    seconds: float,
+) -> None:
     if "\0" in statement.sql:
         line = statement.line + statement.sql.count("\n", 0, statement.sql.index("\0"))
         raise TablesError(f"{_at(name, line)}: there is a NUL in the SQL", "Remove it; char(0) makes one.")
     renames = statement.sql[:5].lower() == "alter"
     before = _shape(connection) if renames else {}
     refusals.clear()
+    end = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     try:
         for _ in connection.execute(statement.sql):
             pass
     except AuthError:
         what, hint = refusals[0] if refusals else ("does what scripts may not", "")
         raise TablesError(f"{_at(name, statement.line)}: the statement {what}", hint) from None
-    except (FullError, InterruptError):
+    except FullError:
         raise
+    except InterruptError:
+        raise TablesError(
+            f"{_at(name, statement.line)}: the statement took longer than {seconds:.0f} s",
+            "Nothing was changed. See whether it has an end; do less at once.",
+            code="timeout",
+        ) from None
     except Error as error:
         line = statement.line + _lines_before(statement.sql, getattr(error, "error_offset", -1))
         raise TablesError(f"{_at(name, line)}: {error}", _hint(str(error))) from error
+    finally:
+        connection.set_progress_handler(None)
     if renames:
         _let_notes_follow(connection, before)
 

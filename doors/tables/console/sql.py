@@ -165,7 +165,7 @@ def _change(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
         )
     with changing(connection, "the tables were not changed"):
         sound = not broken(connection)
-        script.run(connection, "SQL", [Statement(1, sql)])
+        script.run(connection, "SQL", [Statement(1, sql)], seconds=SECONDS)
         if sound and (now := broken(connection)):
             raise TablesError(
                 f"something else needs what the statement takes away: {now}",

@@ -136,6 +136,8 @@ def test_a_statement_that_takes_too_long_is_stopped_and_undone(
     assert refused(users, f"{endless} select count(*) from n").code == "timeout"
     error = refused(users, f"insert into users (name) {endless} select 'n' || i from n", write=True)
     assert error.code == "timeout"
+    error = refused(users, f"create table many as {endless} select i from n", write=True)
+    assert error.code == "timeout" and "SQL:1" in error.message
     assert users.query("select count(*) as n from users")["rows"] == [{"n": 2}]
 
 

@@ -1,14 +1,17 @@
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from doors.tables import script
 from doors.tables.catalog import Column, read
 from doors.tables.database import open_owner
 from doors.tables.migrations import Migration, applied, apply, find, pending
 from doors.tables.schema import apply as schema
 from doors.tables.schema.change import CreateTable, SetNote
-from doors.tables.sqlite import Connection, TablesError, rows, scalar
+from doors.tables.sql_text import Statement
+from doors.tables.sqlite import Connection, TablesError, changing, rows, scalar
 
 
 def write(project: Path, **files: str | bytes) -> tuple[Migration, ...]:
@@ -214,8 +217,27 @@ def test_files_that_are_no_text_are_named(tmp_path: Path, data: bytes, message: 
 
 def test_a_folder_with_the_name_of_a_migration_is_named(tmp_path: Path) -> None:
     (tmp_path / "tables" / "x.sql").mkdir(parents=True)
-    with pytest.raises(TablesError, match=r"tables/x\.sql can not be read"):
+    with pytest.raises(TablesError, match=r"tables/x\.sql is no file"):
         find(tmp_path)
+
+
+def test_a_pipe_with_the_name_of_a_migration_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    os.mkfifo(tmp_path / "tables" / "x.sql")
+    with pytest.raises(TablesError, match=r"tables/x\.sql is no file"):
+        find(tmp_path)
+
+
+def test_a_statement_without_an_end_is_given_up_and_undoes_all(database: Connection) -> None:
+    endless = "with recursive a(x) as (select 1 union all select x + 1 from a) select count(*) from a"
+    with pytest.raises(TablesError) as caught, changing(database, "nothing happened"):
+        statements = [Statement(1, "create table t (a)"), Statement(2, f"create table u as {endless}")]
+        script.run(database, "tables/1.sql", statements, seconds=0.05)
+    assert caught.value.message == "tables/1.sql:2: the statement took longer than 0 s"
+    assert caught.value.code == "timeout"
+    assert list(read(database)) == []
+    counted = endless.replace("from a)", "from a limit 100000)")
+    assert scalar(database, counted) == 100_000  # what comes next has no end set
 
 
 def test_two_that_apply_at_once_apply_each_migration_once(database: Connection, tmp_path: Path) -> None:
