@@ -133,7 +133,7 @@ class EditedTable(ShownTable):
     @on(Input.Submitted, "CellLine")
     def _answered(self, event: Input.Submitted) -> None:
         if self._editing is None:
-            self._filter(event.value)
+            self._do("open", self._filter, self._grid_now(), event.value)
         else:
             self._take_line()
 

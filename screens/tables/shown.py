@@ -31,6 +31,7 @@ LOOK_SECONDS = 1.0
 NO_TABLES = "there are no tables yet · T makes one; so do tables/*.sql in the Project's folder"
 NO_ROWS = "no rows yet · a adds one, i imports a file"
 NO_ROWS_HERE = "no rows yet"
+FILTERS = "name~an  name^A  age>=30  mood=null  any text"
 KEYLESS = "A gives it one: key NAME, or add id integer key"
 NOTHING = "no row passes the filter · backspace takes it away"
 
@@ -97,21 +98,23 @@ class ShownTable(ConsoleScreen):
         if self.link.state != "live":
             return
         try:
-            if not table:
-                names = await self._names()
-                if not names:
-                    self._none()
-                    return
-                table = names[0]
-            draft = self._drafts.setdefault(table, Draft())
-            grid = await self._grid_of(table, query, draft)
-            if line:
-                filtered = query.filtered(line, grid.names)
-                await self._let_go(grid)
-                grid = await self._grid_of(table, filtered, draft)
+            await self._show(table, query, line)
         except SvcError as error:
             self.tell(error)
-            return
+
+    async def _show(self, table: str, query: Query, line: str = "") -> None:
+        """Show a table; an empty name is that of the first. Raises `SvcError`."""
+        if not table:
+            names = await self._names()
+            if not names:
+                self._none()
+                return
+            table = names[0]
+        draft = self._drafts.setdefault(table, Draft())
+        grid = await self._grid_of(table, query, draft)
+        if line:
+            await self._let_go(grid)
+            grid = await self._grid_of(table, query.filtered(line, grid.names), draft)
         before, self._grid = self._grid, grid
         self.banner = ""
         none = NO_ROWS if grid.editable else NO_ROWS_HERE
@@ -242,17 +245,19 @@ class ShownTable(ConsoleScreen):
         """Write a filter."""
         if self._grid is not None:
             self._editing = None
-            self._ask("filter", self._grid.query.words(), "name~an  name^A  age>=30  mood=null  any text")
+            self._ask("filter", self._grid.query.words(), FILTERS)
 
-    def _filter(self, line: str) -> None:
-        grid = self._grid_now()
+    async def _filter(self, grid: Grid, line: str) -> None:
+        """Show what passes a filter; what is wrong with it is said beside it, and it stays."""
         try:
-            query = grid.query.filtered(line, grid.names)
+            await self._show(grid.table, grid.query.filtered(line, grid.names))
         except SvcError as error:
-            self.tell(error)
+            told = Content.from_markup(
+                "[$text-error]$what[/]  [dim]$hint[/]", what=error.message, hint=error.hint
+            )
+            self.query_one("#asked", Static).update(told)
             return
         self.action_close_line()
-        self._open(grid.table, query)
 
     def action_without(self, index: int) -> None:
         """Take one part of the filter away."""

@@ -24,6 +24,7 @@ class TextScreen(ModalScreen[str | None]):
     }
     TextScreen Static { height: auto; max-height: 3; link-style: none; }
     TextScreen TextArea { height: 1fr; border: none; padding: 0; background: $surface; }
+    TextScreen TextArea:focus { border: none; }
     TextScreen #wrong { color: $text-error; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -29,6 +29,19 @@ async def test_a_table_in_a_wide_terminal_is_sorted_and_filtered(people: Shop, s
         await shown.shows("Bob")
 
 
+async def test_a_filter_that_is_wrong_is_told_beside_it_and_can_be_mended(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("slash")
+        await shown.write("agee>3")
+        await shown.shows("there is no column agee", "agee>3")
+        await shown.write("name='")
+        await shown.shows("a quote is open", "name='")
+        await shown.write("age>=40")
+        await shown.shows("1 row ", "age>=40 ×")
+        assert not shown.screen.query_one("#line").display
+        assert not shown.told
+
+
 async def test_a_filter_that_nothing_passes_says_so(people: Shop) -> None:
     async with tables(people) as shown:
         shown.screen.go(["people", "name~nobody"])
