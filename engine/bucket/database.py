@@ -25,7 +25,6 @@ Run = Callable[..., list[Any]]
 BUSY_MS = 5000
 """How long a write waits for a tool that reads or copies the file."""
 TOGETHER = 64
-PAGES_BEFORE_CHECKPOINT = 1000
 
 _SCHEMA = """
 create table if not exists cell (

@@ -1,8 +1,8 @@
-"""Packages into a bucket's blobs, and out of them as artifacts in a local folder.
+"""Packages among a bucket's blobs, and out of them as artifacts in a local folder.
 
-Owns the order: the files first, the document last, so that a package that is there is whole; and unpacking
-under another name, so that a folder that has a package's name is whole too. Which packages are needed is not
-known here (`garbage.py`).
+Owns what is missing of one, and unpacking: under another name, so that a folder that has a package's name is
+whole. A package's document is sent last, so that one that is there is whole too; who sends is the client
+(`svc_tui/deploying.py`). Which packages are needed is not known here (`garbage.py`).
 """
 
 import asyncio
@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,22 +21,14 @@ from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
 from engine.bucket.errors import BlobMissing
 from engine.bucket.protocols import Blobs, Digest, is_digest
 from engine.deploy.inputs import content_digest
-from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, Package, PackageError, Packed, decode
-from engine.image import BLOBS
+from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, Package, PackageError, decode
+from engine.image import BLOBS, ImageDamaged, blob_path, read_index
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
 AT_ONCE = 8
+_AGAIN = "Deploy again what it belongs to."
 _NEW, _GONE = ".new-", ".gone-"
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A package in the bucket, and what had to be sent for it: blobs, and their bytes."""
-
-    package: Digest
-    sent: int
-    sent_bytes: int
 
 
 async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
@@ -45,14 +36,6 @@ async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
     digests = sorted(package.digests)
     kept = await _each(blobs.keep, digests)
     return frozenset(digest for digest, there in zip(digests, kept, strict=True) if not there)
-
-
-async def store(blobs: Blobs, packed: Packed) -> Stored:
-    """Send what is missing of a package, its document last. Raises `BucketError`, and OSError of files."""
-    wanted = await missing(blobs, packed.package)
-    await _each(lambda digest: blobs.put(packed.contents[digest], digest), sorted(wanted))
-    sent = {part.digest: part.size for part in packed.package.files.values() if part.digest in wanted}
-    return Stored(await blobs.put(packed.package.encode()), len(sent), sum(sent.values()))
 
 
 async def load(blobs: Blobs, digest: Digest) -> Package:
@@ -174,10 +157,27 @@ def _unused(path: Path, before_ns: int) -> bool:
 
 def _artifact(package: Package, root: Path) -> Artifact:
     if package.kind == "image":
-        return ImageArtifact(root, package.artifact)
-    script = (root / SCRIPT).read_bytes().decode() if SCRIPT in package.files else None
+        return _image(package, root)
+    try:
+        script = (root / SCRIPT).read_bytes().decode() if SCRIPT in package.files else None
+    except UnicodeDecodeError as error:
+        raise PackageError("the script of a component is no text in UTF-8", _AGAIN) from error
     source_map = (root / SOURCE_MAP).read_bytes() if SOURCE_MAP in package.files else None
     return ComponentArtifact(root / COMPONENT, package.artifact, script, source_map)
+
+
+def _image(package: Package, root: Path) -> ImageArtifact:
+    """Hold an index, which whoever deploys has made, to the files that came with it."""
+    image = ImageArtifact(root, package.artifact)
+    try:
+        named = {encoding for file in read_index(image) for encoding in file.encodings.values()}
+    except ImageDamaged as error:
+        raise PackageError("the index of an image is none", _AGAIN) from error
+    for digest, size in named:
+        part = package.files.get(f"{BLOBS}/{digest}")
+        if part is None or part.digest != digest or blob_path(root, digest).stat().st_size != size:
+            raise PackageError("an image has not the files that its index names", _AGAIN)
+    return image
 
 
 async def _each(step: Callable[[Name], Awaitable[T]], names: Iterable[Name]) -> list[T]:

@@ -20,7 +20,6 @@ from lanes.go.vendor import vendored
 from lanes.process import run
 
 LIBRARY = Path(__file__).with_name("guest")
-MODULE = "svc/guest"
 _MARK = f"{WRITTEN_BY_SVC}: keep it out of version control."
 _OLDEST = "1.24"
 

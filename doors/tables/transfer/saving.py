@@ -1,6 +1,5 @@
 """Tables into a file: a generator that writes as it goes, and says how far it is."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,25 +49,6 @@ def save(
                 f"a {format} file holds one table, not {len(tables) or 'all'}",
                 "Name one, or take sql or db for several.",
             )
-
-
-def save_file(
-    connection: Connection, path: Path, format: Format, tables: Sequence[str] = ()
-) -> Iterator[Progress]:
-    """Write tables to a file of that path, which in the end is there whole, or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as output:
-            yield from save(connection, output, format, tables)
-            output.flush()
-            os.fsync(output.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise TablesError(
-            f"{path} can not be written: {error.strerror}", "Choose another place, or make room there."
-        ) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.bucket.folder import FolderBucket
-from engine.bucket.protocols import Digest
-from engine.deploy.package import pack
+from engine.bucket.protocols import Blobs, Digest
+from engine.deploy.package import Packed, pack
 from engine.deploy.records import DeployedResource, Deployment
-from engine.deploy.store import Stored, store
+from engine.deploy.store import missing
 from engine.lane import BuildRequest
 from engine.manifest.model import Mount, Resource
 from lanes.static.lane import StaticLane
@@ -71,6 +72,22 @@ def image_artifact(folder: Path, files: dict[str, str] | None = None) -> Artifac
             await lane.aclose()
 
     return asyncio.run(main())
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A package in the bucket, and how many blobs had to be sent for it."""
+
+    package: Digest
+    sent: int
+
+
+async def store(blobs: Blobs, packed: Packed) -> Stored:
+    """Send what is missing of a package, its document last, as a client does."""
+    wanted = await missing(blobs, packed.package)
+    for digest in sorted(wanted):
+        await blobs.put(packed.contents[digest], digest)
+    return Stored(await blobs.put(packed.package.encode()), len(wanted))
 
 
 async def stored(bucket: FolderBucket, artifact: Artifact) -> Stored:

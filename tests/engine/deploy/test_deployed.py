@@ -17,7 +17,7 @@ from engine.deploy.build import Builder
 from engine.deploy.history import History, Live
 from engine.deploy.package import pack
 from engine.deploy.records import DeployedResource, Deployment
-from engine.deploy.store import store, unpack
+from engine.deploy.store import unpack
 from engine.gateway.static import StaticResponder
 from engine.lane import Lane
 from engine.manifest.load import load
@@ -27,7 +27,7 @@ from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
 from lanes.rust.lane import RustLane
 from lanes.static.lane import StaticLane
-from tests.engine.deploy.packing import opened
+from tests.engine.deploy.packing import opened, store
 from tests.engine.wasm.conftest import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -15,7 +15,6 @@ from engine.bucket.protocols import as_digest
 from engine.deploy.package import pack
 from engine.deploy.records import DeployedResource, Deployment
 from engine.deploy.site import Site
-from engine.deploy.store import store
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication, Versions
 from engine.errors import SvcError
@@ -26,6 +25,7 @@ from engine.service.changes import Change, imports
 from engine.service.order import Order, read_packages, read_project
 from engine.service.service import Service
 from engine.wasm.runner import Runner
+from tests.engine.deploy.packing import store
 
 DOMAIN = "apps.example"
 STATIC = '[project]\nname = "shop"\n[resource.web]\nlane = "static"\npublic = true\noutput = "."\n'

@@ -19,7 +19,7 @@ import resource, sys
 from pathlib import Path
 from doors.tables.database import open_owner
 from doors.tables.transfer.loading import load
-from doors.tables.transfer.saving import save_file
+from doors.tables.transfer.saving import save
 
 folder, format = Path(sys.argv[1]), sys.argv[2]
 database = open_owner(folder / f"{format}.db")
@@ -27,8 +27,9 @@ with (folder / "small.csv").open("rb") as source:
     list(load(database, source, "csv", table="small"))
 def around(name):
     path = folder / f"{name}.{format}"
-    for _ in save_file(database, path, format, [name]):
-        pass
+    with path.open("wb") as output:
+        for _ in save(database, output, format, [name]):
+            pass
     database.execute(f"drop table {name}")
     with path.open("rb") as source:
         for _ in load(database, source, format, **({} if format in ("sql", "db") else {"table": name})):

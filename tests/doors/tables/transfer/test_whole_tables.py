@@ -12,7 +12,7 @@ from doors.tables.schema.change import CreateTable
 from doors.tables.sqlite import Connection, TablesError, rows, scalar
 from doors.tables.transfer.format import Format
 from doors.tables.transfer.loading import load
-from doors.tables.transfer.saving import save, save_file
+from doors.tables.transfer.saving import save
 
 
 @pytest.fixture
@@ -212,25 +212,6 @@ def test_an_import_of_tables_that_is_given_up_leaves_nothing(users: Connection, 
     next(going)
     going.close()  # type: ignore[attr-defined]
     assert list(read(users)) == ["users"]
-
-
-def test_a_file_is_there_whole_or_not_at_all(users: Connection, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    folder.mkdir()
-    users.executemany("insert into users (name) values (?)", [("x",)] * 5000)
-    going = save_file(users, folder / "users.csv", "csv", ["users"])
-    next(going)
-    assert not (folder / "users.csv").exists()
-    going.close()  # type: ignore[attr-defined]
-    assert list(folder.iterdir()) == []
-    list(save_file(users, folder / "users.csv", "csv", ["users"]))
-    assert [path.name for path in folder.iterdir()] == ["users.csv"]
-    assert len((folder / "users.csv").read_text().splitlines()) == 5002
-    with pytest.raises(TablesError, match="can not be written"):
-        list(save_file(users, tmp_path / "no" / "x.csv", "csv", ["users"]))
-    with pytest.raises(TablesError, match="there is no table"):
-        list(save_file(users, folder / "users.csv", "csv", ["nobody"]))
-    assert [path.name for path in folder.iterdir()] == ["users.csv"]
 
 
 def test_an_export_is_of_one_moment(users: Connection) -> None:
