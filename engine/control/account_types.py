@@ -6,31 +6,28 @@ Times are ISO 8601 in UTC; `roles` are by Project, `*` stands for every Project.
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from engine.control.access import Role
 from engine.control.accounts import MOST_ROLES, User
 from engine.control.passwords import LONGEST, SHORTEST
 from engine.control.sessions import SECOND_NS, Session
+from engine.control.shape import Shape
+from engine.manifest.document import NAME_LENGTH, NAME_PATTERN
 
-NAME_PATTERN = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
 TOKEN_NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,38}$"
-SCOPE_PATTERN = r"^(\*|[a-z][a-z0-9]*(-[a-z0-9]+)*)$"
+SCOPE_PATTERN = rf"^(\*|{NAME_PATTERN[1:-1]})$"
 MOST_DAYS = 365
 
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=39)]
-Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN, max_length=39)]
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
+Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN, max_length=NAME_LENGTH)]
 TokenName = Annotated[str, StringConstraints(pattern=TOKEN_NAME_PATTERN)]
 Password = Annotated[str, StringConstraints(max_length=LONGEST)]
 NewPassword = Annotated[str, StringConstraints(min_length=SHORTEST, max_length=LONGEST)]
 Roles = Annotated[dict[Scope, Role], Field(max_length=MOST_ROLES)]
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Claim(_Shape):
+class Claim(Shape):
     """The claim code, and who wants to be the first owner."""
 
     code: Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -38,20 +35,20 @@ class Claim(_Shape):
     password: NewPassword
 
 
-class Claimed(_Shape):
+class Claimed(Shape):
     """Whether the service has an owner."""
 
     claimed: bool
 
 
-class Credentials(_Shape):
+class Credentials(Shape):
     """A user name and a password."""
 
     user: Name
     password: Password
 
 
-class OpenSession(_Shape):
+class OpenSession(Shape):
     """A session that begins. `token` is told this once."""
 
     token: str
@@ -60,7 +57,7 @@ class OpenSession(_Shape):
     expires: str
 
 
-class Who(_Shape):
+class Who(Shape):
     """Who asks. `token` is the name of the token for programs that is shown, `expires` when that ends."""
 
     user: str
@@ -69,20 +66,20 @@ class Who(_Shape):
     expires: str | None
 
 
-class Ended(_Shape):
+class Ended(Shape):
     """How many were ended or removed."""
 
     ended: int
 
 
-class PasswordChange(_Shape):
+class PasswordChange(Shape):
     """A user's password, and the one to take its place."""
 
     old: Password
     new: NewPassword
 
 
-class TokenWish(_Shape):
+class TokenWish(Shape):
     """A token for programs: what it may do at most, in which Projects, and how many days."""
 
     name: TokenName
@@ -91,7 +88,7 @@ class TokenWish(_Shape):
     days: Annotated[int, Field(ge=1, le=MOST_DAYS)] = 90
 
 
-class TokenShown(_Shape):
+class TokenShown(Shape):
     """A token for programs, without what shows it."""
 
     name: str
@@ -118,13 +115,13 @@ class NewToken(TokenShown):
         return cls(token=shown, **_token(token))
 
 
-class Tokens(_Shape):
+class Tokens(Shape):
     """The caller's tokens for programs."""
 
     tokens: list[TokenShown]
 
 
-class UserShown(_Shape):
+class UserShown(Shape):
     """A user, and what the caller may know of their roles."""
 
     name: str
@@ -137,20 +134,20 @@ class UserShown(_Shape):
         return cls(name=user.name, roles=dict(user.roles), created=iso(user.created_ns))
 
 
-class Users(_Shape):
+class Users(Shape):
     """Users by name."""
 
     users: list[UserShown]
 
 
-class UserWish(_Shape):
+class UserWish(Shape):
     """A new user, or another password for one. The roles are those of a new user."""
 
     password: NewPassword
-    roles: Roles = {}
+    roles: Roles = Field({})
 
 
-class RoleWish(_Shape):
+class RoleWish(Shape):
     """A role."""
 
     role: Role

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from engine.control.shape import Shape
+
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
 MOST_NAME = 255
@@ -27,11 +29,7 @@ FileName = Annotated[
 ]
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Part(_Shape):
+class Part(Shape):
     """What a Resource was built to: its package, its artifact and its bytes, what its component imports.
 
     Without a component, `imports` is `null`.
@@ -45,15 +43,15 @@ class Part(_Shape):
     ) = None
 
 
-class PlanWish(_Shape):
+class PlanWish(Shape):
     """A manifest, its parts, and the blobs that they consist of."""
 
     manifest: Annotated[str, StringConstraints(max_length=MANIFEST_CHARACTERS)]
     parts: dict[str, Part]
-    blobs: Annotated[list[Digest], Field(max_length=MOST_BLOBS)] = []
+    blobs: list[Digest] = Field([], max_length=MOST_BLOBS)
 
 
-class Change(_Shape):
+class Change(Shape):
     """One difference. `grave` ones need `allow_new_capability`."""
 
     resource: str
@@ -63,7 +61,7 @@ class Change(_Shape):
     grave: bool
 
 
-class Plan(_Shape):
+class Plan(Shape):
     """What a deploy would change, made against `revision`, and the blobs that have to be uploaded."""
 
     revision: int | None
@@ -72,7 +70,7 @@ class Plan(_Shape):
     missing: list[Digest]
 
 
-class DeployWish(_Shape):
+class DeployWish(Shape):
     """What shall go live, if `revision` is still that of what is live. `tables` are migrations by file."""
 
     manifest: Annotated[str, StringConstraints(max_length=MANIFEST_CHARACTERS)]
@@ -81,10 +79,10 @@ class DeployWish(_Shape):
     commit: Text = ""
     message: Text = ""
     allow_new_capability: bool = False
-    tables: dict[FileName, str] = {}
+    tables: dict[FileName, str] = Field({})
 
 
-class RollbackWish(_Shape):
+class RollbackWish(Shape):
     """The deployment that shall go live again, and why."""
 
     deployment: Annotated[str, StringConstraints(max_length=100)]
@@ -92,7 +90,7 @@ class RollbackWish(_Shape):
     message: Text = ""
 
 
-class Address(_Shape):
+class Address(Shape):
     """Where a Resource is: its address if it is public, and the mounts that lead to it."""
 
     resource: str
@@ -101,7 +99,7 @@ class Address(_Shape):
     mounted: list[str]
 
 
-class DeploymentShown(_Shape):
+class DeploymentShown(Shape):
     """One deployment."""
 
     id: str
@@ -114,7 +112,7 @@ class DeploymentShown(_Shape):
     resources: dict[str, Digest]
 
 
-class FlipShown(_Shape):
+class FlipShown(Shape):
     """A deployment went live."""
 
     deployment: str
@@ -123,7 +121,7 @@ class FlipShown(_Shape):
     message: str
 
 
-class Deployments(_Shape):
+class Deployments(Shape):
     """What is live (`revision`), the deployments that are kept and the flips, the newest first."""
 
     revision: int | None
@@ -131,14 +129,14 @@ class Deployments(_Shape):
     flips: list[FlipShown]
 
 
-class WentLive(_Shape):
+class WentLive(Shape):
     """What is live now, and where."""
 
     deployment: DeploymentShown
     addresses: list[Address]
 
 
-class RollbackPlan(_Shape):
+class RollbackPlan(Shape):
     """What a rollback would change, made against `revision`."""
 
     revision: int
@@ -154,19 +152,19 @@ class UploadQuery(BaseModel):
     offset: Annotated[int, Field(ge=0, le=MOST_SIZE)] = 0
 
 
-class Received(_Shape):
+class Received(Shape):
     """How many bytes of an upload there are."""
 
     received: int
 
 
-class Secrets(_Shape):
+class Secrets(Shape):
     """The names of a Project's secrets."""
 
     secrets: list[str]
 
 
-class SecretValue(_Shape):
+class SecretValue(Shape):
     """The value of a secret."""
 
     value: Annotated[str, StringConstraints(max_length=65_536)]

@@ -3,17 +3,15 @@
 Owns the routes. What a deploy is and when it may go live is the service's (`engine/service`).
 """
 
-import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
-from typing import Any
 
 from quart import Blueprint, Response, request
 from quart_schema import validate_querystring, validate_request, validate_response
 
 from engine.bucket.protocols import Conflict, as_digest
 from engine.control import deploy_types as types
-from engine.control import document
+from engine.control import document, ndjson
 from engine.control.account_types import iso
 from engine.control.answers import NotFound, members
 from engine.control.app import failed, require
@@ -84,7 +82,7 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
         return types.Received(received=stored)
 
     @routes.post("/v1/projects/<project>/deployments")
-    @document.sends("application/x-ndjson")
+    @document.sends(ndjson.MEDIA_TYPE)
     @validate_request(types.DeployWish)
     async def deploy(project: str, data: types.DeployWish) -> Response:
         """Have a manifest go live. Answers NDJSON: steps, then what is live (`done`) or why not (`error`)."""
@@ -100,19 +98,19 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
             data.allow_new_capability,
             data.tables,
         )
-        return Response(_progress(order), content_type="application/x-ndjson")
+        return ndjson.answer(_progress(order))
 
     async def _progress(order: Order) -> AsyncIterator[bytes]:
         try:
             async for step in service.deploy(order):
                 if isinstance(step, Deployment):
-                    yield _line({"done": _went_live(step).model_dump(mode="json")})
+                    yield ndjson.line({"done": _went_live(step).model_dump(mode="json")})
                 else:
-                    yield _line({"step": step.step, "text": step.text})
+                    yield ndjson.line({"step": step.step, "text": step.text})
         except SvcError as error:
-            yield _line({"error": members(error)})
+            yield ndjson.line({"error": members(error)})
         except Exception as error:
-            yield _line({"error": members(failed(error))})
+            yield ndjson.line({"error": members(failed(error))})
 
     @routes.get("/v1/projects/<project>/deployments")
     @validate_response(types.Deployments)
@@ -229,7 +227,3 @@ def _deployment(deployment: Deployment, live: bool) -> types.DeploymentShown:
         live=live,
         resources={name: part.artifact for name, part in deployment.resources.items()},
     )
-
-
-def _line(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False).encode() + b"\n"

@@ -10,12 +10,15 @@ from typing import Any, TypeVar
 
 from quart_schema.openapi import OpenAPIProvider
 
+from engine.control.account_types import TOKEN_NAME_PATTERN
+from engine.manifest.document import NAME_LENGTH, NAME_PATTERN
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 _TAKES, _SENDS = "document_takes", "document_sends"
-_NAME = {"type": "string", "pattern": "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", "maxLength": 39}
+_NAME = {"type": "string", "pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
 IN_PATHS: Mapping[str, Mapping[str, Any]] = {
     "user": _NAME,
-    "token": {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,38}$"},
+    "token": {"type": "string", "pattern": TOKEN_NAME_PATTERN},
     "project": _NAME,
     "scope": {"anyOf": [_NAME, {"const": "*"}]},
     "id": {"type": "string", "pattern": "^[0-9a-z]{1,64}$"},

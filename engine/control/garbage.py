@@ -2,12 +2,12 @@
 
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict
 from quart import Blueprint
 from quart_schema import validate_request, validate_response
 
 from engine.control.access import EVERY_PROJECT
 from engine.control.app import require
+from engine.control.shape import Shape
 from engine.deploy.garbage import Swept
 
 
@@ -19,17 +19,13 @@ class Sweep(Protocol):
         ...
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class SweepWish(_Shape):
+class SweepWish(Shape):
     """Whether to say only what would be removed."""
 
     plan: bool = False
 
 
-class SweptShown(_Shape):
+class SweptShown(Shape):
     """What was removed, or would be: contents, their bytes, uploads given up, unpacked packages."""
 
     plan: bool

@@ -6,7 +6,6 @@ sends all that pass, a stretch of the timeline at a time, and goes on with those
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from functools import partial
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from quart import Blueprint, Response
 from quart_schema import document_response, validate_querystring
 
+from engine.control import ndjson
 from engine.control.answers import members
 from engine.control.app import require
 from engine.control.document import sends
@@ -36,9 +36,6 @@ MOST = 1000
 MOST_CURSORS = 500
 STRETCH = 50_000
 """Records that are looked at for one line of cursors: tens of milliseconds of searching."""
-PAUSE_SECONDS = 0.1
-ALIVE_SECONDS = 1.0
-"""How long a stream of cursors says nothing at most."""
 
 _NONE = (1, 0)
 """First and last cursor where there is no record."""
@@ -145,7 +142,7 @@ def blueprint(projects: Projects, stretch: int = STRETCH) -> Blueprint:
         return await _answer(projects.data(project), read, wish.below)
 
     @routes.get("/v1/projects/<project>/logs/cursors")
-    @sends("application/x-ndjson")
+    @sends(ndjson.MEDIA_TYPE)
     @validate_querystring(CursorsWish)
     @document_response(CursorsLine)
     async def cursors(project: str, query_args: CursorsWish) -> Response:
@@ -153,7 +150,7 @@ def blueprint(projects: Projects, stretch: int = STRETCH) -> Blueprint:
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         sent = _cursors(projects.data(project) / database.FILE, query_args.filter(), query_args, stretch)
-        return Response(sent, content_type="application/x-ndjson")
+        return ndjson.answer(sent)
 
     return routes
 
@@ -176,7 +173,7 @@ async def _answer(data: Path, read: Callable[[TimelineReader], list[Entry]], bel
 def _read(path: Path, read: Callable[[TimelineReader], list[Entry]], below: bool) -> bytes:
     reader = opened(path)
     if reader is None:
-        return _text({"first": _NONE[0], "last": _NONE[1], "records": []})
+        return ndjson.line({"first": _NONE[0], "last": _NONE[1], "records": []})
     try:
         first, last = reader.bounds()
         entries = read(reader)
@@ -185,7 +182,7 @@ def _read(path: Path, read: Callable[[TimelineReader], list[Entry]], below: bool
             _add_below(reader, entries, documents)
     finally:
         reader.close()
-    return _text({"first": first, "last": last, "records": documents})
+    return ndjson.line({"first": first, "last": last, "records": documents})
 
 
 def _add_below(reader: TimelineReader, entries: list[Entry], documents: list[dict[str, Any]]) -> None:
@@ -201,16 +198,16 @@ def _add_below(reader: TimelineReader, entries: list[Entry], documents: list[dic
 async def _cursors(path: Path, wanted: Filter, wish: CursorsWish, stretch: int) -> AsyncIterator[bytes]:
     try:
         first, last = await threaded(lambda: _bounds(path, wish))
-        yield _text({"first": first, "last": last})
+        yield ndjson.line({"first": first, "last": last})
         begins = range(first - 1, last, stretch)
         for after in reversed(begins) if wish.newest else begins:
             yield _line(await threaded(partial(_skim, path, wanted, after, min(after + stretch, last))))
         if wish.follow:
             with closing(Follower(path, wanted, max(first - 1, last))) as follower:
-                async for line in _followed(follower, stretch):
-                    yield line
+                async for piece in _followed(follower, stretch):
+                    yield piece
     except SvcError as error:
-        yield _text({"error": members(error)})
+        yield ndjson.line({"error": members(error)})
 
 
 def _bounds(path: Path, wish: CursorsWish) -> tuple[int, int]:
@@ -232,26 +229,22 @@ def _skim(path: Path, wanted: Filter, after: int, upto: int) -> Skimmed:
 
 
 async def _followed(follower: Follower, stretch: int) -> AsyncIterator[bytes]:
-    yield _text({"live": follower.position})
+    yield ndjson.line({"live": follower.position})
     quiet = 0.0
     while True:
         skimmed = await threaded(partial(follower.skim, stretch))
         if skimmed.missed:
-            yield _text({"missed": skimmed.missed})
+            yield ndjson.line({"missed": skimmed.missed})
         if skimmed.offsets != "[]":
             yield _line(skimmed)
             quiet = 0.0
-        if quiet >= ALIVE_SECONDS:
-            yield _text({"live": follower.position})
+        if quiet >= ndjson.ALIVE_SECONDS:
+            yield ndjson.line({"live": follower.position})
             quiet = 0.0
         if skimmed.upto - skimmed.after < stretch:
-            await asyncio.sleep(PAUSE_SECONDS)
-            quiet += PAUSE_SECONDS
+            await asyncio.sleep(ndjson.PAUSE_SECONDS)
+            quiet += ndjson.PAUSE_SECONDS
 
 
 def _line(skimmed: Skimmed) -> bytes:
     return f'{{"after": {skimmed.after}, "upto": {skimmed.upto}, "offsets": {skimmed.offsets}}}\n'.encode()
-
-
-def _text(told: dict[str, Any]) -> bytes:
-    return json.dumps(told, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

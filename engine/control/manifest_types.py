@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
+from engine.control.shape import Shape
 from engine.manifest.edit import AddMount, Change, ChangeMount, RemoveMount
 from engine.manifest.model import LaneName, Project, Resource
 from engine.manifest.problems import ManifestError
@@ -12,18 +13,14 @@ Word = Annotated[str, StringConstraints(max_length=2048)]
 MOST_CHANGES = 200
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class MountShown(_Shape):
+class MountShown(Shape):
     """Requests whose path matches `pattern` go to the Resource `target`."""
 
     pattern: str
     target: str
 
 
-class ResourceShown(_Shape):
+class ResourceShown(Shape):
     """A Resource as the manifest says it. `env` and `secrets` are names only; values are never shown."""
 
     name: str
@@ -52,7 +49,7 @@ class ResourceShown(_Shape):
         )
 
 
-class Mistake(_Shape):
+class Mistake(Shape):
     """What is wrong with the file now: the first mistake in it, and how many `others` there are.
 
     `line` counts from 1; 0 stands for the file as a whole. `key` is the key's path as TOML writes it, or
@@ -73,7 +70,7 @@ class Mistake(_Shape):
         return cls(message=first.message, hint=first.hint, line=first.line, key=first.key, others=others)
 
 
-class ManifestShown(_Shape):
+class ManifestShown(Shape):
     """A Project as its manifest says it.
 
     `editable` is true in development, where `digest` is the sha256 of the bytes of svc.toml as it is now.
@@ -104,7 +101,7 @@ class ManifestShown(_Shape):
         )
 
 
-class Add(_Shape):
+class Add(Shape):
     """Mount `target` at `pattern` of `resource`."""
 
     op: Literal["add"]
@@ -117,7 +114,7 @@ class Add(_Shape):
         return AddMount(self.resource, self.pattern, self.target)
 
 
-class Alter(_Shape):
+class Alter(Shape):
     """Have the mount `pattern` of `resource` be `to`, and lead to `target`."""
 
     op: Literal["change"]
@@ -131,7 +128,7 @@ class Alter(_Shape):
         return ChangeMount(self.resource, self.pattern, self.to, self.target)
 
 
-class Remove(_Shape):
+class Remove(Shape):
     """Remove the mount `pattern` of `resource`."""
 
     op: Literal["remove"]
@@ -161,20 +158,20 @@ def shape(change: Change) -> Add | Alter | Remove:
     )
 
 
-class PlanWish(_Shape):
+class PlanWish(Shape):
     """Changes, to be made one after the other."""
 
     changes: Annotated[list[AnyChange], Field(max_length=MOST_CHANGES)]
 
 
-class WriteWish(_Shape):
+class WriteWish(Shape):
     """Changes, and the digest of the file that they were planned against."""
 
     changes: Annotated[list[AnyChange], Field(max_length=MOST_CHANGES)]
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Edited(_Shape):
+class Edited(Shape):
     """What changes do, or did: the unified diff of svc.toml, empty where nothing changes; what undoes them.
 
     `digest` is that of the file as it is: before a plan is written, and after it was.

@@ -4,7 +4,6 @@ The files are read, not the engine asked: a slow reader costs no request anythin
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from quart import Blueprint, Response
 from quart_schema import validate_querystring, validate_response
 
+from engine.control import ndjson
 from engine.control.answers import members
 from engine.control.app import require
 from engine.control.document import sends
@@ -31,11 +31,6 @@ from engine.timeline.query import Filter, Page
 from engine.usage import store
 from engine.usage.count import MINUTE_NS
 
-PAUSE_SECONDS = 0.1
-ALIVE_SECONDS = 1.0
-"""How long a stream says nothing at most: what is in between does not close it, and its reader gets to look
-whether anybody reads it in turn.
-"""
 MOST_TAIL = 100_000
 
 
@@ -79,7 +74,7 @@ def blueprint(projects: Projects) -> Blueprint:
     routes = Blueprint("timeline", __name__)
 
     @routes.get("/v1/projects/<project>/logs")
-    @sends("application/x-ndjson")
+    @sends(ndjson.MEDIA_TYPE)
     @validate_querystring(LogsWish)
     async def logs(project: str, query_args: LogsWish) -> Response:
         """Send records as NDJSON, the oldest first; `{"missed": n}` tells of some that are gone.
@@ -91,7 +86,7 @@ def blueprint(projects: Projects) -> Blueprint:
         query_args.check_follow(follow=query_args.follow)
         path = projects.data(project) / database.FILE
         sent = _records(path, query_args.filter(), query_args)
-        return Response(sent, content_type="application/x-ndjson")
+        return ndjson.answer(sent)
 
     @routes.get("/v1/projects/<project>/usage")
     @validate_querystring(UsageWish)
@@ -130,11 +125,11 @@ async def _records(path: Path, wanted: Filter, wish: LogsWish) -> AsyncIterator[
                 yield _lines(page)
                 position = page.upto
         if wish.follow:
-            yield _line({"upto": position})
+            yield ndjson.line({"upto": position})
             async for piece in _followed(Follower(path, wanted, position)):
                 yield piece
     except SvcError as error:
-        yield _line({"error": members(error)})
+        yield ndjson.line({"error": members(error)})
 
 
 async def _followed(follower: Follower) -> AsyncIterator[bytes]:
@@ -147,17 +142,13 @@ async def _followed(follower: Follower) -> AsyncIterator[bytes]:
                 yield lines
                 quiet = 0.0
             if not page.more:
-                await asyncio.sleep(PAUSE_SECONDS)
-                quiet += PAUSE_SECONDS
-            if quiet >= ALIVE_SECONDS:
-                yield _line({"upto": page.upto})
+                await asyncio.sleep(ndjson.PAUSE_SECONDS)
+                quiet += ndjson.PAUSE_SECONDS
+            if quiet >= ndjson.ALIVE_SECONDS:
+                yield ndjson.line({"upto": page.upto})
                 quiet = 0.0
 
 
 def _lines(page: Page) -> bytes:
-    missed = _line({"missed": page.missed}) if page.missed else b""
-    return missed + b"".join(_line(document(entry)) for entry in page.entries)
-
-
-def _line(told: dict[str, Any]) -> bytes:
-    return json.dumps(told, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    missed = ndjson.line({"missed": page.missed}) if page.missed else b""
+    return missed + b"".join(ndjson.line(document(entry)) for entry in page.entries)

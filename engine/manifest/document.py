@@ -13,14 +13,14 @@ from engine.manifest.model import LaneName
 
 NAME_LENGTH = 39
 NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
-_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
-_NAME_SCHEMA = {"type": "string", "pattern": _NAME, "maxLength": NAME_LENGTH}
+NAME_PATTERN = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+_NAME_SCHEMA = {"type": "string", "pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
 _VARIABLE_NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def is_name(text: str) -> bool:
     """Whether the text may name a Project or a Resource: `--` separates the two in host names."""
-    return len(text) <= NAME_LENGTH and re.fullmatch(_NAME[1:-1], text) is not None
+    return len(text) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN[1:-1], text) is not None
 
 
 class _Table(BaseModel):

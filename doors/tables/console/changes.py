@@ -2,18 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from doors.tables import catalog
 from doors.tables.catalog import ColumnType
 from doors.tables.schema import change
+from engine.control.shape import Shape
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class NewColumn(_Form):
+class NewColumn(Shape):
     """A column to be made. `default` is an SQL literal, or `now()`."""
 
     name: str
@@ -29,7 +26,7 @@ class NewColumn(_Form):
         return catalog.Column(**self.model_dump())
 
 
-class CreateTable(_Form):
+class CreateTable(Shape):
     """Make a table; its key is the columns with `primary_key`, in their order."""
 
     op: Literal["create-table"]
@@ -42,7 +39,7 @@ class CreateTable(_Form):
         return change.CreateTable(self.table, tuple(each.column() for each in self.columns), self.note)
 
 
-class AddColumn(_Form):
+class AddColumn(Shape):
     """Add a column at the end."""
 
     op: Literal["add-column"]
@@ -54,7 +51,7 @@ class AddColumn(_Form):
         return change.AddColumn(self.table, self.column.column())
 
 
-class _Plain(_Form):
+class _Plain(Shape):
     """A change whose members are those of its value."""
 
     def value(self) -> change.Change:
@@ -187,7 +184,7 @@ AnyChange = Annotated[
 ]
 
 
-class Changes(_Form):
+class Changes(Shape):
     """A list of changes that happen in one transaction, each seeing those before it."""
 
     changes: list[AnyChange] = Field(min_length=1, max_length=1000)

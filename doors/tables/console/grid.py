@@ -19,24 +19,21 @@ from doors.tables.grid.grid import Grid
 from doors.tables.grid.view import Filter, Op, Sort, View
 from doors.tables.sqlite import TablesError
 from engine.control.projects import Projects
+from engine.control.shape import Shape
 
 MOST_ROWS = 1000
 """Rows of a window, and of those that a refresh is asked about."""
 _FARTHEST = 2**53
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class SortBy(_Form):
+class SortBy(Shape):
     """Rows in the order of a column; the first of a list counts most, and rows that are alike keep theirs."""
 
     column: str
     descending: bool = False
 
 
-class FilterBy(_Form):
+class FilterBy(Shape):
     """Only rows whose value fits. `value` is a cell, or a text that says one ("42", "2026-01-02", "yes").
 
     `=` with null finds what has no value, and `!=` finds it too; `contains` and `starts` look at texts, with
@@ -48,7 +45,7 @@ class FilterBy(_Form):
     value: Any = None
 
 
-class GridQuery(_Form):
+class GridQuery(Shape):
     """What is shown. All filters hold at once; `search` is a text that some column, of any type, contains."""
 
     table: str
@@ -122,14 +119,14 @@ class GridCell:
     value: Any
 
 
-class ShownRow(_Form):
+class ShownRow(Shape):
     """A row that is shown: its key, and its version when it was read."""
 
     key: list[Any]
     version: str = ""
 
 
-class Refresh(_Form):
+class Refresh(Shape):
     """The rows to tell about."""
 
     rows: list[ShownRow] = Field(default=[], max_length=MOST_ROWS)

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 from quart import Blueprint, Response
 from quart_schema import document_request, document_response
 
@@ -21,24 +21,21 @@ from doors.tables.rows import changes
 from doors.tables.rows.changes import Changed, Conflict, Mistake
 from doors.tables.rows.changeset import apply
 from engine.control.projects import Projects
+from engine.control.shape import Shape
 
 MOST_CHANGES = 10_000
 MOST_BYTES = 32 << 20
 """How many changes there may be at once, and bytes of them."""
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class KeyAndWas(_Form):
+class KeyAndWas(Shape):
     """Which row, and cells of it as they were seen; those that are not given may be anything now.
 
     The key is a list, as a grid's rows have it, or an object by the names of its columns.
     """
 
     key: dict[str, Any] | list[Any]
-    was: dict[str, Any] = {}
+    was: dict[str, Any] = Field({})
 
 
 class KeyWasAndSet(KeyAndWas):
@@ -47,7 +44,7 @@ class KeyWasAndSet(KeyAndWas):
     set: dict[str, Any] = Field(min_length=1)
 
 
-class InsertRow(_Form):
+class InsertRow(Shape):
     """A new row: cells by the names of columns. A column that is left out gets its default."""
 
     insert: dict[str, Any]
@@ -57,7 +54,7 @@ class InsertRow(_Form):
         return changes.Insert(self.insert)
 
 
-class UpdateRow(_Form):
+class UpdateRow(Shape):
     """New cells of a row."""
 
     update: KeyWasAndSet
@@ -67,7 +64,7 @@ class UpdateRow(_Form):
         return changes.Update(self.update.key, self.update.was, self.update.set)
 
 
-class DeleteRow(_Form):
+class DeleteRow(Shape):
     """The end of a row."""
 
     delete: KeyAndWas
@@ -94,7 +91,7 @@ AnyRowChange = Annotated[
 ]
 
 
-class RowChanges(_Form):
+class RowChanges(Shape):
     """Changes of a table's rows, made in their order. A cell is as a grid has it, or a text that says one.
 
     A timestamp may be ISO 8601 with any offset, or `now()`; json is its text; a blob is `{"base64": "…"}`.

@@ -23,6 +23,7 @@ from doors.tables.transfer.inference import SHOWN, preview
 from doors.tables.transfer.loading import load
 from doors.tables.transfer.pasted import Header, preview_pasted
 from doors.tables.transfer.saving import save
+from engine.control import ndjson
 from engine.control.access import Role
 from engine.control.app import require
 from engine.control.document import sends, takes
@@ -36,7 +37,7 @@ MOST_SHOWN = 10_000
 _TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
-    "jsonl": "application/x-ndjson",
+    "jsonl": ndjson.MEDIA_TYPE,
     "sql": "application/sql",
     "db": "application/vnd.sqlite3",
 }
@@ -120,7 +121,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
 
     @routes.post("/v1/projects/<project>/import")
     @takes("application/octet-stream")
-    @sends("application/x-ndjson")
+    @sends(ndjson.MEDIA_TYPE)
     @validate_querystring(ImportQuery)
     @document_response(ImportLine)
     async def load_file(project: str, query_args: ImportQuery) -> Response:
@@ -130,7 +131,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         file = await _spooled(data)
         stream = Stream(_closing(file, lambda sink: _load(data, file, query_args, sink)))
         await stream.begin()
-        return Response(stream.pieces(), content_type="application/x-ndjson")
+        return ndjson.answer(stream.pieces())
 
     @routes.post("/v1/projects/<project>/import/preview")
     @takes("application/octet-stream")
@@ -223,7 +224,7 @@ def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: Sink) -> None:
         if not told:
             raise
         members = {"title": error.message, "code": error.code, "hint": error.hint}
-        sink.write(json.dumps({"error": members}).encode() + b"\n")
+        sink.write(ndjson.line({"error": members}))
         return
     sink.write(_line(last, done=True))
 
@@ -253,7 +254,7 @@ def _line(progress: Progress, *, done: bool) -> bytes:
         "table": progress.table,
         "skipped": progress.skipped,
     }
-    return json.dumps(members).encode() + b"\n"
+    return ndjson.line(members)
 
 
 def _preview(file: BinaryIO, how: PreviewQuery, sink: Sink) -> None:
