@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.widgets.chunks import CHUNK, Chunks, Window
+from screens.widgets.chunks import Chunks, Window
 from screens.widgets.columns import GAP, Column, Placed, fit, place, total
 from screens.widgets.looks import Looks
 from screens.widgets.row_source import Cell, Row, RowSource, RowsUnavailable
@@ -89,6 +89,7 @@ class Windowed(ScrollView, can_focus=False):
         self._moved = asyncio.Event()
         self._placed: tuple[Placed, ...] = ()
         self._base = Style()
+        self._wide = 0
         self._look = Looks(self, "rows--")
 
     @property
@@ -212,7 +213,7 @@ class Windowed(ScrollView, can_focus=False):
     def _sees(self, window: Window) -> bool:
         """Whether rows of a window are to be seen."""
         top = self.scroll_offset.y
-        return window.start < top + self._page and top < window.start + CHUNK
+        return window.start < top + self._page and top < window.start + window.n
 
     async def _rests(self) -> bool:
         """Wait a moment; whether nothing else came into sight."""
@@ -232,8 +233,8 @@ class Windowed(ScrollView, can_focus=False):
     # Lines
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw the lines of a part of the screen; they share a style that takes long to work out."""
-        self._base = self.rich_style
+        """Draw the lines of a part of the screen; they share what takes long to work out."""
+        self._base, self._wide = self.rich_style, max(self._room.width - GUTTER, 0)
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
@@ -254,16 +255,18 @@ class Windowed(ScrollView, can_focus=False):
 
     def _line(self, cells: Sequence[Cell], sign: str, style: Style, cursor: int | None = None) -> Strip:
         """Draw cells after a `sign` of the gutter's width; `cursor` is the number of a cell."""
-        segments = []
+        room, left = self._wide, self.scroll_offset.x
+        segments = [] if left else [Segment(sign, style + self._look("accent"))]
         gap = Segment(" " * GAP, style)
         for number, (cell, column) in enumerate(zip(cells, self._placed, strict=False)):
             own = style + self._look("cell") if number == cursor else style
             for text, tone in fit(cell, column):
                 segments.append(Segment(text, own + self._look(tone) if tone else own))
             segments.append(gap)
-        left, room = self.scroll_offset.x, max(self._room.width - GUTTER, 0)
+        if not left:
+            return Strip(segments).adjust_cell_length(GUTTER + room, style)
         line = Strip(segments).crop_extend(left, left + room, style)
-        return Strip.join([Strip([Segment(sign, style + self._look("accent"))], GUTTER), line])
+        return Strip([Segment(sign, style + self._look("accent")), *line], GUTTER + room)
 
     def notify_style_update(self) -> None:
         """Forget the colours of before."""

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.widgets.chunks import CHUNK, Chunks, Window
+from screens.widgets.chunks import BESIDE, CHUNK, Chunks, Window
 from screens.widgets.row_source import Row
 
 
@@ -20,9 +20,18 @@ def fill(chunks: Chunks, word: str = "") -> list[tuple[int, int]]:
 
 def test_what_is_seen_comes_first_then_what_follows_then_what_is_before() -> None:
     chunks = Chunks()
-    chunks.want(5 * CHUNK - 10, 5 * CHUNK + 30, 100 * CHUNK)
-    assert [start // CHUNK for start, _ in fill(chunks)] == [4, 5, 6, 3]
+    chunks.want(9 * CHUNK - 10, 9 * CHUNK + 30, 100 * CHUNK)
+    more = BESIDE * CHUNK
+    assert fill(chunks) == [(8 * CHUNK, 2 * CHUNK), (10 * CHUNK, more), (8 * CHUNK - more, more)]
     assert chunks.next() is None
+
+
+def test_rows_that_are_held_are_not_fetched_with_those_beside_them() -> None:
+    chunks = Chunks()
+    chunks.want(5 * CHUNK, 5 * CHUNK + 30, 6 * CHUNK)
+    fill(chunks)
+    chunks.want(0, 30, 6 * CHUNK)
+    assert fill(chunks) == [(0, CHUNK)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 999_999), st.integers(1, 300)), max_size=40), st.integers(1, 8))
@@ -37,23 +46,25 @@ def test_after_each_move_the_rows_in_sight_are_held_and_never_more_than_allowed(
         assert [chunks.row(index) for index in range(first, end)] == [
             Row(("", i), ()) for i in range(first, end)
         ]
-        assert len(chunks) <= max(held, 5)
+        assert len(chunks) <= max(held, 8 + 2 * BESIDE)
 
 
 def test_rows_used_last_are_kept_longest() -> None:
-    chunks = Chunks(held=6)
-    for chunk in (0, 10, 0, 20):
+    chunks = Chunks(held=3 * BESIDE + 2)
+    for chunk in (0, 30, 0, 60):
         chunks.want(chunk * CHUNK, chunk * CHUNK + 5, 100 * CHUNK)
         fill(chunks)
-    assert chunks.row(0) is not None and chunks.row(10 * CHUNK) is None
+    assert chunks.row(0) is not None and chunks.row(30 * CHUNK) is None
 
 
 def test_a_last_chunk_that_grows_is_fetched_from_where_it_ended() -> None:
     chunks = Chunks()
     chunks.want(0, 10, 50)
     assert fill(chunks) == [(0, 50)]
-    chunks.want(0, 10, 260)
-    assert fill(chunks) == [(50, 150), (200, 60)]
+    chunks.want(0, 10, 60)
+    assert fill(chunks) == [(50, 10)]
+    chunks.want(40, 70, 120)
+    assert fill(chunks) == [(60, 40), (100, 20)]
 
 
 def test_expired_rows_serve_until_others_are_there() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from screens.widgets.chunks import CHUNK, HELD
+from screens.widgets.chunks import BESIDE, CHUNK, HELD
 from screens.widgets.columns import Column
 from screens.widgets.virtual_rows import VirtualRows
 from tests.screens.conftest import idle, text
@@ -13,7 +13,7 @@ from tests.screens.widgets.conftest import COLUMNS, MILLION, Numbers, lines
 
 def test_the_first_screen_of_a_million_rows_takes_two_windows(drive: Any, snapshot: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
-        assert source.asked == [(0, CHUNK), (CHUNK, CHUNK)]
+        assert source.asked == [(0, CHUNK), (CHUNK, BESIDE * CHUNK)]
         assert rows.count == MILLION
         snapshot(pilot.app)
 
