@@ -8,7 +8,7 @@ from engine.wasm.run import GuestExit, Trap
 
 _MEMORY = re.compile(
     r"out of memory|memory allocation of \d+ bytes failed|cannot allocate memory|OutOfMemory|"
-    r"allocation size overflow|exceeds memory limits",
+    r"allocation size overflow|exceeds memory limits|\(cabi_realloc\) Unable to realloc",
     re.IGNORECASE,
 )
 _GO_HEAD = re.compile(r"(?:panic|fatal error): ")

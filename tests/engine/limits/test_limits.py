@@ -141,6 +141,22 @@ def test_the_memory_limit_is_one_for_all_memories_together(cache: Path, limit: i
     assert limit * MIB * 0.75 < hosted(cache, test, memory_limit_mb=limit) <= limit * MIB
 
 
+@both
+@pytest.mark.parametrize(("path", "status"), [("/o", 500), ("/O", 200)], ids=["before", "after"])
+def test_a_guest_that_wants_more_memory_than_it_may_have(
+    cache: Path, version: str, path: str, status: int
+) -> None:
+    async def test(site: Hosted) -> tuple[Answer, RequestRecord, Answer]:
+        answer = await ask(version, site.port, path)
+        return answer, await site.recorded(), await ask(version, site.port, "/h")
+
+    answer, record, after = hosted(cache, test, memory_limit_mb=16)
+    assert (answer.status, answer.whole) == (status, status == 500)
+    assert code(answer) == "memory-limit" if status == 500 else bytes(answer.body) == b"hello\n"
+    assert (record.status, record.code) == (status, "memory-limit") and "memory_limit_mb" in record.detail
+    assert bytes(after.body) == b"hello\n"
+
+
 def test_a_flood_of_lines_is_cut_short(cache: Path) -> None:
     async def test(site: Hosted) -> tuple[Answer, list[str]]:
         answer = await ask("1.1", site.port, "/p100")

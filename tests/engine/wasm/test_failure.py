@@ -57,6 +57,11 @@ def test_a_guest_that_exits_has_its_last_line_told_without_the_stack() -> None:
     assert classify(None, GuestExit(1), complaint(text)) == ("guest-failed", "Error: no such order")
 
 
+def test_a_guest_without_room_for_what_its_host_gives_it_has_too_little_memory() -> None:
+    text = "Error while (cabi_realloc) Unable to realloc, but no exception is pending. Aborting, since that"
+    assert classify(TRAP, None, complaint(f"{text} doesn't seem recoverable at all.\n"))[0] == "memory-limit"
+
+
 def test_what_the_library_says_is_told_by_its_cause() -> None:
     text = "error while executing at wasm backtrace:\n    0: 0x1\n\nCaused by:\n    unknown handle index 4\n"
     assert classify(text, None, Complaint()) == ("guest-failed", "the guest failed: unknown handle index 4")

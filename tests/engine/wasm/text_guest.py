@@ -42,6 +42,7 @@ _CALLS = {
     "environment": ("wasi:cli/environment@0.2.4", "get-environment", "(param i32)"),
     "exit": ("wasi:cli/exit@0.2.4", "exit", "(param i32)"),
     "stdout": ("wasi:cli/stdout@0.2.4", "get-stdout", "(result i32)"),
+    "stderr": ("wasi:cli/stderr@0.2.4", "get-stderr", "(result i32)"),
     "random": ("wasi:random/random@0.2.4", "get-random-bytes", "(param i64 i32)"),
 }
 _DROPS = {"drop-output": (STREAMS, "output-stream"), "drop-pollable": ("wasi:io/poll@0.2.4", "pollable")}
@@ -96,6 +97,8 @@ ROUTES = {
           (memory.fill (i32.shl (global.get $at) (i32.const 16)) (i32.const 170) (i32.const 1048576))
           br $l)""",
     ),
+    "o": ("grow the memory until there is no more, and complain as languages do", "(call $exhaust)"),
+    "O": ("say hello, then the same", "(call $say (i32.const 512) (i32.const 6)) (call $exhaust)"),
     "f": ("make fields for ever", "(loop $l (drop (call $fields)) br $l)"),
     "a": (
         "append to one field for ever",
@@ -154,7 +157,10 @@ _CODE = """
 (table $table 100 20000 funcref) (elem (table $table) (i32.const 3) func $sleep)
 (memory $other (export "other") 1)
 (data (i32.const 512) "hello\\n") (data (i32.const 2097152) "image of the memory")
-(data (i32.const 520) "migxt")
+(data (i32.const 520) "migxt") (data (i32.const 530) "out of memory\\n")
+(func $exhaust
+  (loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
+  (call $flush (call $stderr) (i32.const 530) (i32.const 14) (i32.const 256)) unreachable)
 (func $sleep (local $pollable i32)
   (local.set $pollable (call $after (i64.mul (i64.extend_i32_u (global.get $n)) (i64.const 1000000))))
   (call $block (local.get $pollable)) (call $drop-pollable (local.get $pollable)))
