@@ -4,20 +4,27 @@ Owns reading and writing the index; the blobs are plain bytes that others copy a
 
 The index is JSON in UTF-8, keys sorted, no spaces, files in the order of their paths:
 `{"files":[{"encodings":{"br":["<sha256>",<bytes>],…},"path":"a/b.css","type":"text/css"}],"version":1}`.
+
+An index may come from whoever deploys: what is read of one can be used as a name, a path and a header.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from engine.artifact import ImageArtifact, ImageFile
 from engine.errors import SvcError
+from engine.served_name import served_name
 
 INDEX = "index.json"
 BLOBS = "blobs"
 VERSION = 1
+_CODINGS = frozenset({"identity", "br", "gzip"})
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TYPE = re.compile(r"[!-~][ -~]{0,254}")
 
 
 class ImageDamaged(SvcError):
@@ -48,20 +55,26 @@ def index_digest(index: bytes) -> str:
 
 def decode_index(index: bytes) -> tuple[ImageFile, ...]:
     """Return the files of an index. Raises `ValueError` when it is not one."""
-    document = json.loads(index)
-    if not isinstance(document, dict) or document.get("version") != VERSION:
-        raise ValueError(f"not an index of version {VERSION}")
     try:
+        document = json.loads(index)
+        if document["version"] != VERSION:
+            raise ValueError(f"not an index of version {VERSION}")
         return tuple(_decode_file(entry) for entry in document["files"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("an entry has the wrong shape") from error
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("it has the wrong shape") from error
 
 
 def _decode_file(entry: dict[str, Any]) -> ImageFile:
-    encodings = {str(coding): (str(sha), int(size)) for coding, (sha, size) in entry["encodings"].items()}
-    if "identity" not in encodings:
-        raise ValueError("an entry has no identity encoding")
-    return ImageFile(str(entry["path"]), str(entry["type"]), encodings)
+    encodings = {coding: (sha256, size) for coding, (sha256, size) in entry["encodings"].items()}
+    if "identity" not in encodings or not encodings.keys() <= _CODINGS:
+        raise ValueError("an entry has no identity encoding, or one that is not known")
+    for sha256, size in encodings.values():
+        if not _SHA256.fullmatch(sha256) or type(size) is not int or size < 0:
+            raise ValueError("an entry names no blob")
+    path, content_type = entry["path"], entry["type"]
+    if not all(map(served_name, path.split("/"))) or not _TYPE.fullmatch(content_type):
+        raise ValueError("an entry has a path or a type that can not be served")
+    return ImageFile(path, content_type, encodings)
 
 
 def read_index(image: ImageArtifact) -> tuple[ImageFile, ...]:

@@ -6,12 +6,22 @@ from hypothesis import strategies as st
 
 from engine.artifact import ImageFile
 from engine.image import decode_index, encode_index, index_digest
+from engine.served_name import served_name
 
-_TEXT = st.text(st.characters(blacklist_categories=("Cs",)), max_size=20)
-_ENCODINGS = st.dictionaries(
-    st.sampled_from(["br", "gzip"]), st.tuples(st.text("0123456789abcdef", max_size=64), st.integers(0))
-).map(lambda d: {"identity": ("ab", 3), **d})
-_FILES = st.lists(st.builds(ImageFile, _TEXT, _TEXT, _ENCODINGS), unique_by=lambda f: f.path, max_size=6)
+_NAME = st.text(
+    st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/\\"), min_size=1, max_size=9
+)
+_PATH = st.lists(_NAME.filter(served_name), min_size=1, max_size=3).map("/".join)
+_TYPE = st.text("abc/+-; =", min_size=1, max_size=20).map(lambda text: f"x{text}")
+_SHA256 = st.text("0123456789abcdef", min_size=64, max_size=64)
+_ENCODINGS = st.dictionaries(st.sampled_from(["br", "gzip"]), st.tuples(_SHA256, st.integers(0))).map(
+    lambda d: {"identity": ("ab" * 32, 3), **d}
+)
+_FILES = st.lists(st.builds(ImageFile, _PATH, _TYPE, _ENCODINGS), unique_by=lambda f: f.path, max_size=6)
+
+
+def _entry(path: object = "a", type: object = "text/css", **encodings: object) -> dict[str, object]:
+    return {"path": path, "type": type, "encodings": {"identity": ["ab" * 32, 3], **encodings}}
 
 
 @given(_FILES)
@@ -52,3 +62,39 @@ def test_the_format_on_disk_is_fixed() -> None:
 def test_what_is_no_index_is_a_value_error(document: object) -> None:
     with pytest.raises(ValueError):
         decode_index(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        _entry(identity=["../../../../etc/passwd", 3]),
+        _entry(identity=["/etc/passwd", 3]),
+        _entry(identity=["AB" * 32, 3]),
+        _entry(identity=["ab" * 32 + "\n", 3]),
+        _entry(identity=[7, 3]),
+        _entry(identity=["ab" * 32, -1]),
+        _entry(identity=["ab" * 32, True]),
+        _entry(identity=["ab" * 32, 3.5]),
+        _entry(identity=["ab" * 32, "3"]),
+        _entry(br=["../x", 1]),
+        _entry(deflate=["ab" * 32, 1]),
+        _entry(**{"br\r\nx": ["ab" * 32, 1]}),
+        _entry(""),
+        _entry("/a"),
+        _entry("a//b"),
+        _entry("../a"),
+        _entry(".env"),
+        _entry("a\0b"),
+        _entry("\ud800"),
+        _entry(3),
+        _entry("a", "text/css\r\nset-cookie: a=b"),
+        _entry("a", ""),
+        _entry("a", "text/ü"),
+        _entry("a", None),
+    ],
+)
+def test_an_index_that_lies_is_none(entry: object) -> None:
+    right = {"version": 1, "files": [_entry("ü/.well-known/a b.css", br=["cd" * 32, 2])]}
+    assert len(decode_index(json.dumps(right).encode())) == 1
+    with pytest.raises(ValueError):
+        decode_index(json.dumps({"version": 1, "files": [entry]}).encode())

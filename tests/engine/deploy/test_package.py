@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine.gateway.static_file import StaticFile
 from engine.gateway.static_source import ImageSource
 from engine.image import blob_path, read_index
 from tests.engine.deploy.packing import FILES, component_artifact, image_artifact, opened, store, stored
+from tests.lanes.components import component
 
 FOREVER = 1 << 62
 
@@ -157,6 +159,50 @@ def test_a_folder_that_can_not_be_unpacked_to_is_a_clear_error(tmp_path: Path) -
         (tmp_path / "file").write_text("a file")
         with pytest.raises(PackageError, match="can not be unpacked to"):
             await unpack(bucket.blobs, package, tmp_path / "file")
+
+    opened(tmp_path / "bucket", scenario)
+
+
+@pytest.mark.parametrize(
+    ("digest", "size", "sent"),
+    [
+        ("../../../../../../../../../../etc/passwd", 1, False),
+        ("cd" * 32, 4, False),
+        (sha256(b"text").hexdigest(), 5, True),
+    ],
+)
+def test_an_image_is_of_the_files_that_came_with_it_alone(
+    tmp_path: Path, digest: str, size: int, sent: bool
+) -> None:
+    index = index_of(digest, size)
+    files = {"index.json": index, **({f"blobs/{digest}": b"text"} if sent else {})}
+    refused(tmp_path, "image", files)
+
+
+@pytest.mark.parametrize("index", [b"", b"{}", b"\xff", b"[" * 100_000])
+def test_an_image_without_an_index_is_refused(tmp_path: Path, index: bytes) -> None:
+    refused(tmp_path, "image", {"index.json": index})
+
+
+def test_a_script_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path, "component", {"component.wasm": component(), "script.js": b"\xff"})
+
+
+def index_of(digest: str, size: int) -> bytes:
+    entry = {"path": "a.txt", "type": "text/plain", "encodings": {"identity": [digest, size]}}
+    return json.dumps({"version": 1, "files": [entry]}).encode()
+
+
+def refused(tmp_path: Path, kind: str, files: dict[str, bytes]) -> None:
+    """Have whoever deploys store a package of their own making, and see it refused."""
+
+    async def scenario(bucket: FolderBucket) -> None:
+        named = {name: [await bucket.blobs.put(data), len(data)] for name, data in files.items()}
+        document = {"version": 1, "kind": kind, "files": named}
+        package = await bucket.blobs.put(json.dumps(document).encode())
+        with pytest.raises(PackageError) as caught:
+            await unpack(bucket.blobs, package, tmp_path / "unpacked")
+        assert str(tmp_path) not in caught.value.message + caught.value.hint
 
     opened(tmp_path / "bucket", scenario)
 
