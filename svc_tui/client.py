@@ -31,6 +31,11 @@ class Refused(SvcError):
         super().__init__(message, hint, code=code)
         self.members = members
 
+    @classmethod
+    def of(cls, members: dict[str, Any]) -> "Refused":
+        """Return the error that a problem document tells of."""
+        return cls(members["title"], members.get("hint", ""), members.get("code", "failed"), members)
+
 
 class Client:
     """A session with one control API. Every method raises `Unreachable` and `Refused`."""
@@ -167,7 +172,7 @@ def _refused(response: httpx.Response) -> SvcError:
         members = {}
     if not isinstance(members, dict) or "title" not in members:
         return _stranger(response)
-    return Refused(members["title"], members.get("hint", ""), members.get("code", "failed"), members)
+    return Refused.of(members)
 
 
 def _stranger(response: httpx.Response) -> Unreachable:

@@ -216,8 +216,7 @@ def deploy(
     }
     for line in client.lines("POST", f"/v1/projects/{bundle.project}/deployments", body=body):
         if "error" in line:
-            members = line["error"]
-            raise Refused(members["title"], members.get("hint", ""), members["code"], members)
+            raise Refused.of(line["error"])
         if "done" in line:
             done: dict[str, Any] = line["done"]
             return done

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from watchfiles import awatch
 
+from doors.tables.migrations import FOLDER
 from engine.errors import SvcError
 from svc_tui.assembly import migrate
 
-FOLDER = "tables"
 _LOOK_MS = 500
 """How soon the end is noticed."""
 

@@ -100,8 +100,7 @@ class RemoteLogs:
             output.pause(0)  # ends the program where nobody reads any more
             return
         if "error" in line:
-            members = line["error"]
-            raise Refused(members["title"], members.get("hint", ""), members["code"], members)
+            raise Refused.of(line["error"])
         found = entry(line)
         self._position = found.cursor
         if self._wish.pattern is None or self._wish.pattern.search(searchable(encode(found.record))):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import os
 import secrets
 import socket
@@ -16,6 +15,7 @@ from typing import Any
 from quart import Quart
 
 from doors.tables.console.blueprint import blueprint as tables
+from doors.tables.migrations import FOLDER
 from engine.bucket.folder import FolderBucket
 from engine.certificate import Certificate
 from engine.control import (
@@ -45,6 +45,7 @@ from engine.deploy.site import Site
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
 from engine.errors import SvcError
+from engine.faults import Faults
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.listen import authority, bind
 from engine.manifest.document import is_name
@@ -64,8 +65,6 @@ from engine.workers.wire import Start
 from svc_tui.assembly import doors, migrate
 from svc_tui.control import DOORS
 
-FAULTS = ("svc.control", "svc.server")
-"""The loggers that hear of faults of the service itself."""
 OWN = "service"
 """The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
 
@@ -90,14 +89,13 @@ class Settings:
     """Connections that one address may have in each process, 0 for no limit."""
     proxied: bool = False
     """Whether what is in front of this has TLS."""
+    passwords: Passwords = field(default_factory=Passwords)
+    """How passwords are kept, and what checking one costs."""
 
     @property
     def scheme(self) -> str:
         """How callers reach what is in front, where that has TLS."""
         return "https" if self.proxied else ""
-
-    passwords: Passwords = field(default_factory=Passwords)
-    """How passwords are kept, and what checking one costs."""
 
     def url_of(self, project: str, resource: str) -> str:
         """Return the public address of a Resource."""
@@ -134,7 +132,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
     Raises `SvcError` for a data folder that can not be used.
     """
     bucket = FolderBucket(settings.data, "svc serve")
-    faults = _Faults(settings.tell)
+    faults = Faults(settings.tell)
     recorders: list[TimelineRecorder | Recorder] = []
     rates: dict[str, Rates] = {}
 
@@ -167,8 +165,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
     serving: asyncio.Future[Any] | None = None
     presence: Presence | None = None
     sweeping = asyncio.create_task(sweep_daily(bucket.cells, service.sweep, settings.tell))
-    for name in FAULTS:
-        logging.getLogger(name).addHandler(faults)
+    faults.begin()
     try:
         await service.start(warn)
         if (code := await claim_code(bucket)) is not None:
@@ -205,20 +202,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         for recorder in recorders:
             recorder.close()
         await bucket.aclose()
-        for name in FAULTS:
-            logging.getLogger(name).removeHandler(faults)
-
-
-class _Faults(logging.Handler):
-    """Writes warnings and faults into the service's own log, with where they happened."""
-
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._tell = tell
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take one."""
-        self._tell(record.levelname.lower(), self.format(record))
+        faults.end()
 
 
 async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
@@ -226,7 +210,7 @@ async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
 
     def apply() -> None:
         with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
-            tables = Path(folder) / "tables"
+            tables = Path(folder) / FOLDER
             tables.mkdir()
             for name, text in files.items():
                 (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))

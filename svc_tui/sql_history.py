@@ -1,10 +1,11 @@
 """The statements that were run in the Console, in a file that only its user may read."""
 
 import json
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from engine import whole_file
 
 NAME = "sql-history.json"
 
@@ -26,14 +27,6 @@ class SqlHistory:
 
     def write(self, statements: Sequence[str]) -> None:
         """Keep these statements."""
-        part = ""
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with tempfile.NamedTemporaryFile(dir=self._file.parent, delete=False) as file:
-                part = file.name
-                file.write(json.dumps(list(statements)).encode())
-            Path(part).replace(self._file)
-            part = ""
-        if part:
-            with suppress(OSError):
-                Path(part).unlink()
+            whole_file.write(self._file, json.dumps(list(statements)).encode())

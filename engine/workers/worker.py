@@ -5,7 +5,6 @@ its channel: when the fleet is gone, it ends.
 """
 
 import asyncio
-import logging
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from engine.deploy.site import Site
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
 from engine.door import Door
+from engine.faults import Faults
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.peers import Peers
 from engine.server import serve
@@ -52,18 +52,6 @@ class Reporter:
             uses.clear()
 
 
-class Faults(logging.Handler):
-    """Takes warnings and faults of this process to the fleet, with where they happened."""
-
-    def __init__(self, channel: Channel) -> None:
-        super().__init__(logging.WARNING)
-        self._channel = channel
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take one."""
-        self._channel.send(Noted(self.format(record)))
-
-
 async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
     """Serve what the fleet says until it says no more."""
     start = await channel.receive()
@@ -71,7 +59,7 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
         return
     stop, runner, reporters = asyncio.Event(), Runner(start.cache), list[Reporter]()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    logging.getLogger("svc.server").addHandler(Faults(channel))
+    Faults(lambda level, text: channel.send(Noted(text))).begin()
 
     def made(project: str, timeline: Timeline) -> None:
         reporters.append(Reporter(channel, project, lambda name: tenants.uses(name)))

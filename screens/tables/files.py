@@ -1,13 +1,13 @@
 """Files that tables come from and go to: formats, paths as people write them, bytes. Pure."""
 
 import os
-import tempfile
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from svc_tui import kept_file
 from svc_tui.client import SvcError
 
 FORMATS = {
@@ -108,35 +108,20 @@ def pieces(path: Path, tell: Tell, stopped: threading.Event) -> Iterator[bytes]:
             tell(sent, total)
 
 
-def keep(path: Path, bytes: Iterator[bytes], tell: Tell, stopped: threading.Event) -> int:
+def keep(path: Path, pieces: Iterator[bytes], tell: Tell, stopped: threading.Event) -> int:
     """Write a file that is there whole in the end, or as it was; return its size. Raises `SvcError`."""
-    size = 0
-    part: Path | None = None
     if path.exists() and not path.is_file():
         raise SvcError(f"{path} is no file", "Choose a name for one, or one that may be replaced.")
-    path = Path(os.path.realpath(path))  # a link stays one
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            part = Path(file.name)
-            for piece in bytes:
-                _go_on(stopped, "nothing was written")
-                size += file.write(piece)
-                tell(size, 0)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
-        part.replace(path)
-    except OSError as error:
-        raise SvcError(
-            f"{path} can not be written: {error.strerror}", "Choose another place, or make room there."
-        ) from error
-    finally:
-        if part is not None:
-            with suppress(OSError):
-                part.unlink()
-    return size
+
+    def told() -> Iterator[bytes]:
+        size = 0
+        for piece in pieces:
+            _go_on(stopped, "nothing was written")
+            yield piece
+            size += len(piece)
+            tell(size, 0)
+
+    return kept_file.keep(path, told())
 
 
 def size(count: int) -> str:

@@ -2,9 +2,7 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -13,6 +11,7 @@ import typer
 from doors.tables.transfer.format import FORMATS, format_of
 from engine.errors import SvcError
 from svc_tui.commands.tables.place import place
+from svc_tui.kept_file import keep
 from svc_tui.terminal import diagnostics, output
 from svc_tui.terminal.grid import grid
 from svc_tui.terminal.progress import Progress
@@ -187,36 +186,13 @@ def save(
             for piece in pieces:
                 raw.write(piece)
             return
-        size = _kept(Path(name), pieces, progress.tell)
+        size = keep(Path(name), _told(pieces, progress.tell))
     diagnostics.note(f"exported {_of(size, 0)} to {name}")
 
 
-def _kept(path: Path, pieces: Iterator[bytes], tell: Callable[[str], None]) -> int:
-    """Write a file that is there whole in the end, or as it was; what is no file takes it as it comes."""
+def _told(pieces: Iterator[bytes], tell: Callable[[str], None]) -> Iterator[bytes]:
     size = 0
-    part = ""
-    try:
-        if path.exists() and not path.is_file():  # a device, such as /dev/stdout, or a pipe
-            with path.open("wb") as target:
-                return sum(target.write(piece) for piece in pieces)
-        path = Path(os.path.realpath(path))  # a link stays one
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            part = file.name
-            for piece in pieces:
-                size += file.write(piece)
-                tell(f"exporting: {_of(size, 0)}")
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(part).chmod(0o666 & ~mask)
-        Path(part).replace(path)
-    except OSError as error:
-        raise SvcError(
-            f"{path} can not be written: {error.strerror}", "Choose another place, or make room there."
-        ) from error
-    finally:
-        if part:
-            with suppress(OSError):
-                Path(part).unlink()
-    return size
+    for piece in pieces:
+        yield piece
+        size += len(piece)
+        tell(f"exporting: {_of(size, 0)}")
