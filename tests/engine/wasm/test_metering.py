@@ -110,6 +110,20 @@ def test_a_heavy_run_takes_what_its_threads_spent(measure: Measure) -> None:
     assert HOST_LEAVES * spent <= compute <= spent
 
 
+def test_four_times_the_work_is_four_times_the_time(measure: Measure) -> None:
+    """A known amount: the guest's loop has no call and no branch that depends on what it reads."""
+
+    async def body(run: Any) -> list[float]:
+        rounds = await rounds_of(run, 50_000_000)
+        shares = []
+        for _ in range(2 * TRIES + 1):
+            one, four = [(await run(rounds=rounds * times)).compute_ns for times in (1, 4)]
+            shares.append(four / one)
+        return shares
+
+    assert statistics.median(measure(body)) == pytest.approx(4, rel=0.05)
+
+
 def test_a_light_run_takes_what_its_threads_spent_even_when_others_hold_it_up(measure: Measure) -> None:
     async def body(run: Any) -> list[tuple[int, int]]:
         rounds = await rounds_of(run, 6_000_000)
