@@ -11,7 +11,6 @@ import pytest
 
 from engine import idle, server
 from engine.listen import PortInUse, bind
-from engine.server import serve
 from engine.wasm.exchange import Exchange, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
@@ -24,6 +23,37 @@ FIELDS = [
     (":authority", "api--shop.localhost"),
 ]
 KEPT = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
+
+
+def asking() -> h2.connection.H2Connection:
+    """Return a connection that begins with a request."""
+    connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+    connection.initiate_connection()
+    connection.send_headers(1, FIELDS, end_stream=True)
+    return connection
+
+
+async def until_ended(port: int, begun: bytes, *more: bytes) -> bytes:
+    """Send the beginning of something and then, over and over, more; return what comes until the end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(begun)
+
+    async def drip() -> None:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                for part in more:
+                    await asyncio.sleep(0.05)
+                    writer.write(part)
+                    await writer.drain()
+
+    dripping = asyncio.create_task(drip())
+    answer = b""
+    with contextlib.suppress(ConnectionError):
+        while part := await asyncio.wait_for(reader.read(65536), 30):
+            answer += part
+    dripping.cancel()
+    writer.transport.abort()
+    return answer
 
 
 def test_a_taken_port_names_itself_and_a_free_one() -> None:
@@ -73,30 +103,19 @@ def test_stopping_ends_open_streams_within_the_grace() -> None:
             await exchange.send({"type": "http.response.body", "body": b"x", "more_body": True})
             await asyncio.sleep(0.01)
 
-    async def main() -> float:
-        from pathlib import Path
-
-        from engine.gateway.app import Gateway, GatewaySettings
-        from engine.manifest.model import Project
-        from engine.routes import RouteTable
-        from engine.timeline.feed import Timeline
-
-        project = Project("shop", Path("/"), {"api": PUBLIC_API})
-        table = RouteTable.build(project, {"api": Scripted(forever)}, domain="localhost")
-        stop, sockets = asyncio.Event(), bind("localhost", 0)
-        timeline = Timeline()
-        gateway = Gateway(lambda: table, lambda _: timeline, GatewaySettings())
-        serving = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=0.3))
-        reader, writer = await asyncio.open_connection("127.0.0.1", sockets[0].getsockname()[1])
+    async def test(site: Site) -> float:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
         writer.write(HELLO)
         await reader.readuntil(b"x")
         began = time.perf_counter()
-        stop.set()
-        await serving
+        site.stop.set()
+        with contextlib.suppress(ConnectionError):
+            while await asyncio.wait_for(reader.read(65536), 30):
+                pass
         writer.close()
         return time.perf_counter() - began
 
-    assert asyncio.run(main()) < 2
+    assert with_site([PUBLIC_API], {"api": Scripted(forever)}, test, grace=0.3) < 10
 
 
 def test_over_http2_a_failed_response_is_a_reset_stream() -> None:
@@ -107,9 +126,7 @@ def test_over_http2_a_failed_response_is_a_reset_stream() -> None:
 
     async def test(site: Site) -> list[Any]:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
-        connection.initiate_connection()
-        connection.send_headers(1, FIELDS, end_stream=True)
+        connection = asking()
         writer.write(connection.data_to_send())
         events: list[Any] = []
         while not any(isinstance(e, h2.events.StreamReset | h2.events.StreamEnded) for e in events):
@@ -180,9 +197,7 @@ def test_stopping_over_http2_is_announced_before_requests_under_way_end() -> Non
 
     async def test(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
-        connection.initiate_connection()
-        connection.send_headers(1, FIELDS, end_stream=True)
+        connection = asking()
         writer.write(connection.data_to_send())
         events: list[Any] = []
         raw = b""
@@ -206,24 +221,8 @@ def test_a_head_that_comes_too_slowly_ends_the_connection(
     monkeypatch.setattr(idle, "HEAD_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-        writer.write(begun)
-
-        async def drip() -> None:
-            with contextlib.suppress(ConnectionError):
-                while True:
-                    writer.write(b"x: y\r\n")
-                    await writer.drain()
-                    await asyncio.sleep(0.05)
-
-        dripping = asyncio.create_task(drip())
-        answer = b""
-        with contextlib.suppress(ConnectionError):
-            while part := await asyncio.wait_for(reader.read(65536), 30):
-                answer += part
+        answer = await until_ended(site.port, begun, b"x: y\r\n")
         assert answer.count(b"HTTP/1.1 200") == begun.count(b"host:")
-        dripping.cancel()
-        writer.transport.abort()
 
     with_site([PUBLIC_API], {"api": echo()}, test)
 
@@ -252,22 +251,7 @@ def test_over_http2_too_what_never_ends_ends_the_connection(
     monkeypatch.setattr(idle, "HEAD_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-        writer.write(begun)
-
-        async def drip() -> None:
-            with contextlib.suppress(ConnectionError):
-                while True:
-                    await asyncio.sleep(0.05)
-                    writer.write(drop)
-                    await writer.drain()
-
-        dripping = asyncio.create_task(drip())
-        with contextlib.suppress(ConnectionError):
-            while await asyncio.wait_for(reader.read(65536), 30):
-                pass
-        dripping.cancel()
-        writer.transport.abort()
+        await until_ended(site.port, begun, drop)
 
     with_site([PUBLIC_API], {"api": echo()}, test)
 
@@ -276,23 +260,7 @@ def test_over_http2_frames_without_requests_give_no_more_time(monkeypatch: pytes
     monkeypatch.setattr(idle, "IDLE_SECONDS", 0.5)
 
     async def test(site: Site) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
-        writer.write(PREFACE + SETTINGS)
-
-        async def ping() -> None:
-            with contextlib.suppress(ConnectionError):
-                while True:
-                    for part in (PING[:5], PING[5:]):
-                        writer.write(part)
-                        await writer.drain()
-                        await asyncio.sleep(0.05)
-
-        pinging = asyncio.create_task(ping())
-        with contextlib.suppress(ConnectionError):
-            while await asyncio.wait_for(reader.read(65536), 30):
-                pass
-        pinging.cancel()
-        writer.transport.abort()
+        await until_ended(site.port, PREFACE + SETTINGS, PING[:5], PING[5:])
 
     with_site([PUBLIC_API], {"api": echo()}, test)
 
