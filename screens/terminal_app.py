@@ -15,7 +15,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Event, Paste
+from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
 from textual.widgets import Input
 
@@ -24,6 +24,7 @@ from screens.ascii import Ascii
 from screens.plain import Plain
 from screens.terminal_driver import TerminalDriver
 from screens.theme import DARK, THEMES
+from screens.typist import Typist
 
 Shown = TypeVar("Shown")
 
@@ -39,6 +40,7 @@ class TerminalApp(App[Shown]):
         super().__init__()
         paste.install()
         self._plain = Plain()
+        self._typist = Typist(self)
         self._ascii = Ascii(enabled=not charset.unicode())
         for theme in THEMES:
             self.register_theme(theme)
@@ -74,7 +76,9 @@ class TerminalApp(App[Shown]):
         self.exit()
 
     async def on_event(self, event: Event) -> None:
-        """Take no more into a line than a line is for."""
+        """Take keys one by one, and no more into a line than a line is for."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded and not self._typist.admits(event):
+            return
         if isinstance(event, Paste) and isinstance(self.focused, Input) and len(event.text) > paste.MOST:
             size = f"{len(event.text):,} characters were pasted, and a line takes {paste.MOST:,}"
             self.notify(f"{size}; nothing was taken", severity="warning")

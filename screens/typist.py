@@ -1,0 +1,55 @@
+"""Keys one after another, each once what the one before it did is done.
+
+The toolkit gives letters to what has the focus at once and looks for bindings a few steps later. Of keys that
+come together, as they do over a slow line, `x`, `backspace`, `y` would become `x`, and letters behind a key
+that opens a line would be lost or do what they do elsewhere. Owns the keys that wait.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+from textual.app import App
+from textual.dom import DOMNode
+from textual.events import Event
+
+PATIENCE_SECONDS = 0.2
+"""How long a key waits for a part of the screen that does not answer: it must not hold up `ctrl+c`."""
+
+
+class Typist:
+    """The keys of one application, one at a time."""
+
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
+        self._now: Event | None = None
+        self._waiting: deque[Event] = deque()
+        self._going: asyncio.Task[None] | None = None
+
+    def admits(self, event: Event) -> bool:
+        """Say whether a key or paste is to be handled now; what is not comes again by itself."""
+        if self._now is None or self._now is event:
+            self._now = event
+            self._going = asyncio.create_task(self._follow(self._app.focused or self._app.screen))
+            return True
+        self._waiting.append(event)
+        return False
+
+    async def _follow(self, target: DOMNode) -> None:
+        """Wait until a key has gone its way, from what has the focus up to the app; then give the next."""
+        for node in (self._app, *target.ancestors_with_self, self._app):
+            await _passed(node)
+        await _passed(self._app.screen)  # which the key may have opened
+        self._now = self._waiting.popleft() if self._waiting else None
+        if self._now is not None:
+            self._app.post_message(self._now)
+
+
+async def _passed(node: DOMNode) -> None:
+    """Wait until a part of the screen has handled what it was told so far."""
+    done = asyncio.Event()
+    if node.call_later(done.set):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await done.wait()

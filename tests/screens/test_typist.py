@@ -1,0 +1,89 @@
+"""Keys that come all at once do what they would one after another."""
+
+from typing import Any, ClassVar
+
+import pytest
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Key
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from screens.terminal_app import TerminalApp
+from tests.screens.conftest import Opened
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+class Line(ModalScreen[str]):
+    """Takes a line."""
+
+    def compose(self) -> ComposeResult:
+        yield Input()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)
+
+
+class Lines(TerminalApp[None]):
+    """Opens lines, and keeps what was written; `d` is for what must not happen by mistake."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("colon", "open", "Open"),
+        Binding("d", "destroy", "Destroy"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str | None] = []
+        self.destroyed = 0
+
+    def action_open(self) -> None:
+        self.push_screen(Line(), self.written.append)
+
+    def action_destroy(self) -> None:
+        self.destroyed += 1
+
+
+def at_once(pilot: Pilot[Any], *keys: str) -> None:
+    """Have keys come as one piece, as a terminal gives them."""
+    for key in keys:
+        name = {":": "colon"}.get(key, key)
+        pilot.app.post_message(Key(name, key if len(key) == 1 else None))
+
+
+async def until(pilot: Pilot[Any], lines: int) -> None:
+    app = pilot.app
+    assert isinstance(app, Lines)
+    for _ in range(1000):
+        if len(app.written) == lines:
+            return
+        await pilot.pause(0.01)
+    raise AssertionError(app.written)
+
+
+async def test_what_is_typed_behind_a_key_goes_into_what_the_key_opens(opened: Opened) -> None:
+    app = Lines()
+    async with opened(app) as pilot:
+        at_once(pilot, *":dada", "enter", *":dud", "enter", "d")
+        await until(pilot, 2)
+        assert app.written == ["dada", "dud"]
+        await pilot.pause()
+        assert app.destroyed == 1
+
+
+async def test_letters_and_other_keys_keep_their_order(opened: Opened) -> None:
+    app = Lines()
+    async with opened(app) as pilot:
+        at_once(pilot, *":xa", "backspace", "b", "home", "c", "end", "ctrl+u", *"new", "left", "o", "enter")
+        await until(pilot, 1)
+        assert app.written == ["neow"]
+
+
+async def test_two_hundred_letters_at_once_are_all_there(opened: Opened) -> None:
+    app = Lines()
+    async with opened(app) as pilot:
+        at_once(pilot, *":", *"abcde" * 40, "enter")
+        await until(pilot, 1)
+        assert app.written == ["abcde" * 40]
