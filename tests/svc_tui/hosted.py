@@ -19,11 +19,17 @@ from svc_tui.service import Settings, running
 from tests.engine.control.service import quick
 
 MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
-
-
 PASSWORD = "correct horse battery"
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts nobody; reading those that are trusted takes longer than most requests."""
+
+
+def static_shop(root: Path) -> Path:
+    """Make the Project of `MANIFEST` in a new folder, and return the folder."""
+    (root / "site").mkdir(parents=True)
+    (root / "svc.toml").write_text(MANIFEST)
+    (root / "site" / "index.html").write_text("one")
+    return root
 
 
 class Heard:
@@ -68,6 +74,12 @@ class Hosted:
         )
         self._thread = OwnThread(lambda stop: running(settings, stop), "service")
         self._thread.given.result(60)
+
+    def __enter__(self) -> "Hosted":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         self._thread.end()

@@ -21,11 +21,8 @@ pytestmark = pytest.mark.slow
 @contextmanager
 def service(folder: Path, certificate: Certificate | None = None) -> Iterator[str]:
     """Serve a data folder; gives the address of its control API."""
-    hosted = Hosted(folder, certificate)
-    try:
+    with Hosted(folder, certificate) as hosted:
         yield hosted.control
-    finally:
-        hosted.stop()
 
 
 def test_whoever_may_write_the_folder_is_its_owner(tmp_path: Path) -> None:

@@ -10,27 +10,21 @@ from engine.errors import SvcError
 from screens.board.deploys import Progress
 from svc_tui.deploy_desk import Cancelled, DeployDesk, Sources
 from svc_tui.session import Login
-from tests.svc_tui.hosted import MANIFEST, Hosted
+from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def hosted(tmp_path: Path) -> Iterator[Hosted]:
-    hosted = Hosted(tmp_path / "data")
-    with hosted.claim():
-        pass
-    yield hosted
-    hosted.stop()
+    with Hosted(tmp_path / "data") as hosted:
+        hosted.claim().close()
+        yield hosted
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    root = tmp_path / "shop"
-    (root / "site").mkdir(parents=True)
-    (root / "svc.toml").write_text(MANIFEST)
-    (root / "site" / "index.html").write_text("one")
-    return root
+    return static_shop(tmp_path / "shop")
 
 
 def desk_of(hosted: Hosted, root: Path, belongs: list[str]) -> DeployDesk:

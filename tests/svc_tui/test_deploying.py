@@ -12,23 +12,18 @@ from engine.control.app import failed
 from engine.manifest.load import load
 from svc_tui import deploying
 from svc_tui.client import Client, Refused
-from tests.svc_tui.hosted import MANIFEST, Heard, Hosted, deploy
+from tests.svc_tui.hosted import Heard, Hosted, deploy, static_shop
 
 
 @pytest.fixture
 def hosted(tmp_path: Path) -> Iterator[Hosted]:
-    hosted = Hosted(tmp_path / "data ü")
-    yield hosted
-    hosted.stop()
+    with Hosted(tmp_path / "data ü") as hosted:
+        yield hosted
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    root = tmp_path / "shop ü"
-    (root / "site").mkdir(parents=True)
-    (root / "svc.toml").write_text(MANIFEST)
-    (root / "site" / "index.html").write_text("one")
-    return root
+    return static_shop(tmp_path / "shop ü")
 
 
 def test_a_deploy_ends_with_addresses_and_what_it_serves(hosted: Hosted, project: Path) -> None:
@@ -149,12 +144,8 @@ def test_nobody_deploys_without_a_session_and_viewers_do_not(hosted: Hosted, pro
 
 
 def test_it_all_survives_a_restart(tmp_path: Path, project: Path) -> None:
-    hosted = Hosted(tmp_path / "data")
-    try:
-        with hosted.claim() as client:
-            deploy(client, project)
-    finally:
-        hosted.stop()
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        deploy(client, project)
     shutil.rmtree(tmp_path / "data" / "unpacked")
     hosted = Hosted(tmp_path / "data")
     try:

@@ -10,7 +10,7 @@ import pytest
 from engine.certificate import Certificate, CertificateError
 from svc_tui.client import Client
 from tests.certificates import self_signed
-from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
+from tests.svc_tui.hosted import Hosted, deploy, static_shop
 
 
 @pytest.fixture
@@ -21,9 +21,8 @@ def certificate(tmp_path: Path) -> Certificate:
 @pytest.fixture
 def hosted(tmp_path: Path, certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosted]:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.chain))
-    hosted = Hosted(tmp_path / "data ü", certificate)
-    yield hosted
-    hosted.stop()
+    with Hosted(tmp_path / "data ü", certificate) as hosted:
+        yield hosted
 
 
 def trusting(certificate: Certificate, **options: bool) -> httpx.Client:
@@ -33,10 +32,7 @@ def trusting(certificate: Certificate, **options: bool) -> httpx.Client:
 def test_applications_and_control_api_answer_over_both_versions_of_http(
     hosted: Hosted, certificate: Certificate, tmp_path: Path
 ) -> None:
-    root = tmp_path / "shop"
-    (root / "site").mkdir(parents=True)
-    (root / "svc.toml").write_text(MANIFEST)
-    (root / "site" / "index.html").write_text("one")
+    root = static_shop(tmp_path / "shop")
     with hosted.claim() as client:
         deploy(client, root)
     for version, options in (("HTTP/2", {"http2": True}), ("HTTP/1.1", {"http1": True})):

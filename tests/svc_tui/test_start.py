@@ -33,9 +33,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hosted(tmp_path: Path) -> Iterator[Hosted]:
-    service = Hosted(tmp_path / "data")
-    yield service
-    service.stop()
+    with Hosted(tmp_path / "data") as service:
+        yield service
 
 
 @asynccontextmanager

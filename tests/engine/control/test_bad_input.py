@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from svc_tui.client import Client, Refused
-from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
+from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
 
 JS = MANIFEST.replace('"static"', '"js"').replace('output = "site"\n', 'entry = "a.js"\n')
 
@@ -56,17 +56,10 @@ class Shop:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """One for all tests: whatever came before, it refuses what comes, and serves on."""
     folder = tmp_path_factory.mktemp("service")
-    root = folder / "shop ü"
-    (root / "site").mkdir(parents=True)
-    (root / "svc.toml").write_text(MANIFEST)
-    (root / "site" / "index.html").write_text("one")
-    hosted = Hosted(folder / "data ü")
-    try:
-        with hosted.claim() as client:
-            deploy(client, root)
-            yield Shop(hosted, client, folder)
-    finally:
-        hosted.stop()
+    root = static_shop(folder / "shop ü")
+    with Hosted(folder / "data ü") as hosted, hosted.claim() as client:
+        deploy(client, root)
+        yield Shop(hosted, client, folder)
 
 
 @pytest.mark.parametrize(

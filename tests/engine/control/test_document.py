@@ -21,7 +21,7 @@ from engine.control.presence import Presence
 from svc_tui.client import Client
 from svc_tui.own_thread import on_thread
 from tests.engine.control import developing
-from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
+from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy, static_shop
 
 EXAMPLES = 6
 PROJECT = "shop"
@@ -82,19 +82,12 @@ def developed(tmp_path: Path) -> Iterator[Developed]:
 
 @pytest.fixture
 def owned(tmp_path: Path) -> Iterator[Owned]:
-    root = tmp_path / "shop ü"
-    (root / "site").mkdir(parents=True)
-    (root / "svc.toml").write_text(MANIFEST)
-    (root / "site" / "index.html").write_text("one")
+    root = static_shop(tmp_path / "shop ü")
     (root / "tables").mkdir()
     (root / "tables" / "1.sql").write_text("create table note (id integer primary key, text text);")
-    hosted = Hosted(tmp_path / "data ü")
-    try:
-        with hosted.claim() as client:
-            deploy(client, root)
-            yield Owned(hosted, client)
-    finally:
-        hosted.stop()
+    with Hosted(tmp_path / "data ü") as hosted, hosted.claim() as client:
+        deploy(client, root)
+        yield Owned(hosted, client)
 
 
 @pytest.mark.slow

@@ -177,16 +177,12 @@ def test_of_a_service_it_is_that_of_the_live_deployment_and_can_not_be_edited(tm
     (root / "api").mkdir()
     (root / "site" / "index.html").write_text("one")
     (root / "svc.toml").write_text(TEXT.replace('secrets = ["KEY"]\n', ""))
-    hosted = Hosted(tmp_path / "data")
-    try:
-        with hosted.claim() as client:
-            with pytest.raises(Refused, match="no Project shop"):
-                client.call("GET", PLACE)
-            deploy(client, root)
-            shown = client.call("GET", PLACE)
-            assert shown["resources"] == [WEB, API | {"secrets": []}]
-            assert (shown["editable"], shown["digest"], shown["error"]) == (False, None, None)
-            with pytest.raises(SvcError, match="can not be edited here"):
-                client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
-    finally:
-        hosted.stop()
+    with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
+        with pytest.raises(Refused, match="no Project shop"):
+            client.call("GET", PLACE)
+        deploy(client, root)
+        shown = client.call("GET", PLACE)
+        assert shown["resources"] == [WEB, API | {"secrets": []}]
+        assert (shown["editable"], shown["digest"], shown["error"]) == (False, None, None)
+        with pytest.raises(SvcError, match="can not be edited here"):
+            client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})

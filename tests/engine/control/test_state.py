@@ -130,16 +130,12 @@ def test_doors_tell_which_resources_ask_them(root: Path, cache: Path, workers: i
 
 
 def test_of_a_service_it_tells_of_what_is_live(root: Path, tmp_path: Path) -> None:
-    hosted = Hosted(tmp_path / "data ü")
-    try:
-        with hosted.claim() as client:
-            with pytest.raises(Refused, match="no Project shop"):
-                client.call("GET", PLACE)
-            deploy(client, root)
-            assert hosted.get("/api/x").text == "x"
-            _is_live(client)
-    finally:
-        hosted.stop()
+    with Hosted(tmp_path / "data ü") as hosted, hosted.claim() as client:
+        with pytest.raises(Refused, match="no Project shop"):
+            client.call("GET", PLACE)
+        deploy(client, root)
+        assert hosted.get("/api/x").text == "x"
+        _is_live(client)
 
 
 def _is_live(client: Client) -> None:

@@ -15,6 +15,7 @@ from engine.wasm.runner import Guest, Runner
 from lanes.go.lane import GoLane
 from lanes.go.toolchain import Go, ensure
 from tests.engine.wasm.conftest import Answer, Client
+from tests.lanes.workdir import Workdir
 
 GUEST = Path(__file__).resolve().parents[3] / "lanes" / "go" / "guest"
 MANIFEST = "module example.com/api\n\ngo 1.24\n"
@@ -107,20 +108,8 @@ class _Wire:
         return await self._guest.run(exchange)
 
 
-class Module:
+class Module(Workdir):
     """A go Resource on disk; `build` makes it, `ask` runs it."""
-
-    def __init__(self, root: Path, cache: Path) -> None:
-        self.root = root
-        self.cache = cache
-        self.workdir = root / "api"
-        self.reported: list[str] = []
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.workdir / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
 
     def program(self, source: str, manifest: str = MANIFEST) -> None:
         self.write("go.mod", manifest)

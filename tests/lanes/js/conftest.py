@@ -9,25 +9,13 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.entry import js_entry
 from engine.manifest.model import Resource
-from engine.wasm.runner import Runner
 from lanes.js.lane import JsLane
-from tests.engine.wasm.conftest import Answer, Client
+from tests.engine.wasm.conftest import Answer
+from tests.lanes.workdir import Workdir, answers
 
 
-class Sources:
+class Sources(Workdir):
     """A js Resource on disk; `build` makes it, `ask` runs it."""
-
-    def __init__(self, root: Path, cache: Path) -> None:
-        self.root = root
-        self.cache = cache
-        self.workdir = root / "api"
-        self.reported: list[str] = []
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.workdir / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
 
     @property
     def resource(self) -> Resource:
@@ -52,15 +40,7 @@ class Sources:
 
 
 def ask(sources: Sources, artifact: ComponentArtifact, *targets: str, **fields: Any) -> list[Answer]:
-    async def main() -> list[Answer]:
-        runner = Runner(sources.cache)
-        try:
-            guest = await runner.guest(sources.resource, artifact, {}, fast=True, report=lambda line: None)
-            return [await Client(**fields).call(guest, target) for target in targets]
-        finally:
-            await runner.aclose()
-
-    return asyncio.run(main())
+    return answers(sources.cache, sources.resource, artifact, *targets, method="GET", **fields)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.model import Resource
-from engine.wasm.runner import Runner
 from lanes.rust.lane import RustLane
-from tests.engine.wasm.conftest import Answer, Client
+from tests.engine.wasm.conftest import Answer
+from tests.lanes.workdir import Workdir, answers
 
 GUEST = Path(__file__).resolve().parents[3] / "lanes" / "rust" / "guest"
 MANIFEST = """\
@@ -54,20 +54,8 @@ def toolchain(prefix: Path) -> Iterator[None]:
         yield
 
 
-class Crate:
+class Crate(Workdir):
     """A rust Resource on disk; `build` makes it, `ask` runs it."""
-
-    def __init__(self, root: Path, cache: Path) -> None:
-        self.root = root
-        self.cache = cache
-        self.workdir = root / "api"
-        self.reported: list[str] = []
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.workdir / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
 
     def guest(self, at: str = "svc-guest") -> None:
         """Lay the guest library into the crate, as `svc new` does."""
@@ -93,16 +81,7 @@ class Crate:
         ours = {name: fields.pop(name) for name in ("egress", "memory_limit_mb") if name in fields}
         method = fields.pop("method", "GET")
         resource = Resource("api", "rust", self.workdir, **ours)
-
-        async def main() -> list[Answer]:
-            runner = Runner(self.cache)
-            try:
-                guest = await runner.guest(resource, artifact, {}, fast=True, report=lambda line: None)
-                return [await Client(**fields).call(guest, target, method) for target in targets]
-            finally:
-                await runner.aclose()
-
-        return asyncio.run(main())
+        return answers(self.cache, resource, artifact, *targets, method=method, **fields)
 
 
 @pytest.fixture

@@ -26,9 +26,8 @@ Snapshot = Callable[[App[Any]], None]
 
 @pytest.fixture
 def hosted(tmp_path: Path) -> Iterator[Hosted]:
-    hosted = Hosted(tmp_path / "data")
-    yield hosted
-    hosted.stop()
+    with Hosted(tmp_path / "data") as hosted:
+        yield hosted
 
 
 class Desk:

@@ -1,0 +1,42 @@
+"""A Resource's folder on disk, which a test writes sources into and a lane builds."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from engine.wasm.runner import Runner
+from tests.engine.wasm.conftest import Answer, Client
+
+
+class Workdir:
+    """The folder `api` of a Project; `reported` has what the lane said."""
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.root = root
+        self.cache = cache
+        self.workdir = root / "api"
+        self.reported: list[str] = []
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.workdir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+
+def answers(
+    cache: Path, resource: Resource, artifact: ComponentArtifact, *targets: str, method: str, **fields: Any
+) -> list[Answer]:
+    """Send a request for each target, with `fields` of the Client."""
+
+    async def main() -> list[Answer]:
+        runner = Runner(cache)
+        try:
+            guest = await runner.guest(resource, artifact, {}, fast=True, report=lambda line: None)
+            return [await Client(**fields).call(guest, target, method) for target in targets]
+        finally:
+            await runner.aclose()
+
+    return asyncio.run(main())
