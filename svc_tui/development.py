@@ -18,7 +18,7 @@ from engine.control.presence import Presence
 from engine.deploy.doors import Doors, Uses
 from engine.deploy.live import Built, LiveProject, Setting
 from engine.errors import SvcError
-from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
 from engine.gateway.replay import Replayer
 from engine.lane import BuildMode
 from engine.manifest.load import load, warnings
@@ -60,6 +60,8 @@ class Settings:
     sockets: list[list[socket.socket]]
     cache: Path
     mode: BuildMode
+    max_body: int = MAX_BODY
+    """The most bytes that a request may carry."""
 
     @property
     def port(self) -> int:
@@ -112,7 +114,10 @@ async def developing(
     opened = Doors(doors(), project.name, data, timeline)
     fleet = None
     if len(settings.sockets) > 1:
-        start = Start(False, data, settings.cache, settings.mode, DOMAIN, True, GRACE_SECONDS)
+        start = Start(
+            *(False, data, settings.cache, settings.mode, DOMAIN, True, GRACE_SECONDS),
+            max_body=settings.max_body,
+        )
         fleet = Fleet(
             settings.sockets,
             start,
@@ -139,7 +144,8 @@ async def developing(
     rates = Rates(lambda: live.project)
     timeline.subscribe(rates)
     watcher = Watcher(live, load, tell.error, tell.note)
-    gateway = Gateway(lambda: live.routes, lambda _: timeline, GatewaySettings(dev=True, record=True))
+    taking = GatewaySettings(dev=True, max_body=settings.max_body, record=True)
+    gateway = Gateway(lambda: live.routes, lambda _: timeline, taking)
     serving = loop.create_task(
         fleet.run(stop) if fleet else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
     )

@@ -46,7 +46,7 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
 from engine.errors import SvcError
 from engine.faults import Faults
-from engine.gateway.app import Gateway, GatewaySettings
+from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
 from engine.listen import authority, bind
 from engine.manifest.document import is_name
 from engine.peers import PER_ADDRESS, Peers
@@ -89,6 +89,8 @@ class Settings:
     """Connections that one address may have in each process, 0 for no limit."""
     proxied: bool = False
     """Whether what is in front of this has TLS."""
+    max_body: int = MAX_BODY
+    """The most bytes that a request may carry."""
     passwords: Passwords = field(default_factory=Passwords)
     """How passwords are kept, and what checking one costs."""
 
@@ -96,6 +98,11 @@ class Settings:
     def scheme(self) -> str:
         """How callers reach what is in front, where that has TLS."""
         return "https" if self.proxied else ""
+
+    @property
+    def gateway(self) -> GatewaySettings:
+        """How requests are taken."""
+        return GatewaySettings(max_body=self.max_body, scheme=self.scheme)
 
     def url_of(self, project: str, resource: str) -> str:
         """Return the public address of a Resource."""
@@ -159,7 +166,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         publish=fleet.publish if fleet else None,
         migrate=partial(_migrate, settings.data),
     )
-    gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings(scheme=settings.scheme))
+    gateway = Gateway(lambda: site.routes, tenants.timeline, settings.gateway)
 
     sockets, grace, certificate = settings.public, settings.grace, settings.certificate
     serving: asyncio.Future[Any] | None = None
@@ -232,6 +239,7 @@ def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
         settings.certificate,
         settings.per_address,
         settings.scheme,
+        settings.max_body,
     )
     return Fleet(
         settings.public,

@@ -16,6 +16,7 @@ from typing import Any
 from engine.certificate import Certificate
 from engine.deploy.doors import Uses
 from engine.deploy.versions import Publication
+from engine.gateway.app import MAX_BODY
 from engine.lane import BuildMode
 from engine.peers import PER_ADDRESS
 from engine.timeline.record import Record, RequestRecord
@@ -38,8 +39,8 @@ class Start:
     """How to serve: the first thing that a worker is told.
 
     `data` is the folder of the Project's data or, with `many`, of a folder for each Project's; `grace` is in
-    seconds; `per_address` is how many connections one address may have, 0 for no limit;
-    `scheme` is how callers reach what is in front, where that has TLS.
+    seconds; `per_address` is how many connections one address may have, 0 for no limit; `scheme` is how
+    callers reach what is in front, where that has TLS; `max_body` is the most bytes a request may carry.
     """
 
     many: bool
@@ -52,6 +53,7 @@ class Start:
     certificate: Certificate | None = None
     per_address: int = PER_ADDRESS
     scheme: str = ""
+    max_body: int = MAX_BODY
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
     tenants = Tenants(doors, lambda project: start.data / project if start.many else start.data, made)
     versions = Versions(runner, start.mode, lambda line: None, tenants.doors)
     site = Site(versions, start.domain, front=not start.many)
-    settings = GatewaySettings(dev=start.dev, record=start.dev, scheme=start.scheme)
+    settings = GatewaySettings(start.dev, start.max_body, start.dev, start.scheme)
     gateway = Gateway(lambda: site.routes, tenants.timeline, settings)
     serving: asyncio.Task[None] | None = None
     stopping = asyncio.create_task(stop.wait())

@@ -13,6 +13,8 @@ from rich.text import Text
 from engine.control.presence import Presence
 from engine.deploy.live import Built
 from engine.errors import SvcError
+from engine.gateway.app import MAX_BODY
+from engine.lane import BuildMode
 from engine.listen import allow_connections, bind, bind_each
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
@@ -37,14 +39,18 @@ def dev(
     workers: Annotated[
         int, typer.Option("--workers", "-w", min=1, max=64, help="Processes that serve, a socket each.")
     ] = 1,
+    max_body: Annotated[
+        int, typer.Option("--max-body", metavar="MIB", min=1, max=1024, help="Most that a request may carry.")
+    ] = MAX_BODY >> 20,
 ) -> None:
     """Serve the Project in this folder at http://localhost:PORT and rebuild what you save."""
     root = find(Path.cwd())
     project = load(root)
     allow_connections()
     sockets = bind_each("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
+    mode: BuildMode = "deploy" if release else "dev"
     cache = Home.from_environment(os.environ).cache()
-    asyncio.run(_serve(project, Settings(sockets, cache, "deploy" if release else "dev")))
+    asyncio.run(_serve(project, Settings(sockets, cache, mode, max_body << 20)))
 
 
 async def _serve(project: Project, settings: Settings) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from engine.certificate import Certificate
 from engine.errors import SvcError
+from engine.gateway.app import MAX_BODY
 from engine.listen import PortInUse, allow_connections, authority, bind, bind_each
 from engine.peers import PER_ADDRESS, is_loopback
 from svc_tui.home import Home
@@ -56,6 +57,9 @@ def serve(
         int,
         typer.Option("--per-address", min=0, help="Connections that one address may have; 0: no limit."),
     ] = PER_ADDRESS,
+    max_body: Annotated[
+        int, typer.Option("--max-body", metavar="MIB", min=1, max=1024, help="Most that a request may carry.")
+    ] = MAX_BODY >> 20,
     name: Annotated[
         str, typer.Option("--name", help="Name of its systemd units, and of the user that runs it.")
     ] = "svc",
@@ -110,6 +114,7 @@ def serve(
         diagnostics.event,
         per_address,
         proxied,
+        max_body << 20,
     )
     asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 

@@ -1,0 +1,59 @@
+"""`--max-body`: how much a request may carry, whoever of the processes takes it, announced or not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.dev_server import dev_server
+from tests.e2e.test_service import Server, environ, login, run
+from tests.engine.wasm.text_guest import component
+
+pytestmark = pytest.mark.slow
+MIB = 1 << 20
+__all__ = ["environ"]
+
+
+def pieces(size: int) -> Iterator[bytes]:
+    for _ in range(size // 4096):
+        yield bytes(4096)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    root.mkdir()
+    resource = 'lane = "rust"\npublic = true\nbuild = "true"\noutput = "guest.wasm"\n'
+    (root / "svc.toml").write_text(f'[project]\nname = "shop"\n\n[resource.api]\n{resource}')
+    (root / "guest.wasm").write_bytes(component())
+    return root
+
+
+def check(port: int) -> None:
+    """Send a MiB, and a little more, announced and not."""
+    for size, status in ((MIB, 200), (MIB + 4096, 413)):
+        for content in (bytes(size), pieces(size)):
+            at = {"host": f"api--shop.localhost:{port}"}
+            answer = httpx.post(f"http://127.0.0.1:{port}/u65536", content=content, headers=at, timeout=20)
+            assert answer.status_code == status
+            assert status == 200 or answer.json()["code"] == "body-too-large"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_in_development(shop: Path, home: Path, workers: str) -> None:
+    with dev_server(shop, home, "--workers", workers, "--max-body", "1") as server:
+        server.until("/h", lambda answer: answer.status_code == 200)
+        check(server.port)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_of_a_service(shop: Path, tmp_path: Path, environ: dict[str, str], workers: str) -> None:
+    server = Server(tmp_path / "data", environ, 0, "--workers", workers, "--max-body", "1")
+    try:
+        login(server, shop, environ)
+        deployed = run(shop, environ, "deploy")
+        assert deployed.returncode == 0, deployed.stderr
+        check(server.port)
+    finally:
+        server.stop()
