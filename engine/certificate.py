@@ -25,7 +25,8 @@ class Certificate:
         try:
             context.load_cert_chain(self.chain, self.key)
         except (OSError, ssl.SSLError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+            # OpenSSL names the line of its own source too.
+            reason = (getattr(error, "strerror", None) or str(error)).partition(" (_ssl")[0]
             raise CertificateError(
                 f"the certificate {self.chain} with the key {self.key} can not be used: {reason}",
                 "Both are PEM files; the certificate's own comes first in its file.",

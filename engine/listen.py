@@ -120,7 +120,10 @@ def _bind_one(host: str, port: int, *, optional: bool, shared: bool) -> socket.s
             ) from error
         if optional:
             return None
-        raise SvcError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+        raise SvcError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}",
+            "It needs an address that this machine has, as in 127.0.0.1, 0.0.0.0 or ::.",
+        ) from error
     return opened
 
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from engine.errors import SvcError
-from svc_tui.client import Client, Unreachable
+from engine.manifest.document import NAME_RULE, is_name
+from svc_tui.client import Client, Refused, Unreachable
 from svc_tui.session import Login
 
 ANSWER_SECONDS = 30.0
@@ -24,7 +25,11 @@ class Entry:
 
     def claimed(self) -> bool:
         """Return whether the service has an owner. Raises `Unreachable` for what is no service of svc."""
-        health = self._client.call("GET", "/v1/health")
+        try:
+            health = self._client.call("GET", "/v1/health")
+        except Refused as error:
+            # The applications' address answers in the same form.
+            raise (self._stranger() if error.code == "not-found" else error) from error
         if not isinstance(health, dict) or health.get("status") != "ok":
             raise self._stranger()
         if health.get("api") != "1":
@@ -36,6 +41,8 @@ class Entry:
 
     def begin(self, user: str, password: str, code: str | None = None) -> Login:
         """Log in; with the claim code, become the first owner."""
+        if not is_name(user):
+            raise SvcError(f"{user!r} is not a name for a user", NAME_RULE, code="usage")
         body: dict[str, Any] = {"user": user, "password": password}
         if code is not None:
             body["code"] = code

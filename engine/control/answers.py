@@ -34,6 +34,7 @@ STATUS: Mapping[str, int] = {
     "unavailable": 503,
 }
 """Every code that is not here is the caller's mistake: 422."""
+_TITLES = {404: "the control API has nothing at this path", 405: "the control API has no such method there"}
 MISTAKE = 422
 _log = logging.getLogger("svc.control")
 
@@ -82,7 +83,12 @@ def of_http(error: HTTPException) -> Response:
     """Return the problem document for what the framework refuses: unknown paths, methods, large bodies."""
     codes = {404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
     status = error.code or 500
-    members = {"title": error.name, "status": status, "code": codes.get(status, "bad-request")}
+    members = {
+        "title": _TITLES.get(status, error.name),
+        "status": status,
+        "code": codes.get(status, "bad-request"),
+        "hint": "/openapi.json says what there is.",
+    }
     headers = [
         (name, value) for name, value in error.get_headers() if name.lower() in ("allow", "retry-after")
     ]

@@ -41,6 +41,10 @@ _EXAMPLES = {
     "project": 'a table [project] with name = "my-app"',
     "resource": 'a table, for example [resource.web] with lane = "static"',
 }
+_FORMS = {
+    "check": ("a path", 'It begins with / and is written as in a URL: check = "/health".'),
+    "redact_headers": ("the name of a header field", 'Names are as in ["x-api-key"].'),
+}
 _ONCE = "Each table and key may stand once: join them or rename one."
 _SYNTAX = "See https://toml.io for how it is written."
 _SYNTAX_HINTS = {
@@ -100,6 +104,9 @@ def _explained(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]
         return "there is no Resource", f"Add {_EXAMPLES['resource']}."
     if kind == "string_too_short":
         return "must not be empty", f"Write something, or remove {key}."
+    if kind == "string_pattern_mismatch":
+        what, hint = _FORMS[str(path[1])]
+        return f"{_quoted(value)} is not {what}", hint
     if kind in _WANTED:
         given = _GIVEN.get(type(value), "something else")
         return f"must be {_WANTED[kind]}, not {given}", _remedy(path, kind, value)

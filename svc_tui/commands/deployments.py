@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from rich.text import Text
@@ -43,14 +44,19 @@ def _line(deployment: dict[str, Any]) -> Text:
         (deployment["id"], "bold" if live else ""),
         (f"  {local(deployment['created'])}", "dim"),
         (f"  {deployment['by']}", "cyan"),
-        (f"  {deployment['commit']}" if deployment["commit"] else "", "dim"),
-        f"  {deployment['message']}" if deployment["message"] else "",
+        (f"  {_one_line(deployment['commit'])}" if deployment["commit"] else "", "dim"),
+        f"  {_one_line(deployment['message'])}" if deployment["message"] else "",
     )
 
 
 def _rollback_line(flip: dict[str, Any]) -> Text:
-    reason = f": {flip['message']}" if flip["message"] else ""
+    reason = f": {_one_line(flip['message'])}" if flip["message"] else ""
     return Text(f"    live again since {local(flip['at'])} by {flip['by']}{reason}")
+
+
+def _one_line(text: str) -> str:
+    """Return what somebody wrote so that none of it looks like a line of ours."""
+    return " ".join(text.split())
 
 
 def rollback(
@@ -66,7 +72,7 @@ def rollback(
     project = load(root).name
     with connected(Logins.from_environment(os.environ).get(root)) as client:
         wanted = deployment or _before(client, project)
-        planned = client.call("GET", f"/v1/projects/{project}/deployments/{wanted}/rollback")
+        planned = client.call("GET", f"/v1/projects/{project}/deployments/{quote(wanted, safe='')}/rollback")
         for line in change_lines(planned["changes"]):
             diagnostics.line(line)
         if wanted == planned["live"]:

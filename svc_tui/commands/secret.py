@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -33,7 +34,7 @@ def set_secret(name: Annotated[str, typer.Argument(metavar="NAME", help="The var
     """Give a secret its value: typed where nobody sees it, or all of stdin where that is no terminal."""
     with _secrets() as (client, path):
         value = ask.secret(f"value of {name}") if sys.stdin.isatty() else _piped()
-        client.call("PUT", f"{path}/{name}", {"value": value})
+        client.call("PUT", f"{path}/{quote(name, safe='')}", {"value": value})
     diagnostics.note(f"{name} is set; guests have it from their next request on")
 
 
@@ -68,5 +69,5 @@ def list_secrets(
 def remove_secret(name: Annotated[str, typer.Argument(metavar="NAME", help="The variable's name.")]) -> None:
     """Remove a secret."""
     with _secrets() as (client, path):
-        client.call("DELETE", f"{path}/{name}")
+        client.call("DELETE", f"{path}/{quote(name, safe='')}")
     diagnostics.note(f"{name} is removed")

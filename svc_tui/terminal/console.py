@@ -44,6 +44,15 @@ def plain(text: str) -> str:
     return _SEQUENCE.sub("", text).translate(CONTROL)
 
 
+def commandless(text: Text) -> Text:
+    """Return a text with its styles, and `�` for control characters but tab and newline."""
+    if text.plain.isprintable():
+        return text
+    made = text.copy()
+    made.plain = text.plain.translate(CONTROL)
+    return made
+
+
 def coloured(text: str) -> Text:
     """Return what a tool printed with its own colours, and `plain` in all else."""
     pieces = COLOUR.split(text)

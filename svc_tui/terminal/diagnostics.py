@@ -12,7 +12,7 @@ from rich.text import Text
 from engine.errors import SvcError
 from engine.lane import BuildFailed
 from engine.manifest.problems import ManifestError, Problem
-from svc_tui.terminal.console import ColorMode, coloured, console, plain
+from svc_tui.terminal.console import ColorMode, coloured, commandless, console, plain
 
 _console = console("auto", stderr=True)
 
@@ -142,7 +142,7 @@ def event(level: str, text: str) -> None:
 def _write(text: Text) -> None:
     """Write one line; that nobody can read it is no reason to fail."""
     try:
-        _console.print(text, markup=False)
+        _console.print(commandless(text), markup=False)
     except OSError:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -19,7 +19,7 @@ from rich.style import Style
 from rich.text import Text
 
 from engine.errors import SvcError
-from svc_tui.terminal.console import ColorMode, console, plain
+from svc_tui.terminal.console import ColorMode, commandless, console, plain
 
 Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style (empty: plain)."""
@@ -50,8 +50,9 @@ def width() -> int:
 
 
 def line(text: Text | str = "") -> None:
-    """Write one line."""
-    _written(lambda: _console.print(text, markup=False))
+    """Write one line, without what commands a terminal."""
+    shown = commandless(text) if isinstance(text, Text) else _clean(text)
+    _written(lambda: _console.print(shown, markup=False))
 
 
 def styled(pieces: Styled) -> None:

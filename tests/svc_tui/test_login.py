@@ -85,6 +85,8 @@ def test_mistakes_at_the_login(svc: Svc, service: Service) -> None:
     code, _, err = svc(*first, stdin=PASSWORD)
     assert code == 2 and "claim code" in err
     assert svc(*first, "--claim", "wrong", stdin=PASSWORD)[0] == 3
+    named = svc("login", service.url, "-u", "Änn", "--claim", "x", "--password-stdin", stdin=PASSWORD)
+    assert named[0] == 2 and "'Änn' is not a name for a user" in named[2]
     claimed(svc, service)
     again = svc(*first, "--claim", "x", stdin=PASSWORD)
     assert again[0] == 5 and "has an owner already" in again[2]
@@ -250,6 +252,7 @@ ANSWERS = {
     "a newer api": (200, "application/json", b'{"status": "ok", "api": "99"}'),
     "a redirect": (302, "text/html", b""),
     "a failure": (500, "text/html", b"oh"),
+    "an application": (404, "application/problem+json", b'{"title": "Not Found", "code": "not-found"}'),
     "a sequence": (404, "application/problem+json", b'{"title": "\\u001b[2J\\u0007", "code": "x"}'),
 }
 
@@ -283,6 +286,7 @@ def test_a_server_that_is_not_ours_gets_no_password(svc: Svc, name: str) -> None
         thread.join()
     assert code in (1, 3) and out == "" and "\x1b" not in err and "Traceback" not in err
     assert asked == [("GET", "/v1/health")]
+    assert name != "an application" or (code == 3 and "no service of svc" in err and "control API" in err)
 
 
 @pytest.mark.parametrize("token", ["a\nb", "ü", "\x1b[2J"])

@@ -86,6 +86,8 @@ def one(root: Path, body: str) -> Problem:
         (A + "env = { N = true }", (5, 9), "resource.a.env.N", "a string, not a boolean", 'N = "true"'),
         (A + 'secrets = ["A", "SVC_X"]', (5, 17), "resource.a.secrets[1]", "by the platform", "another name"),
         (A + 'env = { K = "x" }\nsecrets = ["K"]', (6, 12), "resource.a.secrets[0]", "in env as well", "one of them"),
+        ('check = "/a b"\n' + A, (3, 1), "project.check", '"/a b" is not a path', '"/health"'),
+        ('redact_headers = ["a", "b c"]\n' + A, (3, 24), "project.redact_headers[1]", '"b c" is not the name', "x-api-key"),
         ("[resource]", (3, 2), "resource", "there is no Resource", "[resource.web]"),
         ('[resource]\nlane = "js"', (4, 1), "resource.lane", "a table, not a string", "[resource.web]"),
         (A + "[resources.b]", (5, 2), "resources", 'unknown key "resources"', '"resource"'),

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
@@ -82,3 +83,9 @@ def test_exit_codes_tell_the_users_mistakes_from_failures() -> None:
     assert diagnostics.exit_code(ManifestError(Path("svc.toml"), [])) == ExitCode.USAGE
     assert diagnostics.exit_code(SvcError("x", code="usage")) == ExitCode.USAGE
     assert diagnostics.exit_code(BuildFailed("x")) == ExitCode.FAILED
+
+
+def test_a_line_that_was_laid_out_does_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    diagnostics.set_color("never")
+    diagnostics.line(Text.assemble("a\x1b[2J", ("b", "bold"), "\x9b2J\u202e"))
+    assert capsys.readouterr().err == "a�[2Jb�2J�\n"

@@ -72,3 +72,9 @@ def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
 def test_what_others_wrote_does_not_move_the_cursor() -> None:
     body = "output.styled([('a\\x1b[2Jb\\rc', '')])"
     assert subprocess.run(script(body), capture_output=True, check=True).stdout.decode() == "ab�c\n"
+    for body in (
+        "output.line('a\\x1b[2Jb\\rc')",
+        "from rich.text import Text; output.line(Text.assemble('a\\x1b[2J', ('b', 'bold'), '\\rc\\x9b2J'))",
+    ):
+        shown = subprocess.run(script(body), capture_output=True, check=True).stdout.decode()
+        assert shown.startswith("a") and shown.endswith("\n") and not {"\x1b", "\r", "\x9b"} & set(shown)
