@@ -6,16 +6,20 @@ Both come as the control API's `/requests/<id>` sends them.
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 
 from screens.logs.rows import badge, duration, size, status
 from screens.logs.trace import laid_out
 from screens.widgets.columns import shown
+from screens.widgets.lines import wrapped
 from screens.widgets.row_source import Line, Piece, Tone
 
 Recorded = Mapping[str, Any]
+_ITS_OWN = frozenset({"x-request-id"})
+"""Fields that differ in any case: ids stand above already."""
 MOST_LINES = 2_000
 """Lines of a body that are compared."""
 _GAP: Piece = ("  ", "")
@@ -26,11 +30,11 @@ _PER_LINE = 16
 def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
     """Return both for a screen of `width` cells, with `≠` where they differ."""
     room = max((width - 4) // 2, 20)
-    found: list[Line] = [_pair("recorded", "now", room, "dim", mark=False)]
-    found += [
-        _pair(before["request_id"], after["request_id"], room, "dim", mark=False),
-        _sides([_answer(before)], [_answer(after)], room, _status(before) != _status(after)),
-        _sides([(_took(before), "dim")], [(_took(after), "dim")], room, differs=False),
+    found: list[Line] = [
+        *_pair("recorded", "now", room, "dim", mark=False),
+        *_pair(before["request_id"], after["request_id"], room, "dim", mark=False),
+        *_sides([_answer(before)], [_answer(after)], room, _status(before) != _status(after)),
+        *_sides([(_took(before), "dim")], [(_took(after), "dim")], room, differs=False),
     ]
     if left_out := after.get("left_out"):
         found.append([(f"not kept, so not sent: {', '.join(left_out)}", "warn")])
@@ -82,7 +86,7 @@ def _took(recorded: Recorded) -> str:
 
 
 def _fields(sent: Mapping[str, Any]) -> list[str]:
-    return sorted(shown(f"{name}: {value}") for name, value in sent["headers"])
+    return sorted(shown(f"{name}: {value}") for name, value in sent["headers"] if name not in _ITS_OWN)
 
 
 def _records(recorded: Recorded) -> list[str]:
@@ -103,16 +107,18 @@ def _diff(before: Sequence[str], after: Sequence[str], room: int) -> Iterator[Li
         for number in range(max(len(left), len(right))):
             one = left[number] if number < len(left) else ""
             other = right[number] if number < len(right) else ""
-            yield _pair(one, other, room, "", mark=kind != "equal")
+            yield from _pair(one, other, room, "", mark=kind != "equal")
 
 
-def _pair(one: str, other: str, room: int, tone: Tone, *, mark: bool) -> Line:
+def _pair(one: str, other: str, room: int, tone: Tone, *, mark: bool) -> Iterator[Line]:
     left: Tone = "bad" if mark and one else tone
     right: Tone = "good" if mark and other else tone
     return _sides([(one, left)], [(other, right)], room, mark)
 
 
-def _sides(one: Line, other: Line, room: int, differs: bool) -> Line:
-    text, tone = one[0]
-    cut = set_cell_size(text, room - 1) + "…" if cell_len(text) > room else set_cell_size(text, room)
-    return [(cut, tone), (" ≠ " if differs else "   ", "warn"), *other]
+def _sides(one: Line, other: Line, room: int, differs: bool) -> Iterator[Line]:
+    """Yield both beside each other, each in lines of its own width."""
+    for number, (left, right) in enumerate(zip_longest(*(wrapped([line], room) for line in (one, other)))):
+        text, tone = (left or [("", "")])[0]
+        sign: Piece = (" ≠ " if differs and not number else "   ", "warn")
+        yield [(set_cell_size(text, room), tone), sign, *(right or ())]

@@ -1,10 +1,14 @@
 """One line for each record of the timeline, which comes as docs/logs.md documents it. Imports no Textual."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
+
+from rich.cells import cell_len
 
 from screens.widgets.columns import Column, shown
 from screens.widgets.row_source import Cell, Piece, Row, Tone
@@ -20,7 +24,9 @@ COLUMNS = (
     Column("request", 8, right=True),
 )
 NARROW = (Column("time", 12), Column("", 6), Column("resource", 12), Column("", 20, grow=True))
-"""Where there is no room for those: what a request took, and attributes, stand behind the text."""
+"""Where there is no room for those: what a request took stands about the text, attributes behind it."""
+ROOM_FOR_TIME = 32
+"""Cells of a text from which what a request took may stand before what was asked."""
 WIDE = 112
 """Cells from which a screen has room for `COLUMNS`."""
 _BADGES: dict[str, Tone] = {
@@ -42,25 +48,62 @@ _ATTRIBUTES = 400
 
 
 def row(
-    document: Document, below: Sequence[Document] = (), zone: tzinfo | None = None, *, narrow: bool = False
+    document: Document,
+    below: Sequence[Document] = (),
+    zone: tzinfo | None = None,
+    *,
+    room: int = 0,
+    today: date | None = None,
+    sought: str = "",
 ) -> Row:
-    """Return the line of a record, with the cells of `COLUMNS` or `NARROW`, and its cursor as key.
+    """Return the line of a record, with the cells of `COLUMNS`, and its cursor as key.
 
-    `below` are the spans that a request called through mounts, innermost first. The time is that of `zone`,
-    or of this machine; a request's is when it was over, so that times go up.
+    With `room`, the cells of the text on a narrow screen, it has those of `NARROW`. `below` are the spans
+    that a request called through mounts, innermost first. The time is that of `zone`, or of this machine; a
+    request's is when it was over, so that times go up. One that is not `today` has its date in place of
+    seconds. Where `sought` is found, it stands out.
     """
     request = document["request_id"]
     cells = _request(document, below) if document["kind"] == "request" else _said(document)
-    when: Cell = ((clock(_shown_at(document), zone), "dim"),)
-    if narrow:
-        sign, way, said, more = cells
-        text = (
-            (*more[:1], (" ", ""), *said, *more[1:])
-            if document["kind"] == "request"
-            else (*said, _GAP, *more)
+    when: Cell = ((_when(_shown_at(document), zone, today), "dim"),)
+    sign, way, said, more = cells
+    if room:
+        said = _narrow(said, more, room) if document["kind"] == "request" else (*said, _GAP, *more)
+    if sought:
+        said, more = marked(said, sought), marked(more, sought)
+    if room:
+        return Row(document["cursor"], (when, sign, way, said))
+    return Row(document["cursor"], (when, sign, way, said, more, ((request[-8:], "dim"),)))
+
+
+def _narrow(asked: Cell, took: Cell, room: int) -> Cell:
+    """Return what a request took and asked in one cell: of the numbers at its end those that fit, whole."""
+    code, wall, spent = took
+    text: Cell = (code, wall, _GAP, *asked)
+    parts = spent[0].split("  ")
+    if room < ROOM_FOR_TIME:
+        text, parts = (code, (" ", ""), *asked), [wall[0], *parts]
+    free = room - sum(cell_len(shown(piece)) for piece, _ in text)
+    more = [f"  {part.strip()}" for part in parts if part.strip()]
+    while more and sum(map(len, more)) > free:
+        more.pop()
+    return (*text, ("".join(more), "dim"))
+
+
+def marked(cell: Cell, sought: str) -> Cell:
+    """Return a cell in which every place of a text stands out, in capitals or not."""
+    pieces: list[Piece] = []
+    at = 0
+    places = [match.span() for match in _pattern(sought).finditer("".join(text for text, _ in cell))]
+    for text, tone in cell:
+        edges = sorted(
+            {0, len(text), *(min(max(edge - at, 0), len(text)) for span in places for edge in span)}
         )
-        return Row(document["cursor"], (when, sign, way, text))
-    return Row(document["cursor"], (when, *cells, ((request[-8:], "dim"),)))
+        for begin, end in pairwise(edges):
+            inside = any(first <= at + begin < last for first, last in places)
+            pieces.append((text[begin:end], "found" if inside else tone))
+        at += len(text)
+    return tuple(pieces)
 
 
 def line(document: Document, below: Sequence[Document] = ()) -> str:
@@ -80,10 +123,20 @@ def removed(cursor: int) -> Row:
     return Row(cursor, ((), (), (), said, (), ()))
 
 
+def _when(time_ns: int, zone: tzinfo | None, today: date | None) -> str:
+    at = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone)
+    return clock(time_ns, zone) if today is None or at.date() == today else f"{at:%m-%d  %H:%M}"
+
+
 def clock(time_ns: int, zone: tzinfo | None = None) -> str:
     """Return the time of day with milliseconds; `time_ns` is of the Unix epoch."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     return f"{_second(seconds, zone)}.{rest // 1_000_000:03}"
+
+
+def day(time_ns: int, zone: tzinfo | None = None) -> str:
+    """Return the date of a time, as `clock` has its time of day."""
+    return f"{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone):%Y-%m-%d}"
 
 
 def duration(nanoseconds: int) -> str:
@@ -164,6 +217,11 @@ def _joined(attributes: Mapping[str, str], most: int | None = _ATTRIBUTES) -> st
 def _shown_at(document: Document) -> int:
     """Return when the line stands in time: a request's when it was over."""
     return began(document) + (document["wall_ns"] if document["kind"] == "request" else 0)
+
+
+@lru_cache(maxsize=16)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(re.escape(text), re.IGNORECASE)
 
 
 @lru_cache(maxsize=16)

@@ -6,18 +6,18 @@ request as a whole `request_view.py`'s.
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
-from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from screens.console_screen import Command, ConsoleScreen, Tab
 from screens.link import Link
+from screens.logs.bar import Bar, Pill
 from screens.logs.export_form import ExportForm
 from screens.logs.filter import Filter
 from screens.logs.filter_line import FilterLine
@@ -25,6 +25,7 @@ from screens.logs.request_view import NOT_HERE, RequestView
 from screens.logs.rows import COLUMNS, NARROW, WIDE
 from screens.logs.timeline import Timeline
 from screens.logs.trace import whole
+from screens.widgets.columns import place
 from screens.widgets.lines import LINE, Lines, wrapped
 from screens.widgets.virtual_rows import VirtualRows
 from screens.widgets.windowed import GUTTER, Windowed
@@ -34,6 +35,7 @@ EMPTY = "nothing has happened here yet · open the Project's address, or `curl` 
 NOTHING = "nothing that is recorded passes the filter · x takes it away"
 EXAMPLE = "resource:api level:warn status:5xx since:1h until:10m text"
 BAR_HZ = 5
+SCROLLBAR = 1
 WHOLE_SHARE = 0.4
 """How much of the screen a record below the list takes at most."""
 
@@ -51,24 +53,16 @@ class LogsScreen(ConsoleScreen):
     DEFAULT_CSS = """
     LogsScreen {
         layers: base above;
-        & #chips { height: 1; padding: 0 1; }
-        & #parts { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
-        & #state { width: auto; height: 1; color: $foreground-muted; }
         & VirtualRows { height: 1fr; }
         & FilterLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
         & FilterLine:focus { border: none; }
         & #whole { display: none; background: $surface; }
-        & #unseen {
-            layer: above; display: none; dock: bottom; width: auto; height: 1; padding: 0 1;
-            background: $primary; color: $background; text-style: bold; link-color: $background;
-            link-style: none;
-        }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/", id="logs.search"),
         Binding("f", "filter", "Filter", id="logs.filter"),
-        Binding("e", "jump(1,'error')", "Next error", id="logs.next-error"),
+        Binding("e", "jump(1,'error')", "Error", id="logs.next-error"),
         Binding("E", "jump(-1,'error')", "Error before", show=False, id="logs.previous-error"),
         Binding("w", "jump(1,'warn')", "Next warning", show=False, id="logs.next-warning"),
         Binding("W", "jump(-1,'warn')", "Warning before", show=False, id="logs.previous-warning"),
@@ -85,22 +79,23 @@ class LogsScreen(ConsoleScreen):
         Binding("x,backspace", "less", "Less filter", show=False, id="logs.less"),
         Binding("y", "copy", "Copy", show=False, id="logs.copy"),
         Binding("X", "export", "Export", show=False, id="logs.export"),
+        Binding("escape", "back", "Back", show=False, id="logs.back"),
     ]
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, now: Callable[[], datetime] = datetime.now) -> None:
+        """`now` says which records are not of today."""
         super().__init__(link)
-        self._timeline = Timeline(link, Filter(), self._failed)
-        self._sought = ""
+        self._now = now
+        self._timeline = Timeline(link, Filter(), self._failed, now)
+        self._anchor: int | None = None
 
     def body(self) -> ComposeResult:
         """Place the chips, the list, the line for words, and the record as a whole."""
-        with Horizontal(id="chips"):
-            yield Static(id="parts")
-            yield Static(id="state")
+        yield Bar()
         yield VirtualRows(self._timeline, COLUMNS, head=False, live=True)
         yield Windowed(Lines(), LINE, head=False, id="whole")
         yield FilterLine(select_on_focus=False)
-        yield Static(id="unseen")
+        yield Pill()
 
     def on_mount(self) -> None:
         """Keep what stands beside the list true."""
@@ -110,10 +105,12 @@ class LogsScreen(ConsoleScreen):
 
     def on_resize(self) -> None:
         """Have the lines fit the screen."""
-        narrow = self.size.width < WIDE
-        if narrow != self._timeline.narrow:
-            self._timeline.narrow = narrow
-            self.rows.set_columns(NARROW if narrow else COLUMNS)
+        room = place(NARROW, self.size.width - GUTTER - SCROLLBAR)[-1].width if self.size.width < WIDE else 0
+        was, self._timeline.room = self._timeline.room, room
+        if bool(was) != bool(room):
+            self.rows.set_columns(NARROW if room else COLUMNS)
+        elif was != room:
+            self.rows.reload()
 
     def on_unmount(self) -> None:
         """Read no more."""
@@ -144,10 +141,11 @@ class LogsScreen(ConsoleScreen):
         """Show what passes another filter."""
         if filter == self._timeline.filter and self._timeline.whole:
             return
-        self._timeline.end()
-        narrow = self._timeline.narrow
-        self._timeline = Timeline(self.link, filter, self._failed)
-        self._timeline.narrow = narrow
+        self._anchor = None if self.rows.following else self._cursor()
+        before = self._timeline
+        before.end()
+        self._timeline = Timeline(self.link, filter, self._failed, self._now)
+        self._timeline.room, self._timeline.sought = before.room, before.sought
         self.rows.show(self._timeline)
         self._tell_parts()
         if self.link.state == "live":
@@ -160,42 +158,30 @@ class LogsScreen(ConsoleScreen):
 
     def _tell_parts(self) -> None:
         chips = self._timeline.filter.chips()
-        parts = [
-            Content.from_markup(
-                "[on $panel][@click=screen.filter] [dim]$key:[/]$value[/] "
-                f"[@click=screen.without('{key}')][dim]×[/][/] [/]",
-                key=key,
-                value=value,
-            )
-            for key, value in chips
-        ]
-        hint = Content.from_markup("[dim @click=screen.filter]f filter: everything is shown[/]")
-        self.query_one("#parts", Static).update(Content(" ").join(parts) if parts else hint)
+        self.query_one(Bar).tell_parts(chips, self._timeline.sought)
         self.rows.empty = NOTHING if chips else EMPTY
 
     def _tell_state(self) -> None:
         timeline = self._timeline
         if shifted := timeline.settle():
             self.rows.shift(shifted)
-        count = f"{timeline.read():,}"
-        if not timeline.whole:
-            text = f"reading {count}" if self.link.state == "live" else ""
-        elif timeline.waiting() or timeline.paused:
-            text = f"{count} records   ❚❚ paused, {timeline.waiting():,} waiting"
-        elif not timeline.follows:
-            text = f"{count} records"
-        else:
-            text = f"{count} records   {'following ●' if self.rows.following else '○ G follows'}"
-        if timeline.missed:
-            text = f"{timeline.missed:,} not shown: too many   {text}"
-        self.query_one("#state", Static).update(Content(text))
+        self._go_back()
+        live = self.link.state == "live"
+        self.query_one(Bar).tell_state(timeline, live=live, following=self.rows.following)
+
+    def _go_back(self) -> None:
+        """Have the cursor be where it was in the rows of another filter, once it is known where that is."""
+        if self._anchor is None or (row := self._timeline.nearest(self._anchor)) is None:
+            return
+        if row < self.rows.count:
+            self._anchor = None
+            self.rows.following = False
+            self.rows.cursor_row = row
 
     def _tell_unseen(self, unseen: int) -> None:
-        pill = self.query_one("#unseen", Static)
-        pill.display = unseen > 0
-        said = Content.from_markup("[@click=screen.bottom]$count new ↓[/]", count=f"{unseen:,}")
-        pill.update(said)
-        pill.styles.offset = (max(self.size.width - said.cell_length - 5, 0), -2)
+        panel = self.query_one("#whole")
+        below = int(panel.styles.height.value) if panel.display and panel.styles.height is not None else 0
+        self.query_one(Pill).tell(unseen, below)
 
     def action_bottom(self) -> None:
         """Follow again."""
@@ -218,7 +204,7 @@ class LogsScreen(ConsoleScreen):
 
     def action_search(self) -> None:
         """Write what to search."""
-        self._ask("search", self._sought, "text to be found; n and N go from one to the next")
+        self._ask("search", self._timeline.sought, "text to be found; n and N go from one to the next")
 
     def _ask(self, purpose: str, value: str, example: str) -> None:
         line = self.query_one(FilterLine)
@@ -232,8 +218,8 @@ class LogsScreen(ConsoleScreen):
     def _answered(self, event: Input.Submitted) -> None:
         line = self.query_one(FilterLine)
         if line.purpose == "search":
-            self._sought = event.value.strip()
             line.action_leave()
+            self._seek(event.value.strip())
             self.action_found(-1)
             return
         try:
@@ -243,6 +229,30 @@ class LogsScreen(ConsoleScreen):
             return
         line.action_leave()
         self._show(wanted)
+
+    def _seek(self, text: str) -> None:
+        """Have a text stand out, or none."""
+        self._timeline.sought = text
+        self._tell_parts()
+        self.rows.reload()
+        self.refresh_bindings()
+
+    def action_forget(self) -> None:
+        """Search nothing any more."""
+        self._seek("")
+
+    def action_back(self) -> None:
+        """Close the record below the list, or else search nothing any more."""
+        if self.query_one("#whole").display:
+            self.action_whole()
+        else:
+            self.action_forget()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out the keys that do nothing now."""
+        if action == "back":
+            return bool(self._timeline.sought) or (self.is_mounted and self.query_one("#whole").display)
+        return action != "search" or not isinstance(self.focused, FilterLine)
 
     def action_without(self, key: str) -> None:
         """Take one part of the filter away."""
@@ -269,9 +279,11 @@ class LogsScreen(ConsoleScreen):
 
     def action_found(self, step: int) -> None:
         """Go to the next record in which the text is found."""
-        if self._sought:
+        if sought := self._timeline.sought:
             where = "further down" if step > 0 else "further up"
-            self._jump(step, {"text": self._sought}, f'"{self._sought}" is not found {where}')
+            self._jump(step, {"text": sought}, f'"{sought}" is not found {where}')
+        else:
+            self.action_search()
 
     def action_same(self, step: int) -> None:
         """Go to the next record of the same request."""
@@ -329,15 +341,17 @@ class LogsScreen(ConsoleScreen):
         panel = self.query_one("#whole")
         panel.display = not panel.display
         self.on_virtual_rows_moved()
+        self._tell_unseen(self.rows.unseen)
+        self.refresh_bindings()
 
     async def _tell_whole(self) -> None:
         if (document := await self._document()) is not None:
-            said = document | {"body": _request_line(document)} if document["kind"] == "request" else document
             width = self.size.width - 2 * GUTTER
-            lines = await asyncio.to_thread(lambda: wrapped(whole(said, width), width))
+            lines = await asyncio.to_thread(lambda: wrapped(whole(document), width))
             panel = self.query_one("#whole", Windowed)
             panel.styles.height = min(len(lines), max(int(self.size.height * WHOLE_SHARE), 2))
             panel.show(Lines(lines))
+            self._tell_unseen(self.rows.unseen)
 
     def action_scroll_whole(self, rows: int) -> None:
         """Scroll the record below the list."""
@@ -383,8 +397,3 @@ class LogsScreen(ConsoleScreen):
         if (document := await self._document()) is not None:
             self.app.copy_to_clipboard(json.dumps(document, ensure_ascii=False))
             self.notify("the record is in the clipboard, as JSON", timeout=2)
-
-
-def _request_line(document: Mapping[str, Any]) -> str:
-    text = f"{document['method']} {document['target']}  {document['status']}"
-    return f"{text}\n{document['code']}  {document['detail']}" if document["code"] else text

@@ -8,6 +8,8 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -30,7 +32,13 @@ class Timeline:
     have other numbers only after `settle`, which the thread that draws calls.
     """
 
-    def __init__(self, link: Link, filter: Filter, failed: Callable[[SvcError], None]) -> None:
+    def __init__(
+        self,
+        link: Link,
+        filter: Filter,
+        failed: Callable[[SvcError], None],
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
         self.filter = filter
         self.ready = False
         """Whether there is something to show, or nothing is known to be there."""
@@ -38,11 +46,14 @@ class Timeline:
         """Whether all that was there at first is among the rows."""
         self.missed = 0
         """How many records were removed, or let go of while it was paused, before they could be shown."""
-        self.narrow = False
-        """Whether rows are for a narrow screen; the list is to be reloaded when that changes."""
+        self.room = 0
+        """The cells of the text on a narrow screen, or 0. With this, and what follows, the rows change."""
+        self.sought = ""
+        """The text that stands out in rows."""
         self._began = monotonic()
         self._link = link
         self._failed = failed
+        self._now = now
         self._cursors = array("q")
         self._before: list[array[int]] = []
         self._gathered = False
@@ -115,6 +126,12 @@ class Timeline:
         with self._lock:
             found = bisect_left(self._cursors, cursor)
             return found if found < len(self._cursors) and self._cursors[found] == cursor else None
+
+    def nearest(self, cursor: int) -> int | None:
+        """Return the row at a cursor, or the next one; none before it is known which that is."""
+        with self._lock:
+            known = self.whole or (self._cursors and self._cursors[0] <= cursor)
+            return min(bisect_left(self._cursors, cursor), len(self._cursors) - 1) if known else None
 
     def settle(self) -> int:
         """Have rows be what was read before them, and no more than there may be.
@@ -196,10 +213,9 @@ class Timeline:
         if not cursors:
             return []
         found = {document["cursor"]: document for document in self._documents(cursors)}
+        look = partial(row, room=self.room, sought=self.sought, today=self._now().date())
         return [
-            row(found[cursor], found[cursor].get("below", ()), narrow=self.narrow)
-            if cursor in found
-            else removed(cursor)
+            look(found[cursor], found[cursor].get("below", ())) if cursor in found else removed(cursor)
             for cursor in cursors
         ]
 

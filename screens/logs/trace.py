@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from screens.logs.rows import badge, began, clock, duration, size, status
+from screens.logs.rows import badge, began, clock, day, duration, size, status
 from screens.widgets.columns import shown
 from screens.widgets.row_source import Line
 
@@ -58,9 +58,10 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
         found.append([])
         found += _bars(tree, width)
         found += [
-            [(f"{span.document['code']}  ", "bad"), (shown(span.document["detail"]), "")]
+            [(name, "accent"), (f"  {span.document['code']}", "bad"), (f"  {shown(detail)}", "")]
             for span in tree
             if span.document["code"]
+            for name, detail in [(span.document["resource"] or "–", span.document["detail"])]
         ]
         found.append([])
     said = [document for document in documents if document["kind"] != "request"]
@@ -74,17 +75,21 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
     return found
 
 
-def whole(document: Document, width: int) -> list[Line]:
+def whole(document: Document) -> list[Line]:
     """Return one record with all that it says; JSON is laid out."""
+    request = document["kind"] == "request"
     found: list[Line] = [
         [
-            badge(document),
+            ("REQ   ", "dim") if request else badge(document),
             ("  ", ""),
-            (clock(began(document)), "dim"),
+            (f"{day(began(document))} {clock(began(document))}", "dim"),
             ("  ", ""),
             (document["resource"], "accent"),
+            *((f" → {span['resource']}", "accent") for span in reversed(document.get("below", ()))),
         ]
     ]
+    if request:
+        return [*found, *_whole_request(document)]
     found += [[(shown(text), "")] for text in laid_out(document.get("body", "")).splitlines() or [""]]
     attributes = document.get("attributes", {})
     name = max((len(key) for key in attributes), default=0)
@@ -93,6 +98,20 @@ def whole(document: Document, width: int) -> list[Line]:
     if document["request_id"]:
         found.append([(f"request {document['request_id']}", "dim")])
     return found
+
+
+def _whole_request(document: Document) -> Iterator[Line]:
+    """Yield what was asked, what it took, and why it failed; the innermost span knows what it took."""
+    inner = (*document.get("below", ()), document)[0]
+    yield [status(document["status"]), (f"  {document['method']} ", "bold"), (shown(document["target"]), "")]
+    took = [duration(document["wall_ns"])]
+    took += [f"{duration(inner['compute_ns'])} cpu"] if inner["compute_ns"] else []
+    took += [size(inner["peak_memory"])] if inner["peak_memory"] else []
+    moved = f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
+    yield [("   ".join([*took, moved]), "")]
+    if inner["code"]:
+        yield [(inner["code"], "bad"), (f"  {shown(inner['detail'])}", "")]
+    yield [(f"request {document['request_id']}", "dim")]
 
 
 def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:

@@ -15,6 +15,7 @@ _STYLES: dict[Tone, str] = {
     "notice": "$text-primary",
     "warn": "$text-warning",
     "bad": "$text-error",
+    "found": "$background on $warning",
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Tone = Literal["", "bold", "dim", "accent", "good", "notice", "warn", "bad"]
+Tone = Literal["", "bold", "dim", "accent", "good", "notice", "warn", "bad", "found"]
 """What a piece of text means. The theme says how that looks."""
 Piece = tuple[str, Tone]
 Cell = tuple[Piece, ...]

@@ -28,6 +28,10 @@ class VirtualRows(Windowed, can_focus=True):
     `unseen` counts what came since, and `G` follows again.
     """
 
+    DEFAULT_CSS = """
+    VirtualRows > .rows--found { color: $background; background: $warning; text-style: bold; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--found"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False, id="rows.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="rows.up"),
@@ -202,7 +206,7 @@ class VirtualRows(Windowed, can_focus=True):
     def action_move(self, rows: int) -> None:
         """Move the cursor by rows."""
         row = self.validate_cursor_row(self.cursor_row + rows)
-        if row < self.cursor_row:
+        if rows < 0:
             self.following = False
         self.cursor_row = row
 

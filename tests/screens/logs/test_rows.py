@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, timedelta, timezone
+from datetime import UTC, date, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from engine.timeline.document import document
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.row import Entry
-from screens.logs.rows import COLUMNS, clock, duration, row
+from screens.logs.rows import COLUMNS, clock, duration, marked, row
 from screens.widgets.columns import GAP, fit, place
 
 NOON = 1_795_262_400_000_000_000
@@ -67,6 +67,40 @@ def test_a_request_through_a_mount_shows_its_way_and_what_the_target_took() -> N
     front = replace(SPAN, compute_ns=0, peak_memory=None)
     line = shown(front, target)
     assert "web → api" in line and "8.2 ms" in line and "7.0 ms cpu" in line and "4.0 MiB" in line
+
+
+def narrow(record: Record, room: int = 41, **more: Any) -> str:
+    """Return the text of a record's line on a narrow screen."""
+    return "".join(text for text, _ in row(doc(record), zone=UTC, room=room, **more).cells[3])
+
+
+def test_on_a_narrow_screen_status_and_time_stand_before_what_was_asked() -> None:
+    assert narrow(SPAN) == "201   8.2 ms  POST /api/entries"
+    slow = narrow(replace(SPAN, wall_ns=30_000 * MS, method="GET"))
+    assert slow.index("GET") == narrow(SPAN).index("POST")
+
+
+def test_on_a_narrow_screen_what_has_no_room_is_left_out_whole() -> None:
+    whole = "201   8.2 ms  POST /api/entries  5.1 ms cpu  3.0 MiB"
+    for room in range(32, 80):
+        shown = narrow(SPAN, room)
+        assert shown in (whole, whole[:43], whole[:31])
+        assert len(shown) <= room
+    assert narrow(SPAN, 20) == "201 POST /api/entries" and narrow(SPAN, 29) == "201 POST /api/entries  8.2 ms"
+
+
+def test_what_is_sought_stands_out_wherever_it_is_and_nothing_else_changes() -> None:
+    cell = (("POST", "bold"), (" /api/Entry", ""), ("  entry", "dim"))
+    assert marked(cell, "t /a")[0:3] == (("POS", "bold"), ("T", "found"), (" /a", "found"))
+    found = marked(cell, "ENTRY")
+    assert [text for text, tone in found if tone == "found"] == ["Entry", "entry"]
+    assert "".join(text for text, _ in found) == "".join(text for text, _ in cell)
+    assert "".join(text for text, _ in marked(cell, ".")) == "".join(text for text, _ in cell)
+
+
+def test_a_record_of_another_day_has_its_date() -> None:
+    at = lambda today: row(doc(SPAN), zone=UTC, today=today).cells[0][0][0]  # noqa: E731
+    assert at(date(2026, 11, 21)) == "12:00:00.008" and at(date(2026, 11, 22)) == "11-21  12:00"
 
 
 def test_numbers_of_requests_stand_under_each_other() -> None:

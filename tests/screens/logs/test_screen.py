@@ -6,10 +6,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal
 
 import httpx
 import pytest
+from rich.segment import Segment
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -30,7 +32,7 @@ async def opened(
 ) -> AsyncIterator["Logs"]:
     link = shop.link()
     link.place = replace(link.place, kind=kind)
-    screen = LogsScreen(link)
+    screen = LogsScreen(link, now=lambda: datetime(2026, 11, 21))
     app = Console(screen)
     app.animation_level = "none"
     try:
@@ -114,6 +116,63 @@ async def test_a_filter_is_words_and_chips_that_are_taken_away(shop: Shop) -> No
         await logs.hides("status:4xx")
         await logs.press("x")
         await logs.shows("GET /docs/x", "everything is shown")
+
+
+async def test_a_filter_taken_away_leaves_one_where_one_was(shop: Shop) -> None:
+    for number in range(40):
+        shop.get("/docs/x" if number == 5 else f"/{number}")
+    async with opened(shop) as logs:
+        await logs.shows("GET /39")
+        logs.screen.go(["GET", "/docs/x"])
+        await logs.shows("1 records", "GET /docs/x")
+        await logs.press("k", "x")
+        await logs.until(lambda: "GET /docs/x" in at(logs) and "GET /6" in logs.text)
+        await logs.shows("G follows")
+
+
+async def test_what_is_older_than_a_time_is_not_followed(shop: Shop) -> None:
+    tell_of_a_past_hour(shop)
+    async with opened(shop) as logs:
+        logs.screen.go(["since:3h", "until:1h"])
+        await logs.shows("until:1h ×", "two hours ago", "1 records")
+        await logs.hides("following")
+        await asyncio.to_thread(shop.get, "/now")
+        await logs.press("x")
+        await logs.shows("GET /now", "following ●")
+
+
+def tell_of_a_past_hour(shop: Shop) -> None:
+    at = time.time_ns() - 2 * 3600 * 1_000_000_000
+    store = TimelineStore(place(shop.root))
+    store.append([LineRecord(at, "", "web", "stdout", "two hours ago")], at)
+    store.close()
+
+
+async def test_what_is_searched_stands_out_until_one_goes_back(shop: Shop) -> None:
+    shop.get("/one")
+    async with opened(shop) as logs:
+        await logs.shows("GET /one")
+        await logs.press("slash")
+        await logs.say("ONE")
+        await logs.shows("/ONE ×")
+        found = logs.screen.rows._look("found")
+        await logs.until(
+            lambda: any(
+                seg.text == "one" and seg.style and seg.style.bgcolor == found.bgcolor
+                for seg in segments(logs)
+            )
+        )
+        await logs.press("s")
+        await logs.shows("REQ     20")
+        await logs.press("escape")
+        await logs.hides("REQ     20")
+        await logs.shows("/ONE ×")
+        await logs.press("escape")
+        await logs.shows("everything is shown")
+
+
+def segments(logs: Logs) -> list[Segment]:
+    return [segment for strip in logs.screen._compositor.render_strips() for segment in strip]
 
 
 async def test_a_filter_that_nothing_passes_says_so(shop: Shop) -> None:
@@ -248,5 +307,5 @@ async def test_a_small_terminal_shows_what_matters(shop: Shop) -> None:
         await logs.pilot.resize_terminal(120, 30)
         await logs.shows("REQ     web → docs      GET /docs/x  ")
         await logs.pilot.resize_terminal(80, 24)
-        await logs.shows("REQ     web → docs    200 GET /docs/x  ")
+        await logs.shows("REQ     web → docs    200  ", "ms  GET /docs/x")
         assert isinstance(logs.screen.query_one("#state"), Static)

@@ -72,7 +72,7 @@ async def test_a_record_whole_below_the_list(shop: Shop, snapshot: Snapshot) -> 
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("k", "s")
-        await logs.shows("ERROR   09", "request 01jentry")
+        await logs.shows("ERROR   2026-11-21 09", "request 01jentry")
         snapshot(logs.pilot.app)
 
 

@@ -92,10 +92,18 @@ def test_a_record_without_its_request_is_shown_too() -> None:
     assert "entry saved" in text(lines(RECORDS[:1], 80))
 
 
+def test_a_whole_request_says_what_it_took_and_why_it_failed() -> None:
+    inner = request("api", "b", "a", 3.119, 6, code="run-limit", detail="30 s reached")
+    shown = text(whole(request("web", "a", "", 3.118, 8, status=504, below=[inner])))
+    assert "web → api" in shown and "504  POST /api/entries" in shown
+    assert "8.0 ms   5.1 ms cpu   3.0 MiB   ↑12 B ↓2 KiB" in shown
+    assert "run-limit  30 s reached" in shown and "2026-11-21 " in shown
+
+
 def test_a_whole_record_lays_json_out_and_commands_no_terminal() -> None:
-    shown = text(whole(said("stdout", "INFO", '{"a": [1]}'), 80))
+    shown = text(whole(said("stdout", "INFO", '{"a": [1]}')))
     assert '{\n  "a": [\n    1\n  ]\n}' in shown
-    assert "\x1b" not in text(whole(said("stdout", "INFO", "\x1b[2J\u202eevil"), 80))
+    assert "\x1b" not in text(whole(said("stdout", "INFO", "\x1b[2J\u202eevil")))
 
 
 def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
@@ -130,6 +138,15 @@ def test_a_replay_is_marked_where_it_differs() -> None:
         ["hi!", "≠", "ho!"],
     ]
     assert "not kept, so not sent: cookie" in shown
+
+
+def test_what_is_too_long_goes_on_below_in_its_own_column() -> None:
+    body, other = ("YWJj" * 20, "YWJj" * 19 + "eHl6")
+    found = text(compare(recorded(body), recorded(other), 80)).splitlines()
+    first = next(number for number, line in enumerate(found) if "≠" in line)
+    assert found[first].split() == ["abc" * 12 + "ab", "≠", "abc" * 12 + "ab"]
+    assert found[first + 1].split() == ["c" + "abc" * 7, "c" + "abc" * 6 + "xyz"]
+    assert found[first + 1].index("xyz") > 38
 
 
 def test_a_request_without_an_answer_is_compared_by_its_records() -> None:
