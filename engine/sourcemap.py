@@ -11,16 +11,20 @@ from urllib.parse import unquote
 
 BUNDLE = "svc-app.js"
 """The name under which guests know their bundle."""
-_FRAME = re.compile(
-    r"^\s*(?P<name>.*?)@(?P<file>svc-(?:app|loader)\.js)(?:[^:\n]*):(?P<line>\d+):(?P<column>\d+)\s*$"
-)
+_FRAME = re.compile(r"svc-(?:app|loader)\.js[^:\n]*:(?P<line>\d{1,9}):(?P<column>\d{1,9})\s*")
+"""What follows the last `@` of a frame."""
 _DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
 _OWN = re.compile(r"(^|/)lanes/js/(?:glue|guest)/|^svc:")
-_INLINE = re.compile(r"svc-(?:app\.js|loader\.js line \d+ > eval):(?P<line>\d+):(?P<column>\d+)")
+_INLINE = re.compile(
+    r"svc-(?:app\.js|loader\.js line \d{1,9} > eval):(?P<line>\d{1,9}):(?P<column>\d{1,9})(?!\d)"
+)
 """A place in the bundle within a sentence of the engine; dev evaluates the bundle in its loader."""
-_NOISE = re.compile(r"^.*\*|^svcApp(?:</?|$)|[/<]+$")
-"""What stands around a function's name: `promise callback*run/<` is a function within `run`, and the whole of
-a bundle is one named `svcApp`."""
+_WHOLE = re.compile(r"^svcApp(?:</?|$)")
+"""The whole of a bundle is a function named `svcApp`, and what is in it `svcApp/…`."""
+_LARGEST = 64 << 20
+_MOST_MAPPINGS = 8 << 20
+"""Bytes and characters of a map that is read, which holds up everything else for a second at most."""
+_MOST_BITS = 60
 
 Segment = tuple[int, int, int, int]
 """Column in the bundle, index of the source, line and column there; all from 0."""
@@ -36,12 +40,15 @@ class SourceMap:
 
     @classmethod
     def parse(cls, data: bytes) -> "SourceMap":
-        """Read a map; one that can not be read maps nothing."""
+        """Read a map; one that can not be read, or is too large to, maps nothing."""
         try:
-            document = json.loads(data)
-            return cls([unquote(str(source)) for source in document["sources"]], str(document["mappings"]))
-        except (ValueError, KeyError, TypeError):
-            return cls([], "")
+            document = json.loads(data) if len(data) <= _LARGEST else {}
+            mappings = str(document["mappings"])
+            if len(mappings) <= _MOST_MAPPINGS:
+                return cls([unquote(str(source)) for source in document["sources"]], mappings)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            pass
+        return cls([], "")
 
     def locate(self, line: int, column: int) -> tuple[str, int, int] | None:
         """Return file, line and column (from 1) for a place in the bundle (from 1)."""
@@ -58,19 +65,29 @@ class SourceMap:
 
     def rewrite(self, line: str) -> str | None:
         """Return a printed line with a stack frame led to the user's file; `None` for a frame of ours."""
-        match = _FRAME.match(line)
+        if "svc-" not in line:
+            return line
+        # By the last @, so that a line takes time as it is long, whatever is in it.
+        name, at, rest = line.rpartition("@")
+        match = _FRAME.fullmatch(rest) if at else None
         if match is None:
-            return _INLINE.sub(self._inline, line) if "svc-" in line else line
-        place = self.locate(int(match["line"]), int(match["column"])) if match["file"] == BUNDLE else None
+            return _INLINE.sub(self._inline, line)
+        place = self.locate(int(match["line"]), int(match["column"])) if rest.startswith(BUNDLE) else None
         if place is None or _OWN.search(place[0]):
             return None
-        name = _NOISE.sub("", match["name"]).strip()
+        name = _named(name.strip())
         where = f"{place[0]}:{place[1]}:{place[2]}"
         return f"    at {name} ({where})" if name else f"    at ({where})"
 
     def _inline(self, match: re.Match[str]) -> str:
         place = self.locate(int(match["line"]), int(match["column"]))
         return match[0] if place is None else f"{place[0]}:{place[1]}:{place[2]}"
+
+
+def _named(printed: str) -> str:
+    """Return a function's name: `promise callback*run/<` is a function within `run`."""
+    _, star, name = printed.rpartition("*")
+    return (name if star else _WHOLE.sub("", name)).rstrip("/<").strip()
 
 
 def _decode(mappings: str) -> list[list[Segment]]:
@@ -105,6 +122,8 @@ def _vlq(field: str) -> list[int] | None:
         value |= (digit & 31) << shift
         if digit & 32:
             shift += 5
+            if shift > _MOST_BITS:
+                return None
             continue
         values.append(-(value >> 1) if value & 1 else value >> 1)
         value = shift = 0

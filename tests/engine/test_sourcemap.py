@@ -1,5 +1,7 @@
 import json
+import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +41,34 @@ def test_names_are_freed_of_what_the_engine_adds() -> None:
         "svcApp</inner": "inner (",
     }.items():
         assert mapping.rewrite(f"{printed}@svc-app.js:1:9") == f"    at {shown}src/a.ts:3:3)"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " " * 200_000 + "svc-",
+        "/" * 200_000 + "x@svc-app.js:1:9",
+        "@svc-app.js" * 20_000 + "x",
+        "svc-loader.js line 1" * 10_000,
+        "a@svc-app.js:1:" + "9" * 200_000,
+        "svc-app.js:" + "9" * 200_000 + ":1",
+        "*" * 200_000 + "x@svc-app.js:1:9",
+    ],
+)
+def test_a_line_takes_time_as_it_is_long_whatever_a_guest_printed(line: str) -> None:
+    mapping = SourceMap.parse(MAP)
+    began = time.process_time()
+    mapping.rewrite(line)
+    assert time.process_time() - began < 5  # milliseconds; minutes where it grows with the square
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 200_000, json.dumps({"sources": ["a"], "mappings": "g" * 5_000_000}).encode()]
+)
+def test_a_map_that_lies_maps_nothing_and_soon(data: bytes) -> None:
+    began = time.process_time()
+    assert SourceMap.parse(data).locate(1, 1) is None
+    assert time.process_time() - began < 5
 
 
 def test_places_within_a_sentence_are_led_too() -> None:
