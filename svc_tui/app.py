@@ -6,7 +6,7 @@ engine. It is a client of the control API like any other.
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import ClassVar, Literal, cast
 
@@ -47,6 +47,7 @@ class Console(TerminalApp[None]):
     TITLE = "svc"
     GROUP: ClassVar[str] = "Everywhere"
     DEFAULT_MODE = "board"
+    CSS = "CommandPalette SearchIcon { display: none; }"  # a picture of its own colours, two cells wide
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "tab('board')", "Board", show=False, id="console.board"),
         Binding("2", "tab('tables')", "Tables", show=False, id="console.tables"),
@@ -231,11 +232,15 @@ class Console(TerminalApp[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Yield what the palette has: what keys do now, what commands do, and the toolkit's own."""
+        found: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
         for node, binding, enabled, _ in screen.active_bindings.values():
             group = group_of(node)
             if enabled and binding.id and group not in ("", "Rows") and binding.description:
                 does = partial(self.run_action, binding.action, node)
-                yield SystemCommand(f"{group}: {binding.description}", self.get_key_display(binding), does)
+                _, keys = found.setdefault(f"{group}: {binding.description}", (does, []))
+                keys.append(self.get_key_display(binding))
+        for title, (does, keys) in found.items():
+            yield SystemCommand(title, " ".join(dict.fromkeys(keys)), does)
         yield from super().get_system_commands(screen)
 
     # Leaving

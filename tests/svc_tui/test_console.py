@@ -143,6 +143,15 @@ async def test_the_keys_that_work_are_shown(project: Path) -> None:
         assert isinstance(app.screen, ConsoleScreen)
 
 
+async def test_the_palette_has_each_thing_once_with_all_its_keys(project: Path) -> None:
+    async with opened(project) as (app, pilot, _):
+        await until(pilot, lambda: "● live" in top(app))
+        found = [(each.title, each.help) for each in app.get_system_commands(app.screen)]
+        titles = [title for title, _ in found]
+        assert sorted(set(titles)) == sorted(titles)
+        assert ("Board: Down", "↓ j") in found
+
+
 async def test_leaving_asks_only_when_edits_are_pending(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         screen = app.screen
