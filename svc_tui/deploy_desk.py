@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.artifact import Artifact
 from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.model import Resource
 from screens.board.deploys import Address, Deployment, Live, Plan, Progress, Rollback, Tell
 from svc_tui.commit import commit_of
-from svc_tui.deployview import differences, local, place_of, rolled_back, size
-from svc_tui.devlog import duration
+from svc_tui.deployview import built_line, differences, files, local, place_of, rolled_back, size
 from svc_tui.home import Home
 from svc_tui.session import Login, Logins, connected
 
@@ -112,8 +111,7 @@ class DeployDesk:
         login = self._login()
         with connected(login) as client:
             sent = deploying.upload(client, planned.bundle, planned.missing, teller)
-            files = len(planned.missing)
-            what = f"{size(sent)} in {files} {'file' if files == 1 else 'files'}"
+            what = f"{size(sent)} in {files(len(planned.missing))}"
             tell(Progress("upload", what if sent else "nothing to send"))
             teller.asked()
             done = deploying.deploy(
@@ -200,10 +198,8 @@ class _Teller:
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         """Tell that a Resource is built."""
-        digest = artifact.digest[:12] if isinstance(artifact, ComponentArtifact | ImageArtifact) else ""
-        how = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
-        name = f"{resource.name:<{self._width}}"
-        self._tell(Progress("build", f"{name}  {resource.lane:<6}  sha256:{digest}…  {how}"))
+        line = built_line(resource, artifact, seconds, self._width, unchanged=unchanged)
+        self._tell(Progress("build", line))
 
     def uploading(self, done: int, total: int) -> None:
         """Tell how much is there."""

@@ -7,6 +7,10 @@ from typing import Any, Literal
 
 from rich.text import Text
 
+from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.manifest.model import Resource
+from svc_tui.devlog import duration
+
 _UNITS = ("bytes", "kB", "MB", "GB")
 
 
@@ -73,6 +77,13 @@ def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
     ]
 
 
+def built_line(resource: Resource, artifact: Artifact, seconds: float, width: int, *, unchanged: bool) -> str:
+    """Return the line of a Resource that is built; `width` is that of the longest name."""
+    digest = artifact.digest[:12] if isinstance(artifact, ComponentArtifact | ImageArtifact) else ""
+    how = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
+    return f"{resource.name:<{width}}  {resource.lane:<6}  sha256:{digest}…  {how}"
+
+
 def place_of(address: dict[str, Any]) -> str:
     """Return where a Resource is, by its address that the control API tells."""
     mounted = ", ".join(address["mounted"])
@@ -88,6 +99,11 @@ def rolled_back(flips: Sequence[dict[str, Any]], live: str) -> dict[str, Any] | 
 def local(time: str) -> str:
     """Return a time of the API as one of this machine's clock."""
     return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def files(count: int) -> str:
+    """Return a number of files for a person."""
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def size(count: float) -> str:

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.artifact import Artifact
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
 from engine.service.changes import Change, judge
 from svc_tui import deploying
 from svc_tui.commit import commit_of
-from svc_tui.deployview import address_lines, plan_lines, size
-from svc_tui.devlog import duration
+from svc_tui.deployview import address_lines, built_line, files, plan_lines, size
 from svc_tui.home import Home
 from svc_tui.session import Logins, connected
 from svc_tui.terminal import diagnostics, output
@@ -59,7 +58,7 @@ def deploy(
         _step(2, "upload")
         sent = deploying.upload(client, bundle, planned["missing"], teller)
         diagnostics.note(
-            f"  {size(sent)} in {_files(len(planned['missing']))}" if sent else "  nothing to send"
+            f"  {size(sent)} in {files(len(planned['missing']))}" if sent else "  nothing to send"
         )
         done = deploying.deploy(
             client,
@@ -95,9 +94,8 @@ class Teller:
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         """Write that a Resource is built."""
-        digest = artifact.digest[:12] if isinstance(artifact, ComponentArtifact | ImageArtifact) else ""
-        how = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
-        diagnostics.note(f"  {resource.name:<{self._width}}  {resource.lane:<6}  sha256:{digest}…  {how}")
+        line = built_line(resource, artifact, seconds, self._width, unchanged=unchanged)
+        diagnostics.note(f"  {line}")
 
     def uploading(self, done: int, total: int) -> None:
         """Write how much is there, where somebody watches."""
@@ -116,20 +114,16 @@ def _step(number: int, name: str) -> None:
 
 
 def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:
-    files = len(planned["missing"])
+    uploads = len(planned["missing"])
     if as_json:
-        uploads = {"uploads": files, "upload_bytes": missing}
-        output.data({key: planned[key] for key in ("live", "changes", "migrations")} | uploads)
+        document = {key: planned[key] for key in ("live", "changes", "migrations")}
+        output.data(document | {"uploads": uploads, "upload_bytes": missing})
         return
     lines = plan_lines(planned)
     for line in lines:
         output.line(line)
-    if files:
-        diagnostics.note(f"{size(missing)} in {_files(files)} would be uploaded")
+    if uploads:
+        diagnostics.note(f"{size(missing)} in {files(uploads)} would be uploaded")
     if not lines:
         live = planned["live"]
         diagnostics.note(f"nothing would change: {live} is what is here" if live else "nothing to deploy")
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"

@@ -19,6 +19,7 @@ from engine.listen import allow_connections, bind, bind_each
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from engine.timeline.feed import Timeline
+from svc_tui.deployview import address_lines
 from svc_tui.development import DOMAIN, Settings, developing
 from svc_tui.devlog import DevLog, duration
 from svc_tui.home import Home
@@ -150,16 +151,15 @@ def addresses(project: Project, port: int) -> list[Text]:
         for mount in resource.mounts:
             mounted.setdefault(mount.target, []).append(f"{resource.name}:{mount.pattern}")
     lines = [Text.assemble("\n  ", (project.name, "bold"), f"  http://localhost:{port}/\n")]
-    width = max((len(name) for name in project.resources), default=0)
-    for name, resource in project.resources.items():
-        where = ", ".join(mounted.get(name, []))
-        place = (
-            f"http://{name}--{project.name}.{DOMAIN}:{port}/"
-            if resource.public
-            else f"private, mounted at {where}"
-            if where
-            else "private, not mounted"
-        )
-        lines.append(Text.assemble("  ", (f"{name:<{width}}", "cyan"), f"  {resource.lane:<6}  {place}"))
+    there = [
+        {
+            "resource": name,
+            "lane": resource.lane,
+            "url": f"http://{name}--{project.name}.{DOMAIN}:{port}/" if resource.public else None,
+            "mounted": mounted.get(name, []),
+        }
+        for name, resource in project.resources.items()
+    ]
+    lines += [Text.assemble("  ", line) for line in address_lines(there)]
     lines.append(Text("\n  watching for changes · ctrl+c stops\n", "dim"))
     return lines
