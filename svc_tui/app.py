@@ -239,8 +239,8 @@ class Console(TerminalApp[None]):
                 does = partial(self.run_action, binding.action, node)
                 _, keys = found.setdefault(f"{group}: {binding.description}", (does, []))
                 keys.append(self.get_key_display(binding))
-        for title, (does, keys) in found.items():
-            yield SystemCommand(title, " ".join(dict.fromkeys(keys)), does)
+        for title, (run_it, keys) in found.items():
+            yield SystemCommand(title, " ".join(dict.fromkeys(keys)), run_it)
         yield from super().get_system_commands(screen)
 
     # Leaving
