@@ -1,9 +1,26 @@
 """wasi:io/poll."""
 
+from typing import Any
+
+import pytest
+
+from engine.wasm.callbacks import Wait
+from engine.wasm.exchange import Exchange
+from engine.wasm.run import Run
+from engine.wasm.streams import Inflow
+from engine.wasm.wasi.io import POLLED, Pollable, poll
 from tests.conformance.guest import Guest
 from tests.conformance.host import Client, Host
 
 HOUR = 3600 * 1_000_000_000
+
+
+async def _nothing() -> dict[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+async def _nowhere(_message: dict[str, Any]) -> None:
+    return
 
 
 def test_polling_nothing_is_a_trap(host: Host) -> None:
@@ -33,6 +50,29 @@ def test_a_pollable_may_be_in_a_list_twice(host: Host) -> None:
     soon = guest.call("subscribe-duration", 1_000_000)
     positions = guest.call("poll", [soon, soon])
     assert host.run(guest)[positions] == [0, 1]
+
+
+@pytest.mark.parametrize(("count", "trapped"), [(POLLED, False), (POLLED + 1, True)])
+def test_a_list_has_a_longest_length(host: Host, count: int, trapped: bool) -> None:
+    guest = Guest()
+    ready = guest.call("subscribe-duration", 0)
+    positions = guest.call("poll", [ready] * count)
+    answer = host.run(guest)
+    assert answer.reached(positions) != trapped
+    assert f"more than {POLLED} pollables" in answer.detail if trapped else len(answer[positions]) == count
+
+
+def test_to_wait_for_many_costs_the_host_no_more_than_for_few() -> None:
+    """Looked at each time that something happens are what can be ready first, not all that is in the list."""
+    exchange = Exchange("GET", "http", "x", "/", [], _nothing, _nowhere, {}, lambda stream, text: None, 0)
+    run = Run(exchange, [], lambda *_: None, None, has_body=True)
+    flow, other = Inflow(), Inflow()
+    timers = [Pollable(deadline=HOUR + n) for n in range(1000)]
+    waiting = poll(run, [Pollable(flow), *timers, Pollable(other), *(Pollable(flow) for _ in range(1000))])
+    assert isinstance(waiting, Wait)
+    assert [each.source or each.deadline for each in waiting.sources] == [flow, other, HOUR]
+    other.feed(b"x")
+    assert waiting.finish() == [1001]
 
 
 def test_what_was_ready_stays_ready(host: Host) -> None:

@@ -1,5 +1,6 @@
 """`wasi:io@0.2`: errors, pollables, streams (source: wasi:io 0.2.12, `package.wit`)."""
 
+from operator import attrgetter
 from typing import Any
 
 from engine.wasm.callbacks import Wait
@@ -10,6 +11,9 @@ from engine.wasm.wasi.family import Child, Parent
 from engine.wasm.wasi.registry import host, method, resource
 
 STREAMS = "wasi:io/streams"
+POLLED = 16_384
+"""Pollables that one call may wait for: to look at so many takes the host some 10 ms."""
+_deadline = attrgetter("deadline")
 
 
 @resource("error")
@@ -112,12 +116,21 @@ def poll(run: Run, pollables: list[Pollable]) -> Wait | list[int]:
     """Wait until at least one is ready; return the positions of those that are."""
     if not pollables:
         raise Trap("poll was called with an empty list")
+    if len(pollables) > POLLED:
+        raise Trap(f"poll was called with more than {POLLED} pollables")
     sources = [Ready(run, pollable) for pollable in pollables]
 
     def positions() -> list[int]:
         return [i for i, source in enumerate(sources) if source.ready()]
 
-    return positions() or Wait(sources, positions)
+    return positions() or Wait(_watched(sources), positions)
+
+
+def _watched(sources: list[Ready]) -> list[Ready]:
+    """Return those to look at while waiting: each source once, and of the clock's the first."""
+    watched = {id(each.source): each for each in sources if each.deadline is None}
+    timed = [each for each in sources if each.deadline is not None]
+    return [*watched.values(), *([min(timed, key=_deadline)] if timed else [])]
 
 
 def _over(stream: InputStream | OutputStream, code: Any) -> Err:
