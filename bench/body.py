@@ -5,7 +5,6 @@ carry), of bytes that are no text. Rounds are interleaved; the median of their r
 each server sends and echoes a body that is compared to the byte.
 """
 
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
+from bench.guests import LANES, write_guest
 from bench.processes import ROOT, bare_hypercorn, svc_dev, write_results
 
 ROUNDS = 5
@@ -27,9 +27,8 @@ MEASURED = {
     "put_1m": ("put", MIB, 100),
     "put_16m": ("put", 16 * MIB, 6),
 }
-LANES = ("rust", "js", "go")
 SOURCES = {
-    "index.js": """\
+    "js": """\
 const block = new Uint8Array(65536);
 for (let i = 0, state = 1; i < block.length; i++) {
   state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -68,8 +67,7 @@ export default {
   },
 };
 """,
-    "go.mod": "module body\n\ngo 1.24\n",
-    "main.go": """\
+    "go": """\
 package main
 
 import (
@@ -110,23 +108,7 @@ func body(w http.ResponseWriter, r *http.Request) {
 
 func main() { guest.Serve(http.HandlerFunc(body)) }
 """,
-    "Cargo.toml": """\
-[package]
-name = "body"
-version = "0.1.0"
-edition = "2021"
-
-[lib]
-crate-type = ["cdylib"]
-
-[dependencies]
-svc-guest = { path = "svc-guest" }
-
-[profile.release]
-codegen-units = 1
-lto = true
-""",
-    "src/lib.rs": """\
+    "rust": """\
 use std::io::Write;
 
 use svc_guest::{Request, Response, Result};
@@ -172,19 +154,6 @@ fn handle(mut request: Request) -> Result<Response> {
 svc_guest::handler!(handle);
 """,
 }
-FILES = {"js": ("index.js",), "go": ("go.mod", "main.go"), "rust": ("Cargo.toml", "src/lib.rs")}
-
-
-def write_project(folder: Path, lane: str) -> Path:
-    """Write the Project of one lane, and return its folder."""
-    project = folder / lane
-    manifest = f'[project]\nname = "body"\n\n[resource.web]\nlane = "{lane}"\npublic = true\n'
-    for name, text in {"svc.toml": manifest, **{name: SOURCES[name] for name in FILES[lane]}}.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
-    if lane == "rust":
-        shutil.copytree(ROOT / "lanes" / "rust" / "guest", project / "svc-guest")
-    return project
 
 
 class Transfers:
@@ -210,7 +179,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
         clients = {"bare": Transfers(stack, stack.enter_context(bare_hypercorn("bench.bare_body")))}
         for lane in LANES:
-            port = stack.enter_context(svc_dev(write_project(folder, lane), "--release"))
+            port = stack.enter_context(svc_dev(write_guest(folder, "body", lane, SOURCES), "--release"))
             clients[lane] = Transfers(stack, port)
             if clients[lane].ask(f"check {CHECKED}") != "exact":
                 sys.exit(f"{lane}: other bytes came than were sent")

@@ -3,25 +3,23 @@
 Rounds are interleaved, so that all sides of a pair see the same machine; the median of their ratios counts.
 """
 
-import shutil
 import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from bench.processes import ROOT, bare_hypercorn, load, loaded, write_results
+from bench.guests import LANES, write_guest
+from bench.processes import bare_hypercorn, load, loaded, write_results
 from bench.service import DOMAIN, hosted
 
 ROUNDS = 5
 SECONDS = 3
 CONNECTIONS = 16
-LANES = ("rust", "js", "go")
 WEB = f"web--hello.{DOMAIN}/"
 SOURCES = {
-    "index.js": "export default { fetch: () => new Response('hello\\n') };\n",
-    "go.mod": "module hello\n\ngo 1.24\n",
-    "main.go": """\
+    "js": "export default { fetch: () => new Response('hello\\n') };\n",
+    "go": """\
 package main
 
 import (
@@ -35,23 +33,7 @@ func hello(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello\\n
 
 func main() { guest.Serve(http.HandlerFunc(hello)) }
 """,
-    "Cargo.toml": """\
-[package]
-name = "hello"
-version = "0.1.0"
-edition = "2021"
-
-[lib]
-crate-type = ["cdylib"]
-
-[dependencies]
-svc-guest = { path = "svc-guest" }
-
-[profile.release]
-codegen-units = 1
-lto = true
-""",
-    "src/lib.rs": """\
+    "rust": """\
 use svc_guest::{Request, Response};
 
 fn handle(_: Request) -> Response {
@@ -61,19 +43,11 @@ fn handle(_: Request) -> Response {
 svc_guest::handler!(handle);
 """,
 }
-FILES = {"js": ("index.js",), "go": ("go.mod", "main.go"), "rust": ("Cargo.toml", "src/lib.rs")}
 
 
 def write_project(folder: Path, lane: str) -> Path:
     """Write the Project of one lane, and return its folder."""
-    project = folder / lane
-    manifest = f'[project]\nname = "hello"\n\n[resource.web]\nlane = "{lane}"\npublic = true\n'
-    for name, text in {"svc.toml": manifest, **{name: SOURCES[name] for name in FILES[lane]}}.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
-    if lane == "rust":
-        shutil.copytree(ROOT / "lanes" / "rust" / "guest", project / "svc-guest")
-    return project
+    return write_guest(folder, "hello", lane, SOURCES)
 
 
 def rate(port: int, connections: int = CONNECTIONS, path: str = WEB) -> float:
