@@ -10,22 +10,12 @@ import pytest
 from engine.artifact import ComponentArtifact
 from tests.lanes.go.conftest import Module, Reply
 from tests.lanes.go.peer import Peer, peer
+from tests.lanes.go.program import artifact, module
 
+__all__ = ["artifact", "module"]
 pytestmark = pytest.mark.slow
 SOURCE = Path(__file__).with_name("program.go").read_text(encoding="utf-8")
 Ask = Callable[..., Reply]
-
-
-@pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
-    module = Module(tmp_path_factory.mktemp("program ü").resolve(), cache)
-    module.program(SOURCE)
-    return module
-
-
-@pytest.fixture(scope="module")
-def artifact(module: Module) -> ComponentArtifact:
-    return module.build("deploy")
 
 
 @pytest.fixture

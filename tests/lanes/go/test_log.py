@@ -9,22 +9,12 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from tests.lanes.go.conftest import Module
+from tests.lanes.go.program import artifact, module
 from tests.lanes.logged import Logged, run
 
+__all__ = ["artifact", "module"]
 pytestmark = pytest.mark.slow
 SOURCE = Path(__file__).with_name("log.go").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
-    module = Module(tmp_path_factory.mktemp("log ü").resolve(), cache)
-    module.program(SOURCE)
-    return module
-
-
-@pytest.fixture(scope="module")
-def artifact(module: Module) -> ComponentArtifact:
-    return module.build("deploy")
 
 
 @pytest.fixture

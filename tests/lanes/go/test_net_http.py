@@ -3,45 +3,22 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from engine.artifact import ComponentArtifact
-from lanes.go.toolchain import Go
 from tests.lanes.go.conftest import Module, Reply
-from tests.lanes.go.native import natively, running
-from tests.lanes.go.peer import Peer, peer
+from tests.lanes.go.native import natively
+from tests.lanes.go.peer import Peer
+from tests.lanes.go.program import artifact, module, native, other
 
+__all__ = ["artifact", "module", "native", "other"]
 pytestmark = pytest.mark.slow
 SOURCE = Path(__file__).with_name("program.go").read_text(encoding="utf-8")
 Ask = Callable[..., Reply]
-
-
-@pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
-    module = Module(tmp_path_factory.mktemp("program ü").resolve(), cache)
-    module.program(SOURCE)
-    return module
-
-
-@pytest.fixture(scope="module")
-def artifact(module: Module) -> ComponentArtifact:
-    return module.build("deploy")
-
-
-@pytest.fixture(scope="module")
-def other() -> Iterator[Peer]:
-    with peer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def native(module: Module, artifact: ComponentArtifact, go: Go) -> Iterator[int]:
-    with running(module, go) as port:
-        yield port
 
 
 @pytest.fixture(params=["hosted", "native"])

@@ -1,0 +1,37 @@
+"""The program of a file of tests, which has it as `SOURCE`: built once, hosted and natively."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from lanes.go.toolchain import Go
+from tests.lanes.go.conftest import Module
+from tests.lanes.go.native import running
+from tests.lanes.go.peer import Peer, peer
+
+
+@pytest.fixture(scope="module")
+def module(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Module:
+    module = Module(tmp_path_factory.mktemp("program ü").resolve(), cache)
+    module.program(request.module.SOURCE)
+    return module
+
+
+@pytest.fixture(scope="module")
+def artifact(module: Module) -> ComponentArtifact:
+    return module.build("deploy")
+
+
+@pytest.fixture(scope="module")
+def native(module: Module, artifact: ComponentArtifact, go: Go) -> Iterator[int]:
+    with running(module, go) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Peer]:
+    """Another server, which the program asks."""
+    with peer() as server:
+        yield server
