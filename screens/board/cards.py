@@ -64,7 +64,7 @@ def _third(health: Health, *, narrow: bool) -> tuple[Sequence[Piece], Sequence[P
 
 def _rate(rates: Rates, room: int) -> str:
     said = rate(rates.per_second)
-    return said if len(said) <= room else said.replace(" r/s", "/s")
+    return said if len(said) <= room else often(rates.per_second, "")
 
 
 def door_card(name: str, door: Door, width: int, signs: Signs) -> tuple[Line, ...]:
@@ -74,8 +74,7 @@ def door_card(name: str, door: Door, width: int, signs: Signs) -> tuple[Line, ..
         left = "no tables" if not door.tables else "1 table" if door.tables == 1 else f"{door.tables} tables"
         right = size(door.size) if door.size and width >= NARROW_DOOR else ""
     if door.records is not None:
-        units = (" records/s", " rec/s", "/s")
-        said = [f"{number(door.records)}{unit}" for unit in units]
+        said = [often(door.records, unit) for unit in (" records", " rec", "")]
         left = next((text for text in said if len(text) <= width - 2), said[-1])
     return (
         _line(width, ((f"{signs.door} ", "accent"), (name, "bold")), ()),
@@ -92,17 +91,17 @@ def _line(width: int, left: Sequence[Piece], right: Sequence[Piece]) -> Line:
 
 
 def rate(per_second: float) -> str:
-    """Return requests per second for a person: `0.3 r/s`, `12 r/s`, `4.1k r/s`."""
-    return f"{number(per_second)} r/s"
+    """Return requests per second for a person: `5 r/min`, `0.3 r/s`, `12 r/s`, `4.1k r/s`."""
+    return often(per_second, " r")
 
 
-def number(per_second: float) -> str:
-    """Return a rate without its unit."""
+def often(per_second: float, unit: str) -> str:
+    """Return how often something happens, with a unit; by the minute where that is below six times."""
     if per_second >= 999.5:
-        return f"{per_second / 1000:.1f}k"
+        return f"{per_second / 1000:.1f}k{unit}/s"
     if per_second >= 9.95 or per_second < 0.005:
-        return f"{per_second:.0f}"
-    return f"{per_second:.1f}" if per_second >= 0.095 else f"{per_second:.2f}"
+        return f"{per_second:.0f}{unit}/s"
+    return f"{per_second:.1f}{unit}/s" if per_second >= 0.095 else f"{per_second * 60:.0f}{unit}/min"
 
 
 def milliseconds(value: float) -> str:

@@ -132,16 +132,16 @@ class LogsScreen(ConsoleScreen):
         ]
 
     def go(self, words: Sequence[str]) -> None:
-        """Show what words say."""
-        self._show(Filter.of(words))
+        """Show what words say, from now on."""
+        self._show(Filter.of(words), stay=False)
 
     # What is shown
 
-    def _show(self, filter: Filter) -> None:
-        """Show what passes another filter."""
+    def _show(self, filter: Filter, *, stay: bool = True) -> None:
+        """Show what passes another filter, and stay where one is unless the list is followed."""
         if filter == self._timeline.filter and self._timeline.whole:
             return
-        self._anchor = None if self.rows.following else self._cursor()
+        self._anchor = self._cursor() if stay and not self.rows.following else None
         before = self._timeline
         before.end()
         self._timeline = Timeline(self.link, filter, self._failed, self._now)

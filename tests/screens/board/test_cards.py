@@ -1,10 +1,11 @@
 """What nodes and the sheet say: never wider than there is room, whatever happened."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, resource_card
+from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, rate, resource_card
 from screens.board.details import folded, of_resource
 from screens.board.picture import WIDTHS
 from screens.board.project import Door, Health, Rates, Resource
@@ -60,6 +61,23 @@ def test_a_doors_card_is_as_wide_as_its_node(
 ) -> None:
     door = Door(tables, 1 << 40 if tables else None, records)
     assert widths(door_card(name, door, room[1], UNICODE_SIGNS)) == {room[1]}
+
+
+@pytest.mark.parametrize(
+    ("per_second", "said"),
+    [
+        (0.0, "0 r/s"),
+        (1 / 60, "1 r/min"),
+        (0.09, "5 r/min"),
+        (0.1, "0.1 r/s"),
+        (9.9, "9.9 r/s"),
+        (9.99, "10 r/s"),
+        (999.7, "1.0k r/s"),
+        (4100, "4.1k r/s"),
+    ],
+)
+def test_what_is_rare_is_counted_by_the_minute(per_second: float, said: str) -> None:
+    assert rate(per_second) == said
 
 
 @given(LINES, st.integers(2, 40))
