@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from doors.tables.cells import CONVERTERS, Convert, Value
 from doors.tables.database import NO_VALUES, Connection, Cursor, apsw
@@ -17,16 +17,6 @@ from doors.tables.sandbox import Sandbox, unknown_action
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
-
-
-class Typed(Protocol):
-    """A column, of which the type is asked."""
-
-    @property
-    def type(self) -> str:
-        """The logical type of its values."""
-        ...
-
 
 TypeOf = Callable[[str, str], str]
 """The logical type of a column, by the names of its table and its own; empty when it is unknown."""
