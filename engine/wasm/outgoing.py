@@ -8,6 +8,7 @@ a guest sees is in `wasi/http_outgoing.py`, addresses and connections are `diale
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpcore
@@ -30,26 +31,34 @@ CONNECT_NS = 10_000_000_000
 READ_NS = 600_000_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Who sends requests (a Resource of a Project), and where they may go."""
+
+    owner: str
+    egress: Egress
+
+
 class Outgoing:
-    """The connections of an engine: a pool for each `egress`, which says what may be connected to."""
+    """The connections of an engine; each Resource has its own, and waits for no other's."""
 
     def __init__(self, resolve: Resolve = system_resolver) -> None:
         self._resolve = resolve
-        self._pools: dict[tuple[Egress, str], httpcore.AsyncConnectionPool] = {}
+        self._pools: dict[tuple[Leave, str], httpcore.AsyncConnectionPool] = {}
         self._tls: asyncio.Future[ssl.SSLContext] | None = None
 
-    async def _pool(self, egress: Egress, scheme: str) -> httpcore.AsyncConnectionPool:
-        if (egress, scheme) not in self._pools:
+    async def _pool(self, leave: Leave, scheme: str) -> httpcore.AsyncConnectionPool:
+        if (leave, scheme) not in self._pools:
             context = await self._secured() if scheme == "https" else None
             pool = httpcore.AsyncConnectionPool(
                 ssl_context=context,
                 max_connections=256,
                 max_keepalive_connections=64,
                 keepalive_expiry=15,
-                network_backend=Dialer(egress, self._resolve),
+                network_backend=Dialer(leave.egress, self._resolve),
             )
-            self._pools.setdefault((egress, scheme), pool)
-        return self._pools[egress, scheme]
+            self._pools.setdefault((leave, scheme), pool)
+        return self._pools[leave, scheme]
 
     async def _secured(self) -> ssl.SSLContext:
         """Return what connections over TLS trust: read once, in a thread, since it takes some 50 ms."""
@@ -66,7 +75,7 @@ class Outgoing:
 
     def fetch(
         self,
-        egress: Egress,
+        leave: Leave,
         run: Run,
         request: OutgoingRequest,
         options: RequestOptions,
@@ -77,14 +86,14 @@ class Outgoing:
         Raises `Err` with a wasi:http error-code for what can be told at once.
         """
         origin = origin_of(request)
-        if not egress.allows(origin):
-            run.notice("WARN", _denial(egress, origin, ""))
+        if not leave.egress.allows(origin):
+            run.notice("WARN", _denial(leave.egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
         message = _http_request(run, origin, request, options)
         between = _seconds(options.between_bytes, READ_NS)
 
         def start() -> None:
-            exchange = self._exchange(run, egress, origin, message, request.body, between, future)
+            exchange = self._exchange(run, leave, origin, message, request.body, between, future)
             task = asyncio.get_running_loop().create_task(exchange)
             run.begin(task)
             future.cancel = task.cancel
@@ -94,7 +103,7 @@ class Outgoing:
     async def _exchange(
         self,
         run: Run,
-        egress: Egress,
+        leave: Leave,
         origin: Origin,
         message: httpcore.Request,
         body: Outflow | None,
@@ -103,10 +112,10 @@ class Outgoing:
     ) -> None:
         flow = Inflow(keeper=run)
         try:
-            response = await (await self._pool(egress, origin.scheme)).handle_async_request(message)
+            response = await (await self._pool(leave, origin.scheme)).handle_async_request(message)
         except FAILURES as error:
             if isinstance(error, Prohibited):
-                run.notice("WARN", _denial(egress, origin, str(error.address)))
+                run.notice("WARN", _denial(leave.egress, origin, str(error.address)))
             future.settle(run, ("err", error_code(error)))
             return
         finally:

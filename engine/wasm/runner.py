@@ -26,7 +26,7 @@ from engine.wasm.egress import Egress
 from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.linker import Program
 from engine.wasm.memories import maxima, share
-from engine.wasm.outgoing import Outgoing
+from engine.wasm.outgoing import Leave, Outgoing
 from engine.wasm.pool import Pool
 from engine.wasm.reclaimer import Reclaimer
 from engine.wasm.room import fitting
@@ -165,7 +165,8 @@ class Guest:
         self.environment = {**resource.env, **environment}
         self.memory_limit = share(loaded.memories, resource.memory_limit_mb * MIB)
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
-        leave = partial(runner.outgoing.fetch, Egress.parse(resource.egress))
+        owner = f"{environment.get('SVC_PROJECT', '')}/{resource.name}"
+        leave = partial(runner.outgoing.fetch, Leave(owner, Egress.parse(resource.egress)))
         doorway = Doorway(doors, resource.name, leave)
         self.fetch, self.ask = doorway.fetch, doorway.ask
         self._source_map_json = artifact.source_map

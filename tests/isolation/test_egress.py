@@ -10,7 +10,7 @@ import pytest
 from engine.wasm.codec import Err
 from engine.wasm.egress import Egress
 from engine.wasm.exchange import Exchange
-from engine.wasm.outgoing import Outgoing
+from engine.wasm.outgoing import Leave, Outgoing
 from engine.wasm.run import Run
 from engine.wasm.streams import Outflow
 from engine.wasm.wasi import http_fields
@@ -74,11 +74,11 @@ async def nowhere(_message: dict[str, Any]) -> None:
 class Caller:
     """A run that calls out, as host functions let it."""
 
-    def __init__(self, outgoing: Outgoing, *egress: str) -> None:
+    def __init__(self, outgoing: Outgoing, *egress: str, owner: str = "shop/api") -> None:
         exchange = Exchange("GET", "http", "x", "/", [], nothing, nowhere, {}, lambda stream, text: None, 0)
         self.run = Run(exchange, [], lambda *call: None, None, has_body=False)
         self.outgoing = outgoing
-        self.egress = Egress.parse(egress)
+        self.leave = Leave(owner, Egress.parse(egress))
 
     async def call(
         self, authority: str, path: str = "/", body: bytes | None = None, *fields: tuple[str, bytes]
@@ -95,7 +95,7 @@ class Caller:
             request.body.finished = True
         future, done = FutureIncomingResponse(), asyncio.Event()
         run.wake = done.set
-        self.outgoing.fetch(self.egress, run, request, RequestOptions(), future)
+        self.outgoing.fetch(self.leave, run, request, RequestOptions(), future)
         async with asyncio.timeout(10):
             while future.result is None:
                 while run.actions:
@@ -173,6 +173,22 @@ def test_a_connection_that_another_resource_may_have_is_not_lent() -> None:
     check(test, inside)
 
 
+def test_a_resource_that_holds_all_its_connections_holds_up_no_other() -> None:
+    """A Resource of another Project, which may call the same server, gets connections of its own."""
+
+    async def test(outgoing: Outgoing) -> None:
+        async with peer() as there:
+            address = f"http://127.0.0.1:{there.port}"
+            opened = []
+            for owner in ("shop/api", "blog/api"):
+                status, _ = await Caller(outgoing, address, owner=owner).call(f"127.0.0.1:{there.port}")
+                assert status == "ok"
+                opened.append(len(there.received))
+            assert opened == [1, 2]
+
+    check(test)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "fields", "line"),
     [
@@ -245,7 +261,7 @@ def test_no_tunnels(method: str) -> None:
         request.scheme, request.authority = ("HTTP", None), "127.0.0.1:9"
         set_method(caller.run, request, ("other", method))
         with pytest.raises(Err) as caught:
-            outgoing.fetch(caller.egress, caller.run, request, RequestOptions(), FutureIncomingResponse())
+            outgoing.fetch(caller.leave, caller.run, request, RequestOptions(), FutureIncomingResponse())
         assert caught.value.value == ("HTTP-request-method-invalid", None)
 
     check(test)
