@@ -35,6 +35,8 @@ def set_secret(name: Annotated[str, typer.Argument(metavar="NAME", help="The var
     with _secrets() as (client, path):
         value = ask.secret(f"value of {name}") if sys.stdin.isatty() else _piped()
         client.call("PUT", f"{path}/{quote(name, safe='')}", {"value": value})
+    if not value:
+        diagnostics.warn(f"the value of {name} is empty", "Was there anything on stdin?")
     diagnostics.note(f"{name} is set; guests have it from their next request on")
 
 

@@ -23,7 +23,10 @@ from svc_tui.terminal import diagnostics, output
 from svc_tui.unit import check_name, service_unit, socket_unit
 
 GRACE_SECONDS = 10.0
-_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_LONGEST_DOMAIN = 253 - 64
+"""Characters: a name of DNS has 253, and `<resource>--<project>.` may take 64 of them (RFC 1035)."""
 
 
 def serve(
@@ -86,8 +89,19 @@ def serve(
             code="usage",
         )
     domain = domain.lower().strip(".")
-    if not _DOMAIN.fullmatch(domain):
-        raise SvcError(f'"{domain}" is no domain', "A name as in apps.example.com.", code="usage")
+    if not _DOMAIN.fullmatch(domain) or len(domain) > _LONGEST_DOMAIN:
+        raise SvcError(
+            f'"{domain}" is no domain',
+            f"A name as in apps.example.com, of at most {_LONGEST_DOMAIN} characters, 63 between two dots; "
+            "other scripts as DNS has them, xn--….",
+            code="usage",
+        )
+    if (public_host, public_port) == (control_host, control_port) and public_port:
+        raise SvcError(
+            f"--listen and --control are both {listen}",
+            "Applications and the control API have a port each.",
+            code="usage",
+        )
     check_name(name)
     if print_unit:
         output.line(service_unit(name, sys.argv, folder, grace))

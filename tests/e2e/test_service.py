@@ -120,7 +120,7 @@ def test_the_whole_way_from_login_to_rollback(server: Server, project: Path, env
     login(server, project, environ)
     planned = run(project, environ, "deploy", "--plan")
     assert planned.returncode == 0 and "web" in planned.stdout and server.get().status_code == 404
-    deployed = run(project, environ, "deploy", "-m", "first")
+    deployed = run(project, environ, "deploy", "-m", "fir\nst\x1b[2J")
     assert deployed.returncode == 0, deployed.stderr
     assert deployed.stdout.split() == ["web", "static", f"http://web--shop.localhost:{server.port}"]
     assert server.get().text == "one"
@@ -132,7 +132,9 @@ def test_the_whole_way_from_login_to_rollback(server: Server, project: Path, env
     assert back.returncode == 0, back.stderr
     assert server.get().text == "one"
     found = json.loads(run(project, environ, "deployments", "--json").stdout)
-    assert [flip["message"] for flip in found["flips"]] == ["two is bad", "", "first"]
+    assert [flip["message"] for flip in found["flips"]] == ["two is bad", "", "fir\nst\x1b[2J"]
+    listed = run(project, environ, "deployments").stdout
+    assert "  fir st" in listed and "\x1b" not in listed and len(listed.splitlines()) == 3
     shown = run(project, environ, "open", "--print").stdout.strip()
     assert shown == f"http://web--shop.localhost:{server.port}"
 
@@ -189,6 +191,8 @@ def test_secrets_from_the_command_line(server: Server, project: Path, environ: d
     assert wrong.returncode != 0 and "SVC_X" in wrong.stderr and "Traceback" not in wrong.stderr
     assert run(project, environ, "secret", "rm", "KEY").returncode == 0
     assert run(project, environ, "secret", "list").stdout == ""
+    assert "nothing at this path" in run(project, environ, "secret", "rm", "../deployments").stderr
+    assert "the value of KEY is empty" in run(project, environ, "secret", "set", "KEY", text="").stderr
 
 
 def test_logs_are_followed_through_a_restart(tmp_path: Path, project: Path, environ: dict[str, str]) -> None:

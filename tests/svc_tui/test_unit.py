@@ -99,10 +99,25 @@ def test_a_unit_keeps_paths_whole_whatever_is_in_them() -> None:
     assert any(line.endswith('svc serve --data "/dä ta$$x%%h\\"\\\\"') for line in lines)
 
 
-@pytest.mark.parametrize("domain", ["", "a b", "https://apps.example.com", "-a.example", "a..b"])
+@pytest.mark.parametrize(
+    "domain",
+    ["", "a b", "https://apps.example.com", "-a.example", "a..b", "ü.example", "a" * 64, "a." * 95 + "b"],
+)
 def test_a_domain_that_is_none_is_refused(domain: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--print-unit", "--domain", domain]) == 2
     assert "is no domain" in capsys.readouterr().err
+
+
+def test_one_address_for_applications_and_control_api_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    both = ["--listen", "127.0.0.1:18443", "--control", "127.0.0.1:18443"]
+    assert run(["serve", *both, "--data", str(tmp_path)]) == 2
+    assert "--listen and --control are both 127.0.0.1:18443" in capsys.readouterr().err
+
+
+def test_the_longest_domain_there_can_be_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--print-unit", "--domain", "a." * 94 + "b"]) == 0
 
 
 def test_a_taken_port_names_the_option_to_change(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
