@@ -25,11 +25,10 @@ class Signs:
 
     stages: dict[Stage, str]
     door: str
-    dots: str
 
 
-UNICODE_SIGNS = Signs({"waiting": "○", "building": "◌", "ready": "●", "failed": "▲"}, "◆", "…")
-ASCII_SIGNS = Signs({"waiting": "o", "building": "~", "ready": "*", "failed": "!"}, "#", ".")
+UNICODE_SIGNS = Signs({"waiting": "○", "building": "◌", "ready": "●", "failed": "▲"}, "◆")
+ASCII_SIGNS = Signs({"waiting": "o", "building": "~", "ready": "*", "failed": "!"}, "#")
 TONES: dict[Stage, Tone] = {"waiting": "dim", "building": "warn", "ready": "good", "failed": "bad"}
 
 
