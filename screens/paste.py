@@ -13,6 +13,8 @@ from textual.message import Message
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 MOST = 64 * 1024
 """Characters of a paste that a line takes."""
+MOST_TEXT = 1 << 20
+"""Characters of a paste that a field of several lines takes, at which it works for a good second."""
 
 
 class PasteParser(XTermParser):

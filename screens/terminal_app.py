@@ -17,7 +17,8 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
-from textual.widgets import Input
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from screens import charset, paste
 from screens.ascii import Ascii
@@ -79,8 +80,16 @@ class TerminalApp(App[Shown]):
         """Take keys one by one, and no more into a line than a line is for."""
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self._typist.admits(event):
             return
-        if isinstance(event, Paste) and isinstance(self.focused, Input) and len(event.text) > paste.MOST:
-            size = f"{len(event.text):,} characters were pasted, and a line takes {paste.MOST:,}"
+        most = _most(self.focused)
+        if isinstance(event, Paste) and most is not None and len(event.text) > most:
+            size = f"{len(event.text):,} characters were pasted, and {most:,} are taken here"
             self.notify(f"{size}; nothing was taken", severity="warning")
             return
         await super().on_event(event)
+
+
+def _most(focused: Widget | None) -> int | None:
+    """Return how many characters of a paste go into what has the focus; None: as many as there are."""
+    if isinstance(focused, Input):
+        return paste.MOST
+    return paste.MOST_TEXT if isinstance(focused, TextArea) else None

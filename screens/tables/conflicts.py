@@ -72,10 +72,12 @@ class Conflicts(ModalScreen[str]):
 def lines(key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None) -> Iterator[Line]:
     """Yield what is to be seen of one row: what it was, what it is now, what it was to become."""
     yield [(f"row {', '.join(str(part) for part in key)}", "accent")]
+    asked = change.get("update") or change["delete"]
     if now is None:
         yield [("  it is gone", "bad")]
+        for column, mine in asked.get("set", {}).items():
+            yield [(f"  {shown(column)}  ", "dim"), (f"mine {_text(mine)}", "warn")]
         return
-    asked = change.get("update") or change["delete"]
     for column, was in asked["was"].items():
         theirs, mine = now.get(column), asked.get("set", {}).get(column)
         if theirs == was and "set" not in asked:

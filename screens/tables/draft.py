@@ -56,7 +56,7 @@ class Draft:
 
     @property
     def new(self) -> tuple[New, ...]:
-        """The rows that would be added, the latest first."""
+        """The rows that would be added, those of the latest step first."""
         return self._state.new
 
     def edit(self, key: Key) -> Edit | None:
@@ -88,7 +88,7 @@ class Draft:
             replace(row, cells={**row.cells, **new[row.number]}) if new and row.number in new else row
             for row in self._state.new
         )
-        self._step(_State(edits, (*reversed(self._numbered(rows)), *written)))
+        self._step(_State(edits, (*self._numbered(rows), *written)))
 
     def delete(self, rows: Mapping[Key, Mapping[str, Any]]) -> None:
         """Delete rows, given with their cells as they are shown; those that are deleted already come back."""
@@ -142,7 +142,8 @@ class Draft:
             else:
                 change = {"key": list(key), "was": _whole(edit.was), "set": _sent(edit.now)}
                 found.append((key, {"update": change}))
-        found += [(row.number, {"insert": _sent(row.cells)}) for row in reversed(self._state.new)]
+        new = sorted(self._state.new, key=lambda row: row.number)
+        found += [(row.number, {"insert": _sent(row.cells)}) for row in new]
         return found
 
     def settle(self, theirs: Mapping[Key, Mapping[str, Any] | None], *, mine: bool) -> None:

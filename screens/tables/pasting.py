@@ -2,18 +2,26 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from textual import events
 
+from screens.tables.cell_line import CellLine
 from screens.tables.draft import New
 from screens.tables.editing import EditedTable
 from screens.tables.grid import Grid
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.pasted import MOST, Range, cells, targets
+from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
 
 _PIECE = 1 << 18
+
+
+def _lines(text: str) -> str:
+    """Return a text whose lines end as texts' do: terminals send the key that ends a line."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class PastedTable(EditedTable):
@@ -25,7 +33,17 @@ class PastedTable(EditedTable):
         if grid is None or not event.text or self.query_one("#line").display or not self._may():
             return
         event.stop()
-        self._do("paste", self._look_at, grid, event.text)
+        self._do("paste", self._look_at, grid, _lines(event.text))
+
+    def on_cell_line_lines(self, event: CellLine.Lines) -> None:
+        """Go on with a text of several lines where there is room for it; of anything else take the first."""
+        if self._editing is None or self._editing[1].type not in ("text", "json"):
+            self.query_one(CellLine).insert_text_at_cursor(event.pasted.splitlines()[0])
+            return
+        row, column = self._editing
+        self.action_close_line()
+        field = TextScreen(f"{column.name}  {column.type}", _lines(event.whole), column.type, changed=True)
+        self.app.push_screen(field, partial(self._written, row, column))
 
     async def _look_at(self, grid: Grid, text: str) -> None:
         first = max(self.rows.cursor_column - 1, 0)

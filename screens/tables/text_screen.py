@@ -32,9 +32,10 @@ class TextScreen(ModalScreen[str | None]):
         Binding("escape", "leave", "Back", priority=True, id="tables.text-back"),
     ]
 
-    def __init__(self, asked: str, text: str, type: str) -> None:
+    def __init__(self, asked: str, text: str, type: str, *, changed: bool = False) -> None:
+        """`changed` says that the text is not what the cell has any more."""
         super().__init__()
-        self._asked, self._text, self._type = asked, text, type
+        self._asked, self._text, self._type, self._changed = asked, text, type, changed
 
     def compose(self) -> ComposeResult:
         """Place the field and what ends it."""
@@ -62,7 +63,7 @@ class TextScreen(ModalScreen[str | None]):
         except ValueError as error:
             self.query_one("#wrong", Static).update(Content(str(error)))
         else:
-            self.dismiss(text if text != self._text else None)
+            self.dismiss(text if self._changed or text != self._text else None)
 
     def action_leave(self) -> None:
         """Leave the text as it was."""

@@ -82,7 +82,7 @@ class Drafting(RuleBasedStateMachine):
     def add(self, rows: list[dict[str, Any]]) -> int:
         plain = self.step()
         self.draft.add(rows)
-        numbers = [row.number for row in self.draft.new[: len(rows)]][::-1]
+        numbers = [row.number for row in self.draft.new[: len(rows)]]
         plain.new += zip(numbers, (dict(row) for row in rows), strict=True)
         return numbers[0]
 

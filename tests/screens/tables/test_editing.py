@@ -137,6 +137,15 @@ async def test_a_conflict_is_settled(people: Shop, key: str, wanted: list[str], 
         assert await names(people) == wanted
 
 
+async def test_what_one_wrote_into_a_row_that_is_gone_is_shown_before_it_goes(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "e")
+        await shown.write("mine")
+        await asyncio.to_thread(people.sql, "delete from people where id = 1")
+        await shown.press("ctrl+s")
+        await shown.shows("row 1", "it is gone", "name  mine mine")
+
+
 async def test_both_sides_of_a_conflict_are_shown(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await conflict(shown, people)

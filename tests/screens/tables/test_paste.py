@@ -11,6 +11,7 @@ from textual.app import App
 from screens.tables.grid import TableColumn
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.pasted import MOST, Range, cells, targets
+from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, Tables, tables
 
@@ -66,6 +67,7 @@ async def test_a_range_is_looked_at_and_becomes_new_rows(people: Shop, snapshot:
         snapshot(shown.app)
         await shown.press("n")
         await shown.shows("Dora", "Eve", "2 rows changed")
+        assert shown.text.index("Dora") < shown.text.index("Eve")
         await shown.press("ctrl+s")
         await shown.until(lambda: shown.screen.pending == 0)
         found = await asyncio.to_thread(people.sql, "select name, age from people where id > 3 order by id")
@@ -95,6 +97,24 @@ async def test_one_cell_is_pasted_where_the_cursor_is(people: Shop) -> None:
         await shown.shows("77", "1 row changed")
         await paste(shown, "many")
         await shown.until(lambda: "this is no whole number" in shown.told)
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_lines_that_are_pasted_into_a_cell_stay_lines(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("l")
+        await paste(shown, '"one\rtwo"\t9\r')
+        await shown.until(lambda: isinstance(shown.app.screen, PasteScreen))
+        await shown.press("n", "ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        await shown.press("e")
+        await paste(shown, "Lee\rRay")
+        await shown.until(lambda: isinstance(shown.app.screen, TextScreen))
+        await shown.press("ctrl+s", "ctrl+s")
+        await shown.until(lambda: shown.screen.pending == 0)
+        found = await asyncio.to_thread(people.sql, "select name from people order by id")
+        assert [each["name"] for each in found] == ["AnnLee\nRay", "Bob", "Cleo", "one\ntwo"]
 
 
 @pytest.mark.slow
