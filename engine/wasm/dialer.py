@@ -8,6 +8,8 @@ connected to is the very address that was checked: a name server that answers ot
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import httpcore
@@ -20,6 +22,10 @@ Resolve = Callable[[str], Awaitable[list[str]]]
 CONNECT_SECONDS = 10.0
 NEXT_SECONDS = 2.5
 """How long an address is tried while there are others."""
+ASKING = 64
+"""Names that are looked up at once, of all Resources."""
+ASKING_EACH = 8
+"""Names that are looked up at once for one Resource."""
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -36,10 +42,25 @@ class Unresolved(httpcore.ConnectError):
     """A name has no address."""
 
 
-async def system_resolver(host: str) -> list[str]:
-    """Ask the system for the addresses of a name."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+class SystemResolver:
+    """Asks the system for the addresses of a name, in threads of its own.
+
+    A name server may take its time, and the question can not be taken back: the threads that everything else
+    shares (files, Doors) are not to wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(ASKING, thread_name_prefix="resolver")
+
+    async def __call__(self, host: str) -> list[str]:
+        """Return the addresses. Raises `OSError`."""
+        ask = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+    def close(self) -> None:
+        """Ask no more; what was asked ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def is_public(address: Address) -> bool:
@@ -65,6 +86,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         self._egress = egress
         self._resolve = resolve
         self._network = httpcore.AnyIOBackend()
+        self._asking = asyncio.Semaphore(ASKING_EACH)
 
     async def connect_tcp(
         self,
@@ -91,7 +113,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         if is_address(host):
             return [host]  # Only an entry that is this very address allows it.
         try:
-            found = await self._resolve(host)
+            found = await self._found(host)
         except OSError as error:
             raise Unresolved(str(error)) from error
         addresses = [ip_address(text) for text in found]
@@ -101,6 +123,18 @@ class Dialer(httpcore.AsyncNetworkBackend):
         if not allowed:
             raise Prohibited(addresses[0])
         return allowed
+
+    async def _found(self, host: str) -> list[str]:
+        """Ask for a name, whose place is taken until there is an answer, whoever still waits for it."""
+        await self._asking.acquire()
+        asked = asyncio.ensure_future(self._resolve(host))
+        asked.add_done_callback(self._answered)
+        return await asyncio.shield(asked)
+
+    def _answered(self, asked: "asyncio.Future[list[str]]") -> None:
+        self._asking.release()
+        if not asked.cancelled():
+            asked.exception()
 
     def _may_lead_to(self, host: str, port: int, address: Address) -> bool:
         if address.is_loopback and (host == "localhost" or host.endswith(".localhost")):

@@ -14,7 +14,7 @@ from typing import Any
 import httpcore
 
 from engine.wasm.codec import Err
-from engine.wasm.dialer import Dialer, Prohibited, Resolve, system_resolver
+from engine.wasm.dialer import Dialer, Prohibited, Resolve, SystemResolver
 from engine.wasm.egress import Egress, Origin, parse_authority
 from engine.wasm.network_errors import FAILURES, BodyBroken, error_code
 from engine.wasm.run import KEPT, Run
@@ -42,8 +42,10 @@ class Leave:
 class Outgoing:
     """The connections of an engine; each Resource has its own, and waits for no other's."""
 
-    def __init__(self, resolve: Resolve = system_resolver) -> None:
-        self._resolve = resolve
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        """`resolve` asks for the addresses of names; without it, the system is asked."""
+        self._system = SystemResolver()
+        self._resolve = resolve or self._system
         self._pools: dict[tuple[Leave, str], httpcore.AsyncConnectionPool] = {}
         self._tls: asyncio.Future[ssl.SSLContext] | None = None
 
@@ -72,6 +74,7 @@ class Outgoing:
             await asyncio.wait([self._tls])
         for pool in self._pools.values():
             await pool.aclose()
+        self._system.close()
 
     def fetch(
         self,

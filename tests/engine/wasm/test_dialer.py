@@ -1,12 +1,13 @@
 import asyncio
 import socket
+import threading
 from ipaddress import ip_address
 from typing import Any
 
 import httpcore
 import pytest
 
-from engine.wasm.dialer import Dialer, Prohibited, Unresolved, is_public, system_resolver
+from engine.wasm.dialer import ASKING_EACH, Dialer, Prohibited, SystemResolver, Unresolved, is_public
 from engine.wasm.egress import Egress
 
 
@@ -98,7 +99,7 @@ def test_localhost_is_this_machine_and_nothing_else() -> None:
             dial(Names(["10.0.0.1"]), host, f"http://{host}:PORT")
     with pytest.raises(Prohibited):
         dial(Names(["127.0.0.1"]), "notlocalhost", "http://notlocalhost:PORT")
-    assert dial(system_resolver, "localhost", "http://localhost:PORT") == b"reached"
+    assert dial(SystemResolver(), "localhost", "http://localhost:PORT") == b"reached"
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_connected_to() -> None:
@@ -131,5 +132,36 @@ def test_a_resolver_that_never_answers_is_given_up() -> None:
     async def main() -> None:
         with pytest.raises(httpcore.ConnectTimeout):
             await Dialer(Egress(()), silent).connect_tcp("a.example", 80, timeout=0.05)
+
+    asyncio.run(main())
+
+
+def test_names_that_nobody_answers_for_hold_up_neither_other_work_nor_other_resources(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A guest may call names below a domain of its own, whose name server says nothing."""
+    silent, system = threading.Event(), socket.getaddrinfo
+
+    def asked(host: Any, *more: Any, **fields: Any) -> Any:
+        if host.endswith(".silent.example"):
+            silent.wait(30)
+        return system("127.0.0.1" if host.endswith(".example") else host, *more, **fields)
+
+    monkeypatch.setattr(socket, "getaddrinfo", asked)
+
+    async def main() -> None:
+        resolver = SystemResolver()
+        one, other = Dialer(Egress(()), resolver), Dialer(Egress(()), resolver)
+        for number in range(4 * ASKING_EACH):  # none of which is waited for
+            with pytest.raises(httpcore.ConnectTimeout):
+                await one.connect_tcp(f"{number}.silent.example", 80, timeout=0.01)
+        async with asyncio.timeout(20):
+            assert await asyncio.to_thread(lambda: "done") == "done"
+            with pytest.raises(Prohibited):
+                await other.connect_tcp("a.example", 80, timeout=20)
+        silent.set()
+        with pytest.raises(Prohibited):
+            await one.connect_tcp("a.example", 80, timeout=20)
+        resolver.close()
 
     asyncio.run(main())
