@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.dom import DOMNode
 from textual.events import Event
 
@@ -40,7 +40,8 @@ class Typist:
         """Wait until a key has gone its way, from what has the focus up to the app; then give the next."""
         for node in (self._app, *target.ancestors_with_self, self._app):
             await _passed(node)
-        await _passed(self._app.screen)  # which the key may have opened
+        with suppress(ScreenStackError):  # the key ended the application
+            await _passed(self._app.screen)  # which the key may have opened
         self._now = self._waiting.popleft() if self._waiting else None
         if self._now is not None:
             self._app.post_message(self._now)
