@@ -8,12 +8,12 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
+from screens.file_form import FileForm, PathField
+from screens.files import bar, keep, place, size
 from screens.form import filled
 from screens.link import Link
 from screens.logs.export import as_lines, exported
 from screens.logs.filter import Filter
-from screens.tables.file_form import FileForm, PathField
-from screens.tables.files import bar, keep, place, size
 
 
 class ExportForm(FileForm[Path]):

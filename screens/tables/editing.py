@@ -11,10 +11,11 @@ from textual.app import SuspendNotSupported
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from screens.files import place
 from screens.tables.cell_line import CellLine
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.draft import New
-from screens.tables.files import blob_of, place
+from screens.tables.files import blob_of
 from screens.tables.grid import Grid, Seen, TableColumn, default
 from screens.tables.outside_editor import command_of, edited
 from screens.tables.shown import ShownTable
@@ -46,8 +47,10 @@ class EditedTable(ShownTable):
         value = self._value(row, column)
         if column.type == "boolean" and isinstance(value, bool):
             self._set(row, column, not value)
+        elif is_cut(value):
+            self._do("edit", self._fetch, row, column)
         else:
-            self._do("edit", self._begin, row, column)
+            self._begin(row, column, as_text(value))
 
     def action_edit_outside(self) -> None:
         """Edit the cell in one's own editor, while the Console waits."""
@@ -77,12 +80,14 @@ class EditedTable(ShownTable):
             return await asyncio.to_thread(self._whole, self._grid_now(), row, column)
         return value
 
-    async def _begin(self, row: New | Seen, column: TableColumn) -> None:
+    async def _fetch(self, row: New | Seen, column: TableColumn) -> None:
         try:
-            text = as_text(await self._complete(row, column))
+            self._begin(row, column, as_text(await self._complete(row, column)))
         except SvcError as error:
             self.tell(error)
-            return
+
+    def _begin(self, row: New | Seen, column: TableColumn, text: str) -> None:
+        """Edit a text where there is room for it; at once, so that the next key goes there."""
         if len(text) > MOST_HERE:
             self.notify(f"{column.name} has {len(text):,} characters; E edits it in $EDITOR", markup=False)
         elif "\n" in text or len(text) > MOST_LINE:

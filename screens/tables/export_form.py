@@ -8,10 +8,11 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
+from screens.file_form import FileForm, PathField
+from screens.files import keep, place, size
 from screens.form import filled
 from screens.link import Link
-from screens.tables.file_form import FileForm, PathField
-from screens.tables.files import format_of, keep, place, size
+from screens.tables.files import format_of
 
 
 class ExportForm(FileForm[Path]):

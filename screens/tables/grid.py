@@ -7,7 +7,7 @@ thread than the one that draws. Imports no Textual.
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from screens.link import Link
@@ -15,6 +15,7 @@ from screens.tables.arrangement import Arrangement
 from screens.tables.cells import RIGHT, piece
 from screens.tables.draft import Draft, Edit, Key, New
 from screens.tables.query import Query
+from screens.tables.widths import CAP, MEASURED, Width, measured
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Cell, Row, RowsUnavailable, Tone
 from svc_tui.client import SvcError
@@ -73,6 +74,7 @@ class Grid:
         self.editable: bool = opened["editable"]
         self.total: int = opened["count"]
         self.arrangement = Arrangement().of([column.name for column in self.columns])
+        self.widths = self._measured(())
         self.changed: dict[Key, str] = {}
         """Rows that somebody else changed while they were shown."""
         self._link = link
@@ -89,20 +91,39 @@ class Grid:
         return names.index(name) + 1 if name in names else None
 
     def titles(self) -> tuple[Column, ...]:
-        """Return the columns of the list: signs first."""
+        """Return the columns of the list, signs first; that of the longest texts grows, or else the last."""
         wanted = [each.width for each in self.arrangement.shown()]
-        return (
-            Column("", 1),
-            *(
-                Column(
-                    f"{column.name} ⚷" if column.primary_key else column.name,
-                    width or own_width(column),
-                    right=column.type in RIGHT,
-                    grow=width is None and column.type in ("text", "json"),
-                )
-                for column, width in zip(self.shown(), wanted, strict=True)
-            ),
-        )
+        columns = [Column("", 1)]
+        long: list[tuple[int, int]] = []
+        for at, (column, width) in enumerate(zip(self.shown(), wanted, strict=True), 1):
+            own = self.widths[self.names[column.name]]
+            wish = own.wish if width is None else width
+            columns.append(Column(title(column), width or own.own, column.type in RIGHT, wish=wish))
+            if width is None and column.type in ("text", "json") and (wish > CAP or at == len(wanted)):
+                long.append((wish, at))
+        if long:
+            _, longest = max(long)
+            columns[longest] = replace(columns[longest], grow=True)
+        return tuple(columns)
+
+    def measure(self, before: "Grid | None" = None) -> None:
+        """Work out how wide columns are, by the first rows. Raises `SvcError`.
+
+        Where the same table was shown `before`, in another order, they stay as they were.
+        """
+        if (
+            before is not None
+            and before.table == self.table
+            and before.columns == self.columns
+            and before.total
+        ):
+            self.widths = before.widths
+            return
+        rows = [row.cells for row in self.rows_at(len(self.draft.new), MEASURED) if isinstance(row, Seen)]
+        self.widths = self._measured(rows)
+
+    def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[Width, ...]:
+        return measured([title(each) for each in self.columns], [each.type for each in self.columns], rows)
 
     def count(self) -> int:
         """Return how many rows there are, with those that are new."""
@@ -201,6 +222,11 @@ class Grid:
         return ((default(column), "dim"),)
 
 
+def title(column: TableColumn) -> str:
+    """Return what stands above a column."""
+    return f"{column.name} ⚷" if column.primary_key else column.name
+
+
 def default(column: TableColumn) -> str:
     """Return what a column gets that is left alone, for people."""
     if column.default is not None:
@@ -215,9 +241,3 @@ def _sign(edit: Edit | None, changed: bool) -> tuple[str, Tone]:
     if edit is not None:
         return _SIGNS["deleted" if edit.deleted else "edited"]
     return _SIGNS["changed"] if changed else ("", "")
-
-
-def own_width(column: TableColumn) -> int:
-    """Return how wide a column is, in cells, where nobody has said it."""
-    least = {"integer": 8, "real": 10, "boolean": 7, "timestamp": 24, "blob": 12}.get(column.type, 16)
-    return max(least, min(len(column.name) + 2, 24))

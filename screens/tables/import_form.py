@@ -10,10 +10,11 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from screens.file_form import FileForm, PathField
+from screens.files import bar, place
 from screens.form import Field, filled
 from screens.link import Link
-from screens.tables.file_form import FileForm, PathField
-from screens.tables.files import WHOLE, bar, beginning, format_of, pieces, place
+from screens.tables.files import WHOLE, beginning, format_of, pieces
 from screens.tables.preview import lines
 from screens.widgets.content import content
 from svc_tui.client import SvcError

@@ -3,6 +3,7 @@
 Owns the grid that is open and the drafts of every table. Changes nothing.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from screens.tables.arrangement import Arrangement
 from screens.tables.cell_line import CellLine
 from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, New
-from screens.tables.grid import Grid, Seen, TableColumn, own_width
+from screens.tables.grid import Grid, Seen, TableColumn
 from screens.tables.picker import TablePicker
 from screens.tables.query import Query, sort_words
 from screens.widgets.columns import Column
@@ -115,6 +116,7 @@ class ShownTable(ConsoleScreen):
         if line:
             await self._let_go(grid)
             grid = await self._grid_of(table, query.filtered(line, grid.names), draft)
+        await asyncio.to_thread(grid.measure, self._grid)
         before, self._grid = self._grid, grid
         self.banner = ""
         none = NO_ROWS if grid.editable else NO_ROWS_HERE
@@ -272,7 +274,10 @@ class ShownTable(ConsoleScreen):
     def action_columns(self) -> None:
         """Say which columns are shown, and how."""
         if (grid := self._grid) is not None:
-            about = {each.name: (each.type, own_width(each)) for each in grid.columns}
+            about = {
+                each.name: (each.type, width.own)
+                for each, width in zip(grid.columns, grid.widths, strict=True)
+            }
             self.app.push_screen(ColumnsScreen(grid.arrangement, about, partial(self._arrange, grid)))
 
     def _arrange(self, grid: Grid, arrangement: Arrangement) -> None:

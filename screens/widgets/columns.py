@@ -20,12 +20,17 @@ _SHOWN_AS = {"\n": "↵", "\t": " "}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `width` cells; `grow` gives it what a wider screen has to spare. `right` is for numbers."""
+    """A column of `width` cells. `right` is for numbers.
+
+    What a screen has to spare goes to columns that `wish` for more cells than their width; those that `grow`
+    take what is left.
+    """
 
     title: str
     width: int
     right: bool = False
     grow: bool = False
+    wish: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +44,15 @@ class Placed:
 
 def place(columns: Sequence[Column], room: int) -> tuple[Placed, ...]:
     """Return where columns stand in a line with `room` cells to fill; they may need more."""
-    spare = max(room - sum(column.width for column in columns) - GAP * max(len(columns) - 1, 0), 0)
-    growing = sum(column.grow for column in columns)
+    widths = [column.width for column in columns]
+    spare = max(room - sum(widths) - GAP * max(len(columns) - 1, 0), 0)
+    lacks = {i: each.wish - each.width for i, each in enumerate(columns) if each.wish > each.width}
+    for lack in (lacks, dict.fromkeys((i for i, each in enumerate(columns) if each.grow), spare)):
+        for left, i in zip(range(len(lack), 0, -1), sorted(lack, key=lack.__getitem__), strict=True):
+            more = min(lack[i], spare // left)
+            widths[i], spare = widths[i] + more, spare - more
     placed, x = [], 0
-    for column in columns:
-        width = column.width
-        if column.grow:
-            width, spare, growing = width + spare // growing, spare - spare // growing, growing - 1
+    for column, width in zip(columns, widths, strict=True):
         placed.append(Placed(x, width, column.right))
         x += width + GAP
     return tuple(placed)

@@ -14,7 +14,8 @@ import pytest
 from textual.app import App
 
 from screens.dialog import Question
-from screens.tables.files import Stopped, bar, beginning, completed, format_of, keep, pieces
+from screens.files import Stopped, bar, completed, keep
+from screens.tables.files import beginning, format_of, pieces
 from screens.tables.import_form import ImportForm
 from screens.tables.preview import lines
 from svc_tui.client import SvcError
@@ -60,6 +61,22 @@ def test_a_file_is_written_whole_or_not_at_all(files: Path) -> None:
     assert [each.name for each in files.iterdir()] == ["kept.csv"]
     assert keep(kept, iter([b"all", b" of it"]), lambda done, total: None, threading.Event()) == 9
     assert kept.read_text() == "all of it"
+
+
+def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(files: Path) -> None:
+    (files / "link.csv").symlink_to("kept.csv")
+    os.mkfifo(files / "pipe")
+    (files / "device").symlink_to("/dev/null")
+
+    def kept(name: str) -> int:
+        return keep(files / name, iter([b"rows"]), lambda done, total: None, threading.Event())
+
+    assert kept("link.csv") == 4
+    assert (files / "link.csv").is_symlink() and (files / "kept.csv").read_bytes() == b"rows"
+    for name in ("pipe", "device", "."):
+        with pytest.raises(SvcError, match="is no file"):
+            kept(name)
+    assert (files / "pipe").is_fifo() and (files / "device").is_char_device()
 
 
 def test_a_file_that_can_not_be_read_is_told(files: Path) -> None:
@@ -159,7 +176,7 @@ async def test_an_import_that_is_broken_off_while_it_is_sent_is_not_there(people
     endless = files / "endless.csv"
     endless.write_text("name,age,a,b,c\n" + "Dora,19,x,y,z\n" * 9)
     async with tables(people, (60, 20)) as shown:
-        form = ImportForm(shown.screen.link, "people", ["people"])
+        form = ImportForm(shown.screen.link, "people")
         await shown.app.push_screen(form)
         await shown.type(endless.name)
         await shown.shows("rows for people", "Dora")

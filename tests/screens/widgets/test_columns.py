@@ -85,3 +85,34 @@ def test_a_text_that_goes_leftwards_leaves_the_next_cell_where_it_is() -> None:
     assert text == "שלום\u200e"
     assert cell_len(text + pad) == 8
     assert fit((("Zoë 寿司", ""),), Placed(0, 8, right=False)) == [("Zoë 寿司", "")]
+
+
+def widths(columns: list[Column], room: int) -> list[int]:
+    return [each.width for each in place(columns, room)]
+
+
+def test_what_is_to_spare_goes_to_those_that_need_it_the_modest_first() -> None:
+    columns = [
+        Column("id", 4),
+        Column("name", 8, wish=12),
+        Column("text", 8, wish=90),
+        Column("note", 8, wish=90),
+    ]
+    assert widths(columns, 4 + 3 * 8 + 3 * GAP) == [4, 8, 8, 8]
+    assert widths(columns, 4 + 3 * 8 + 3 * GAP + 14) == [4, 12, 13, 13]
+    assert widths(columns, 4 + 3 * 8 + 3 * GAP + 400) == [4, 12, 90, 90]
+
+
+def test_what_nobody_wishes_for_goes_to_those_that_grow() -> None:
+    assert widths([Column("a", 4, wish=6), Column("b", 4, grow=True)], 30) == [6, 30 - 6 - GAP]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200)), min_size=1), st.integers(0, 500))
+def test_wishes_take_no_more_than_there_is_and_no_more_than_they_wish(
+    wanted: list[tuple[int, int]], room: int
+) -> None:
+    columns = [Column("", width, wish=wish) for width, wish in wanted]
+    got = widths(columns, room)
+    least = sum(width for width, _ in wanted) + GAP * (len(wanted) - 1)
+    assert sum(got) + GAP * (len(got) - 1) <= max(room, least)
+    assert all(width <= each <= max(width, wish) for each, (width, wish) in zip(got, wanted, strict=True))

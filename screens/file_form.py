@@ -10,8 +10,8 @@ from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from screens.dialog import Question
+from screens.files import completed
 from screens.form import Field, Form
-from screens.tables.files import completed
 from svc_tui.client import SvcError
 
 T = TypeVar("T")

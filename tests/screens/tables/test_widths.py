@@ -1,0 +1,56 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.app import App
+
+from screens.tables.widths import CAP, MOST, Width, measured
+from tests.screens.tables.conftest import Shop, tables
+
+Snapshot = Callable[[App[Any]], None]
+
+
+def width(type: str, *values: Any, title: str = "t") -> Width:
+    return measured([title], [type], [(value,) for value in values])[0]
+
+
+def test_a_column_is_as_wide_as_its_texts_and_its_title() -> None:
+    assert width("text", "x" * 15, "y", None) == Width(15, 15)
+    assert width("text", "x", title="a title that is longer") == Width(22, 22)
+    assert width("integer", 1, 2, title="id") == Width(8, 8)
+    assert width("timestamp", "2026-11-21T09:14:03.120Z") == Width(24, 24)
+
+
+def test_a_long_text_wishes_for_more_than_it_has_on_any_screen() -> None:
+    assert width("text", "x" * 60, "y") == Width(CAP, 60)
+    assert width("text", "x" * 5_000_000) == Width(CAP, MOST)
+    assert width("text", {"cut": 5_000_000, "text": "x" * 300}) == Width(CAP, MOST)
+
+
+def test_wide_characters_take_the_room_that_they_take() -> None:
+    assert width("text", "日本語" * 4) == Width(24, 24)
+
+
+def test_without_rows_the_type_says_it() -> None:
+    assert width("timestamp") == Width(24, 24)
+    assert width("text", title="name") == Width(16, 16)
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_columns_share_the_room_by_need_and_stay_where_they_are(shop: Shop, snapshot: Snapshot) -> None:
+    shop.sql("create table notes (id integer primary key, who text, what text, mood text)")
+    shop.sql(
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500)"
+        " insert into notes select i, 'Ann',"
+        " 'a rather long sentence ' || i || iif(i > 60, ', and more', ''), 'fine' from n"
+    )
+    async with tables(shop) as shown:
+        snapshot(shown.app)
+        head = shown.text.splitlines()[2]
+        await shown.press("G")
+        await shown.shows("a rather long sentence 500, and more")
+        assert shown.text.splitlines()[2] == head
+        await shown.press("g", "l", "l", "s", "s")
+        await shown.shows("sorted by", "a rather long sentence 99, and more")
+        assert shown.text.splitlines()[2] == head
