@@ -80,8 +80,7 @@ class TerminalApp(App[Shown]):
         """Take keys one by one, and no more into a line than a line is for."""
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self._typist.admits(event):
             return
-        most = _most(self.focused) if isinstance(event, Paste) else None
-        if isinstance(event, Paste) and most is not None and len(event.text) > most:
+        if isinstance(event, Paste) and (most := _most(self.focused)) and len(event.text) > most:
             size = f"{len(event.text):,} characters were pasted, and {most:,} are taken here"
             self.notify(f"{size}; nothing was taken", severity="warning")
             return

@@ -3,6 +3,7 @@
 Owns the keys, and how what waits is applied. What is shown is `shown.py`'s, what is edited `editing.py`'s.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -84,7 +85,7 @@ class TablesScreen(PastedTable):
     def go(self, words: Sequence[str]) -> None:
         """Open the table that is named, and filter it by the other words."""
         self._wanted = words[0]
-        self._open(words[0], Query(), " ".join(words[1:]))
+        self._open(words[0], Query(), shlex.join(words[1:]))
 
     # Tables as such
 

@@ -50,6 +50,14 @@ async def test_a_filter_that_nothing_passes_says_so(people: Shop) -> None:
         await shown.shows("Ann")
 
 
+async def test_names_of_several_words_are_filtered_in_the_command_line(shop: Shop) -> None:
+    shop.sql("""create table "my 'own'" (id integer primary key, "first name" text)""")
+    shop.sql("""insert into "my 'own'" ("first name") values ('Ann Lee'), ('Bob')""")
+    async with tables(shop) as shown:
+        shown.screen.go(["my 'own'", "first name~n L"])
+        await shown.shows("1 row ", "Ann Lee")
+
+
 async def test_a_row_that_the_api_writes_appears_and_one_it_changes_is_marked(people: Shop) -> None:
     async with tables(people) as shown:
         await asyncio.to_thread(people.sql, "insert into people (name) values ('Newcomer')")
