@@ -17,8 +17,9 @@ from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.model import Resource
 from screens.board.deploys import Address, Deployment, Live, Plan, Progress, Rollback, Tell
+from svc_tui.built import built_line
 from svc_tui.commit import commit_of
-from svc_tui.deployview import built_line, differences, files, local, place_of, rolled_back, size
+from svc_tui.deployview import differences, files, local, place_of, rolled_back, size
 from svc_tui.home import Home
 from svc_tui.session import Login, Logins, connected
 

@@ -7,10 +7,6 @@ from typing import Any, Literal
 
 from rich.text import Text
 
-from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
-from engine.manifest.model import Resource
-from svc_tui.devlog import duration
-
 _UNITS = ("bytes", "kB", "MB", "GB")
 
 
@@ -75,13 +71,6 @@ def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
         Text.assemble((f"{each['resource']:<{width}}", "cyan"), f"  {each['lane']:<6}  {place_of(each)}")
         for each in addresses
     ]
-
-
-def built_line(resource: Resource, artifact: Artifact, seconds: float, width: int, *, unchanged: bool) -> str:
-    """Return the line of a Resource that is built; `width` is that of the longest name."""
-    digest = artifact.digest[:12] if isinstance(artifact, ComponentArtifact | ImageArtifact) else ""
-    how = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
-    return f"{resource.name:<{width}}  {resource.lane:<6}  sha256:{digest}…  {how}"
 
 
 def place_of(address: dict[str, Any]) -> str:

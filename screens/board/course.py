@@ -73,7 +73,7 @@ class Course:
         title = (
             f"to {plan.service}, where {plan.live} is live" if plan.live else f"the first to {plan.service}"
         )
-        upload = f"{plan.files} {'file' if plan.files == 1 else 'files'}, {size(plan.size)} to upload"
+        upload = f"{files(plan.files)}, {size(plan.size)} to upload"
         lines: list[Line] = [(), ((title, "bold"),), *differences(plan.differences)]
         if plan.needless:
             lines.append((("nothing has changed: what is here is live", "good"),))

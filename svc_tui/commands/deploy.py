@@ -12,8 +12,9 @@ from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
 from engine.service.changes import Change, judge
 from svc_tui import deploying
+from svc_tui.built import built_line
 from svc_tui.commit import commit_of
-from svc_tui.deployview import address_lines, built_line, files, plan_lines, size
+from svc_tui.deployview import address_lines, files, plan_lines, size
 from svc_tui.home import Home
 from svc_tui.session import Logins, connected
 from svc_tui.terminal import diagnostics, output
