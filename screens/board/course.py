@@ -10,7 +10,7 @@ from screens.board.details import problem
 from screens.widgets.columns import shown
 from screens.widgets.row_source import Tone
 from svc_tui.client import SvcError
-from svc_tui.deployview import Difference, size
+from svc_tui.deployview import Difference, files, size
 
 Phase = Literal["planning", "planned", "running", "live", "failed"]
 _NAME = 8
