@@ -255,5 +255,13 @@ class EditedTable(ShownTable):
     def action_copy(self) -> None:
         """Copy the cell."""
         if (row := self._here()) is not None and (column := self._column()) is not None:
-            self.app.copy_to_clipboard(as_text(self._value(row, column)))
-            self.notify(f"{column.name} is in the clipboard", timeout=2, markup=False)
+            self._do("copy", self._copy, row, column)
+
+    async def _copy(self, row: New | Seen, column: TableColumn) -> None:
+        try:
+            text = as_text(await self._complete(row, column))
+        except SvcError as error:
+            self.tell(error)
+            return
+        self.app.copy_to_clipboard(text)
+        self.notify(f"{column.name} is in the clipboard", timeout=2, markup=False)

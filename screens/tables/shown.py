@@ -160,7 +160,10 @@ class ShownTable(ConsoleScreen):
         grid = self._grid
         self.pending = sum(len(draft) for draft in self._drafts.values())
         waiting = len(grid.draft) if grid is not None else 0
-        said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies" if waiting else ""
+        elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
+        said = f"changes wait in {elsewhere}" if elsewhere else ""
+        if waiting:
+            said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies"
         self.query_one("#waiting", Static).update(Content(said))
         line = self.query_one("#table", Static)
         if grid is None:

@@ -181,6 +181,9 @@ async def test_a_cell_of_5_mb_is_shown_by_its_beginning(shop: Shop) -> None:
         await shown.press("l", "e")
         await shown.until(lambda: "E edits it" in shown.told)
         assert shown.screen.pending == 0
+        await shown.press("y")
+        await shown.until(lambda: "text is in the clipboard" in shown.told)
+        assert len(shown.app.clipboard) == 2_500_000
 
 
 async def test_a_text_of_several_lines_is_written_in_a_field_of_its_own(shop: Shop) -> None:
@@ -232,3 +235,14 @@ async def test_a_new_row_says_its_default_as_its_cell_would(shop: Shop) -> None:
     async with tables(shop) as shown:
         await shown.press("a")
         await shown.shows("true", "false")
+
+
+async def test_what_waits_in_another_table_is_said(people: Shop) -> None:
+    people.sql("create table pets (id integer primary key, name text)")
+    async with tables(people) as shown:
+        await shown.press("l", "e")
+        await shown.write("Anna")
+        shown.screen.go(["pets"])
+        await shown.shows("pets ▾", "changes wait in people")
+        await shown.press("a")
+        await shown.shows("1 row changed")
