@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from engine.artifact import Artifact
+from engine.colour import uncoloured
 from engine.errors import SvcError
 from engine.manifest.model import Resource
 
@@ -45,6 +46,16 @@ class BuildFailed(SvcError):
         super().__init__(message, hint)
         self.diagnostics = diagnostics
         self.output = output
+
+    @property
+    def said(self) -> str:
+        """What the compiler complains of, place by place, or else what the tool printed; without colours."""
+        lines: list[str] = []
+        for each in self.diagnostics:
+            place = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
+            lines += [f"{place}  {each.message}" if place else each.message]
+            lines += [each.frame] if each.frame else []
+        return uncoloured("\n".join(lines) if lines else self.output.rstrip())
 
 
 class ToolchainMissing(SvcError):

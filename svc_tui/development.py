@@ -20,7 +20,7 @@ from engine.deploy.live import Built, LiveProject, Setting
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
 from engine.gateway.replay import Replayer
-from engine.lane import BuildMode
+from engine.lane import BuildFailed, BuildMode
 from engine.manifest.load import load, warnings
 from engine.manifest.model import Project
 from engine.server import serve
@@ -206,8 +206,8 @@ def _warn_of_manifest(project: Project, tell: Teller) -> None:
 
 def _record(event: Built) -> PlatformRecord:
     if event.error is not None:
-        return PlatformRecord(
-            time.time_ns(), event.resource, "ERROR", f"did not build: {event.error.message}"
-        )
+        said = event.error.said if isinstance(event.error, BuildFailed) else ""
+        text = f"did not build: {event.error.message}\n{said}".rstrip("\n")
+        return PlatformRecord(time.time_ns(), event.resource, "ERROR", text)
     text = f"built in {duration(int(event.seconds * 1e9))}"
     return PlatformRecord(time.time_ns(), event.resource, "INFO", text)

@@ -18,6 +18,8 @@ from engine.deploy.doors import Uses
 from engine.deploy.live import LiveProject
 from engine.deploy.site import Site
 from engine.deploy.standing import Standing, State
+from engine.errors import SvcError
+from engine.lane import BuildFailed
 from engine.manifest.model import Project, Resource
 from engine.timeline.rates import SECONDS, Rate, Rates, Window
 
@@ -37,10 +39,11 @@ class StateWish(_Shape):
 
 
 class Failure(_Shape):
-    """What a Resource's last build failed of, or why it can not run."""
+    """What a Resource's last build failed of, or why it can not run; `said` is what the compiler said."""
 
     message: str
     hint: str
+    said: str
 
 
 class ResourceState(_Shape):
@@ -278,13 +281,18 @@ def _held(doors: Mapping[str, Measure | None], data: Path) -> dict[str, tuple[in
     return {name: measure(data) for name, measure in doors.items() if measure is not None}
 
 
+def _failure(error: SvcError) -> Failure:
+    said = error.said if isinstance(error, BuildFailed) else ""
+    return Failure(message=error.message, hint=error.hint, said=said)
+
+
 def _resource(resource: Resource, address: str | None, standing: Standing, rate: Rate) -> ResourceState:
     error = standing.error
     return ResourceState(
         name=resource.name,
         address=address,
         state=standing.state,
-        error=Failure(message=error.message, hint=error.hint) if error is not None else None,
+        error=_failure(error) if error is not None else None,
         serves=standing.serves,
         built_seconds=standing.seconds,
         requests=_digits(rate.requests),

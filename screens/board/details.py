@@ -57,6 +57,7 @@ def of_resource(
         room,
         ("state", [((_stage_line(health), TONES[health.stage]),)]),
         ("", [((line, "bad"),) for line in health.failure.splitlines()]),
+        ("", [((line, ""),) for line in health.said.splitlines()]),
         ("", [((line, ""),) for line in health.hint.splitlines()]),
         ("address", [((health.address or "private: 404 from outside", "" if health.address else "dim"),)]),
         ("mounted at", [((address, ""),) for address in addresses]),

@@ -99,8 +99,9 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a Resource is: `seconds` is what its last build took; `failure` and `hint` say why it failed.
+    """How a Resource is: `seconds` is what its last build took.
 
+    `failure` and `hint` say why it failed, `said` is what the compiler said of that.
     `serves` tells whether any version of it answers; `records` are those it sends to the telemetry Door in a
     second.
     """
@@ -113,6 +114,7 @@ class Health:
     hint: str = ""
     rates: Rates = Rates()
     records: float = 0.0
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ class State:
                 each["error"]["hint"] if each["error"] else "",
                 Rates(each["requests"], each["p95_ms"], each["failures"], each["peak_memory"]),
                 each["records"],
+                each["error"]["said"] if each["error"] else "",
             )
             for each in document["resources"]
         }

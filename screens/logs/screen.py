@@ -175,8 +175,7 @@ class LogsScreen(ConsoleScreen):
             return
         if row < self.rows.count:
             self._anchor = None
-            self.rows.following = False
-            self.rows.cursor_row = row
+            self.rows.stand_at(row)
 
     def _tell_unseen(self, unseen: int) -> None:
         panel = self.query_one("#whole")
@@ -309,8 +308,7 @@ class LogsScreen(ConsoleScreen):
             otherwise = otherwise if self._timeline.whole else "older records are being read; try again"
             self.notify(otherwise, markup=False, timeout=2)
             return
-        self.rows.following = False
-        self.rows.cursor_row = index
+        self.rows.stand_at(index)
 
     # One record
 

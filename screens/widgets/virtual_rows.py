@@ -203,6 +203,14 @@ class VirtualRows(Windowed, can_focus=True):
                 self.scroll_to(x=placed.x + placed.width - room, animate=False)
         self.post_message(self.Moved(self, self.cursor_row, column))
 
+    def stand_at(self, row: int) -> None:
+        """Put the cursor on a row and follow no more; one out of sight is shown with what is about it."""
+        top = self.scroll_offset.y
+        self.following = False
+        self.cursor_row = row
+        if not top <= row < top + self._page:
+            self.scroll_to(y=max(row - self._page // 3, 0), animate=False)
+
     def action_move(self, rows: int) -> None:
         """Move the cursor by rows."""
         row = self.validate_cursor_row(self.cursor_row + rows)

@@ -285,11 +285,13 @@ def test_enter_tells_all_of_a_resource_and_opens_doors(opened: Opened, shop: Sho
 
 def test_a_failed_build_is_told_in_full(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
-        shop.write(SHOP.replace('output = "site"', 'output = "none"', 1))
+        broken = 'build = "echo site/index.html:1 is odd >&2; exit 3"\noutput = "site"'
+        shop.write(SHOP.replace('output = "site"', broken, 1))
         await shown.shows("build failed")
         shown.screen.go(["web"])
         await shown.press("enter")
         await shown.shows("build failed; the version before it serves")
+        assert "site/index.html:1 is odd" in shown.text
 
     run(opened, shop, test)
 
