@@ -96,6 +96,10 @@ class Outgoing:
         between = _seconds(options.between_bytes, READ_NS)
 
         def start() -> None:
+            if future.result is not None:  # The guest gave it up at once.
+                if request.body is not None:
+                    request.body.discard()
+                return
             exchange = self._exchange(run, leave, origin, message, request.body, between, future)
             task = asyncio.get_running_loop().create_task(exchange)
             run.begin(task)

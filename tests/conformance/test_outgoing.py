@@ -185,6 +185,16 @@ def test_an_answer_that_is_not_waited_for_is_given_up(host: Host) -> None:
     assert host.wait(run()).body == b"gave up"
 
 
+def test_a_request_that_is_given_up_at_once_is_not_sent(host: Host) -> None:
+    guest = Guest()
+    guest.drop(guest.call("outgoing-handler/handle", making(guest, SERVER, "/headers"), None))
+    sent = taking(guest, guest.call("outgoing-handler/handle", making(guest, SERVER, "/redirect"), None))
+    guest.call("pollable.block", guest.call("subscribe-duration", 100_000_000))
+    answer, server = call(host, guest)
+    assert answer[sent] == ("ok", ("ok", HANDLE))
+    assert [head.split(" ")[1] for head, _ in server.requests] == ["/redirect"]
+
+
 def test_a_dropped_answer_lets_go_of_its_body(host: Host) -> None:
     guest = Guest()
     future = guest.call("outgoing-handler/handle", making(guest, SERVER, "/half"), None)
