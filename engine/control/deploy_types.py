@@ -13,7 +13,7 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
 MOST_NAME = 255
 """Bytes of a file's name."""
-MANIFEST_CHARACTERS = 1 << 20
+MANIFEST_CHARACTERS = 256 << 10
 MOST_BLOBS = 100_000
 MOST_SIZE = 1 << 53
 

@@ -3,6 +3,7 @@
 Owns the routes. What a deploy is and when it may go live is the service's (`engine/service`).
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 
@@ -37,7 +38,7 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
     async def plan(project: str, data: types.PlanWish) -> types.Plan:
         """Say what a deploy would change, and what has to be uploaded for it."""
         require(project, "deployer")
-        wanted = read_project(data.manifest, project)
+        wanted = await asyncio.to_thread(read_project, data.manifest, project)
         read_packages(wanted, {name: part.package for name, part in data.parts.items()})
         resources = {
             name: DeployedResource.of(
@@ -87,7 +88,7 @@ def blueprint(service: Service, url_of: Callable[[str, str], str]) -> Blueprint:
     async def deploy(project: str, data: types.DeployWish) -> Response:
         """Have a manifest go live. Answers NDJSON: steps, then what is live (`done`) or why not (`error`)."""
         asking = require(project, "deployer")
-        wanted = read_project(data.manifest, project)
+        wanted = await asyncio.to_thread(read_project, data.manifest, project)
         order = Order(
             wanted,
             read_packages(wanted, data.packages),

@@ -21,7 +21,7 @@ from engine.manifest.places import KeyPath, Places, places
 from engine.manifest.problems import ManifestError, Problem, dotted
 
 MANIFEST = "svc.toml"
-MAX_BYTES = 1 << 20
+MAX_BYTES = 256 << 10
 """A manifest is written by hand; what is larger is another file by mistake."""
 
 
@@ -121,7 +121,7 @@ def read(path: Path) -> bytes:
 def decoded(path: Path, content: bytes) -> str:
     """Return the text of the manifest, its lines ending in `\\n`. Raises `ManifestError`."""
     if len(content) > MAX_BYTES:
-        problem = Problem(0, 0, "", f"larger than {MAX_BYTES >> 20} MiB", "This is hardly a manifest.")
+        problem = Problem(0, 0, "", f"larger than {MAX_BYTES >> 10} KiB", "This is hardly a manifest.")
         raise ManifestError(path, [problem])
     try:
         text = content.decode("utf-8-sig")

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -152,6 +153,19 @@ def test_it_all_survives_a_restart(tmp_path: Path, project: Path) -> None:
         assert hosted.get().text == "one" and hosted.said == []
     finally:
         hosted.stop()
+
+
+def test_a_manifest_that_takes_long_to_read_holds_nobody_up(hosted: Hosted) -> None:
+    keys = "".join(f"key{number} = 1\n" for number in range(20_000))
+    body = {"manifest": f'[project]\nname = "shop"\n[resource.web]\nlane = "js"\n{keys}', "parts": {}}
+    with hosted.claim() as client, ThreadPoolExecutor(1) as other:
+        planning = other.submit(client.call, "POST", "/v1/projects/shop/plan", body)
+        answered = 0
+        while not planning.done():
+            answered += httpx.get(f"{hosted.control}/v1/health").status_code == 200
+        with pytest.raises(Refused, match="mistakes"):
+            planning.result()
+    assert answered > 3  # it is read for a second, in which nobody answered
 
 
 def test_faults_of_the_service_are_in_its_own_log(hosted: Hosted) -> None:

@@ -102,7 +102,7 @@ def test_what_is_not_a_file_is_no_manifest(tmp_path: Path, make: str) -> None:
 
 def test_a_file_that_is_far_too_large(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_bytes(b"#" * (MAX_BYTES + 1))
-    with pytest.raises(ManifestError, match="larger than 1 MiB"):
+    with pytest.raises(ManifestError, match="larger than 256 KiB"):
         load(tmp_path)
 
 
