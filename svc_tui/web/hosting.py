@@ -69,21 +69,32 @@ async def _host(
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     place = attachment.place
     wanted = {"project": place.project, "folder": str(folder or ""), "address": place.address}
     command = (sys.executable, "-m", "svc_tui.web.program", json.dumps(wanted))
     address = where.public or f"http://{_shown(sockets[0])}"
     access = Access(where.host, where.public, lambda key: output.line(f"{address}/?key={key}"))
-    port = int(sockets[0].getsockname()[1])
+    page = Page(access, command, place.project, int(sockets[0].getsockname()[1]))
+    loop.add_signal_handler(signal.SIGINT, _interrupted, page, stop)
     try:
         attachment.begin(_tell)
-        async with serving(Page(access, command, place.project, port), sockets):
+        async with serving(page, sockets):
             diagnostics.progress("open it in a browser; each address lets one in; ctrl+c ends it")
             await stop.wait()
     finally:
         await asyncio.to_thread(attachment.end)
+
+
+def _interrupted(page: Page, stop: asyncio.Event) -> None:
+    """End, but say first that edits would be lost, and end by the next one."""
+    if not page.pending:
+        stop.set()
+        return
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    edits = "1 edit is" if page.pending == 1 else f"{page.pending} edits are"
+    diagnostics.warn(f"{edits} not applied", "ctrl+c once more ends the page, and drops what is pending.")
 
 
 def _shown(opened: socket.socket) -> str:

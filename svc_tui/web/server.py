@@ -58,6 +58,11 @@ class Page:
         self._document = files("svc_tui.web").joinpath("page.html").read_text("utf-8")
         self._title = title
 
+    @property
+    def pending(self) -> int:
+        """How many edits would be lost by ending it."""
+        return sum(visit.pending for visit in self._visits)
+
     def application(self) -> web.Application:
         """Return the routes, each behind the key."""
         application = web.Application(middlewares=[self._guard])

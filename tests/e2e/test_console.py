@@ -198,6 +198,15 @@ def test_a_small_terminal_and_one_that_changes_its_size(shop: Path, opened: Open
         console.until(lambda seen: "ready" in seen and "Quit" in seen)
 
 
+def test_the_mouse_works_too(shop: Path, opened: Opened) -> None:
+    with opened(shop, "--port", "0") as console:
+        for tab, said in (("3 Logs", "Filter"), ("2 Tables", "no tables"), ("1 Board", "ready")):
+            top = console.until("● live").splitlines()[0]
+            at = f"\x1b[<0;{top.index(tab) + 3};1"
+            console.type(f"{at}M{at}m")
+            console.until(said)
+
+
 def test_without_colours_there_are_none(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0", NO_COLOR="1") as console:
         console.until("● live")

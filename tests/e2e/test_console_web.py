@@ -184,6 +184,17 @@ def test_edits_that_were_given_up_wait_for_nobody(people: Path, web: Web) -> Non
         gone(each)
 
 
+def test_an_interrupt_ends_the_page_at_once_only_where_no_edits_wait(people: Path, web: Web) -> None:
+    with socket(web, web.entered()) as connection:
+        read_until(connection, "live")
+        add_a_row(connection)
+        web.process.send_signal(signal.SIGINT)
+        assert web.process.stderr is not None
+        assert any("1 edit is not applied" in line for line in web.process.stderr)
+        web.process.send_signal(signal.SIGINT)
+        assert web.process.wait(SECONDS) == 0
+
+
 def test_one_is_asked_before_a_page_with_edits_is_left(people: Path, web: Web) -> None:
     async def visit() -> None:
         async with chromium() as page:
