@@ -28,8 +28,10 @@ class Entry:
         try:
             health = self._client.call("GET", "/v1/health")
         except Refused as error:
+            if error.code != "not-found":
+                raise
             # The applications' address answers in the same form.
-            raise (self._stranger() if error.code == "not-found" else error) from error
+            raise self._stranger() from error
         if not isinstance(health, dict) or health.get("status") != "ok":
             raise self._stranger()
         if health.get("api") != "1":
