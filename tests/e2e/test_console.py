@@ -138,6 +138,24 @@ def test_rows_go_from_the_grid_to_the_api_and_back(shop: Path, home: Path, opene
         console.until("from the api")
 
 
+def test_keys_that_come_with_the_one_that_opens_a_cell_go_into_it(
+    shop: Path, home: Path, opened: Opened
+) -> None:
+    svc(shop, home, "tables", "create", "users", "id:integer,key", "name:text")
+    svc(shop, home, "tables", "query", "--write", "insert into users (name) values ('Ann'), ('Bob')")
+    with opened(shop, "--port", "0") as console:
+        console.until("● live")
+        console.keys("2")
+        console.until("Bob")
+        console.keys("l", "e", "a", "d", "Enter", "j", "e", "BSpace", "x", "Enter", "C-s")
+        console.until("2 rows changed in users")
+    assert svc(shop, home, "tables", "query", "--csv", "select name from users").split() == [
+        "name",
+        "Annad",
+        "Box",
+    ]
+
+
 def test_a_request_is_followed_in_the_logs(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0") as console:
         url = address(console)
