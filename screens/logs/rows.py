@@ -2,6 +2,7 @@
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
@@ -25,6 +26,8 @@ COLUMNS = (
 )
 NARROW = (Column("time", 12), Column("", 6), Column("resource", 12), Column("", 20, grow=True))
 """Where there is no room for those: what a request took stands about the text, attributes behind it."""
+MOST_MARKED = 1000
+"""Characters of a cell in which what is sought stands out: more than a line shows."""
 ROOM_FOR_TIME = 32
 """Cells of a text from which what a request took may stand before what was asked."""
 WIDE = 112
@@ -94,15 +97,15 @@ def marked(cell: Cell, sought: str) -> Cell:
     """Return a cell in which every place of a text stands out, in capitals or not."""
     pieces: list[Piece] = []
     at = 0
-    places = [match.span() for match in _pattern(sought).finditer("".join(text for text, _ in cell))]
+    whole = "".join(text for text, _ in cell)[:MOST_MARKED]
+    edges = [edge for match in _pattern(sought).finditer(whole) for edge in match.span()]
     for text, tone in cell:
-        edges = sorted(
-            {0, len(text), *(min(max(edge - at, 0), len(text)) for span in places for edge in span)}
-        )
-        for begin, end in pairwise(edges):
-            inside = any(first <= at + begin < last for first, last in places)
-            pieces.append((text[begin:end], "found" if inside else tone))
-        at += len(text)
+        end = at + len(text)
+        inside = edges[bisect_right(edges, at) : bisect_left(edges, end)]
+        for first, last in pairwise((at, *inside, end)):
+            found = bisect_right(edges, first) % 2
+            pieces.append((text[first - at : last - at], "found" if found else tone))
+        at = end
     return tuple(pieces)
 
 

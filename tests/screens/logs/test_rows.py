@@ -96,6 +96,8 @@ def test_what_is_sought_stands_out_wherever_it_is_and_nothing_else_changes() -> 
     assert [text for text, tone in found if tone == "found"] == ["Entry", "entry"]
     assert "".join(text for text, _ in found) == "".join(text for text, _ in cell)
     assert "".join(text for text, _ in marked(cell, ".")) == "".join(text for text, _ in cell)
+    many = marked((("a" * 100_000, ""),), "a")
+    assert many[-1][1] == "" and len(many) < 3000 and "".join(text for text, _ in many) == "a" * 100_000
 
 
 def test_a_record_of_another_day_has_its_date() -> None:
