@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.body import write_project
+from bench.body import SOURCES
+from bench.guests import write_guest
 from bench.payload import BLOCK_SIZE, block
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildRequest
@@ -89,7 +90,7 @@ def toolchain(cache: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=LANES)
 def built(request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    project = write_project(tmp_path_factory.mktemp("body"), request.param)
+    project = write_guest(tmp_path_factory.mktemp("body"), "body", request.param, SOURCES)
     resource = load(project).resources["web"]
 
     async def build() -> ComponentArtifact:
