@@ -5,10 +5,10 @@ thread than the one that draws. Imports no Textual.
 """
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from screens.link import Link
 from screens.tables.arrangement import Arrangement
@@ -22,8 +22,6 @@ from svc_tui.client import SvcError
 
 WINDOW = 500
 """Rows that are asked for at once."""
-HELD = 4000
-"""Rows whose cells are held, for editing them."""
 _SIGNS: dict[str, tuple[str, Tone]] = {
     "edited": ("•", "warn"),
     "new": ("+", "good"),
@@ -51,7 +49,7 @@ class TableColumn:
         return cls(*(told[name] for name in names))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Seen:
     """A row that is there: its key, its cells in the order of the columns, its version."""
 
@@ -78,7 +76,8 @@ class Grid:
         self.changed: dict[Key, str] = {}
         """Rows that somebody else changed while they were shown."""
         self._link = link
-        self._held: OrderedDict[int, Seen] = OrderedDict()
+        self._held: WeakValueDictionary[int, Seen] = WeakValueDictionary()
+        """The rows that the list holds, by number."""
         self._lock = threading.Lock()
 
     def shown(self) -> list[TableColumn]:
@@ -165,9 +164,6 @@ class Grid:
             for offset, seen in enumerate(rows):
                 if seen is not None:
                     self._held[start + offset] = seen
-                    self._held.move_to_end(start + offset)
-            while len(self._held) > HELD:
-                self._held.popitem(last=False)
         return rows
 
     def rows_at(self, start: int, n: int) -> list[New | Seen | None]:
@@ -202,7 +198,7 @@ class Grid:
         edit = self.draft.edit(seen.key)
         sign = _sign(edit, seen.key in self.changed)
         cells = [self._cell(each, seen.cells[self.names[each.name]], edit) for each in self.shown()]
-        return Row(seen.key, ((sign,), *cells))
+        return Row(seen.key, ((sign,), *cells), seen)
 
     def _cell(self, column: TableColumn, value: Any, edit: Edit | None) -> Cell:
         if edit is not None and edit.deleted:

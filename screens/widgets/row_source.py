@@ -17,11 +17,13 @@ Line = Sequence[Piece]
 class Row:
     """One row. `key` says which it is, also when rows come or go before it; marks are kept by it.
 
-    `cells` are as many as the columns, in their order.
+    `cells` are as many as the columns, in their order. `of` is what the row shows, for the source's own use:
+    it lives as long as the list holds the row.
     """
 
     key: Hashable
     cells: tuple[Cell, ...]
+    of: object = None
 
 
 class RowSource(Protocol):

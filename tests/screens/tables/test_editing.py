@@ -52,6 +52,22 @@ async def test_what_is_added_deleted_and_undone_is_applied_as_one(people: Shop, 
         await shown.shows("Dora")
 
 
+async def test_a_row_that_the_list_still_shows_can_be_edited_however_many_came_after_it(people: Shop) -> None:
+    people.sql(
+        "insert into people (name) with recursive n(i)"
+        " as (select 4 union all select i + 1 from n where i < 6000) select 'person ' || i from n"
+    )
+    async with tables(people) as shown:
+        await shown.shows("person 10")
+        rows = shown.screen.rows
+        for place in range(0, 6000, 50):
+            rows.cursor_row = place
+            await shown.until(lambda: rows.row(rows.cursor_row) is not None)
+        await shown.press("g", "l", "e")
+        await shown.write("Anna")
+        await shown.shows("1 row changed")
+
+
 async def test_a_value_of_another_type_is_refused_in_place(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "l", "e")
