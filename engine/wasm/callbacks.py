@@ -6,7 +6,7 @@ arguments in, result or trap out, and the suspension of a call that has to wait.
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from wasmtime.component import _types as types
@@ -46,7 +46,7 @@ class Wait:
 
     __slots__ = ("finish", "sources")
 
-    def __init__(self, sources: list[Any], finish: Callable[[], Any]) -> None:
+    def __init__(self, sources: Sequence[Source], finish: Callable[[], Any]) -> None:
         self.sources = sources
         self.finish = finish
 

@@ -192,7 +192,8 @@ class Drive:
         while not any(source.ready() for source in wait.sources):
             if self.reason is not None:
                 raise _Stopped
-            deadlines = [s.deadline for s in wait.sources if getattr(s, "deadline", None) is not None]
+            times = (getattr(source, "deadline", None) for source in wait.sources)
+            deadlines = [at for at in times if at is not None]
             self._waiter = loop.create_future()
             timer = None
             if deadlines:
