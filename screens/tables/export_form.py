@@ -1,8 +1,8 @@
-"""A table into a file, which is there whole in the end or as it was before."""
+"""A table, or what is shown of it, into a file, which is there whole in the end or as it was before."""
 
 import asyncio
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -10,9 +10,14 @@ from textual.widgets import Static
 
 from screens.file_form import FileForm, PathField
 from screens.files import keep, place, size
-from screens.form import filled
+from screens.form import Field, filled
 from screens.link import Link
-from screens.tables.files import format_of
+from screens.tables.files import WHOLE, format_of
+from screens.tables.grid import Grid
+from screens.tables.query import Query
+from svc_tui.client import SvcError
+
+SHOWN, ALL = "shown", "all"
 
 
 class ExportForm(FileForm[Path]):
@@ -25,14 +30,22 @@ class ExportForm(FileForm[Path]):
     ExportForm .about { margin-bottom: 1; color: $foreground-muted; }
     """
 
-    def __init__(self, link: Link, table: str) -> None:
+    def __init__(self, link: Link, grid: Grid) -> None:
         super().__init__()
-        self._link, self._table = link, table
+        self._link, self._grid = link, grid
+        self._plain = grid.query == Query()
 
     def fields(self) -> ComposeResult:
-        """Yield the file, and what it gets."""
-        yield PathField("file", "file", f"{self._table}.csv", example="people.csv")
+        """Yield the file, which rows it gets where some are not shown, and how."""
+        yield PathField("file", "file", f"{self._grid.table}.csv", example="people.csv")
+        if not self._plain:
+            yield Field("rows", "rows", SHOWN, example=f"{SHOWN} or {ALL}")
         about = "All rows, as .csv, .json, .jsonl, .sql or .db."
+        if not self._plain:
+            about = (
+                f"{SHOWN}: the {self._grid.total:,} rows that are shown, in their order, as .csv, .json or"
+                f" .jsonl; {ALL}: the table, as .sql or .db, too."
+            )
         yield Static(Content(about), classes="about")
         yield Static(id="progress")
 
@@ -40,14 +53,28 @@ class ExportForm(FileForm[Path]):
         """Write it, and ask before another file goes."""
         filled([("file", self.value("file"))])
         path, format = place(self.value("file")), format_of(self.value("file"))
+        source = self._source(format)
         await self.may_write(path)
-        done = await asyncio.to_thread(self._save, path, format)
+        done = await asyncio.to_thread(self._save, path, *source)
         self.app.notify(f"exported {size(done)} to {path}", markup=False)
         return path
 
-    def _save(self, path: Path, format: str) -> int:
-        params = {"format": format, "table": self._table}
-        with self._link.download("/export", params=params) as bytes:
+    def _source(self, format: str) -> tuple[str, dict[str, Any]]:
+        """Return what of the control API has the rows that are wanted. Raises `SvcError`."""
+        wanted = ALL if self._plain else self.value("rows").strip() or SHOWN
+        if wanted == ALL:
+            return "/export", {"format": format, "table": self._grid.table}
+        if wanted != SHOWN:
+            raise SvcError(f"rows can not be {wanted}", f"Write {SHOWN} or {ALL}.")
+        if format in WHOLE:
+            raise SvcError(
+                f"a .{format} file has whole tables, not the rows that are shown",
+                f"Write {ALL} at rows, or a file of rows: .csv, .json or .jsonl.",
+            )
+        return f"/grid/{self._grid.id}/export", {"format": format}
+
+    def _save(self, path: Path, source: str, params: dict[str, Any]) -> int:
+        with self._link.download(source, params=params) as bytes:
             return keep(path, bytes, self._written, self.stopped)
 
     def _written(self, done: int, total: int) -> None:

@@ -131,9 +131,9 @@ class TablesScreen(PastedTable):
         self.app.push_screen(ImportForm(self.link, shown), imported)
 
     def action_export(self) -> None:
-        """Ask where to write the table."""
+        """Ask where to write the table, or what is shown of it."""
         if self._grid is not None:
-            self.app.push_screen(ExportForm(self.link, self._grid.table))
+            self.app.push_screen(ExportForm(self.link, self._grid))
 
     # Applying
 

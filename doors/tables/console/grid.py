@@ -13,11 +13,14 @@ from quart_schema import document_response, validate_querystring, validate_reque
 
 from doors.tables.cells import encoded
 from doors.tables.console.grids import Grids
-from doors.tables.console.transfer import allowed
+from doors.tables.console.transfer import MEDIA_TYPES, allowed, saved
 from doors.tables.console.views import ColumnView, column_view
 from doors.tables.grid.grid import Grid
 from doors.tables.grid.view import Filter, Op, Sort, View
 from doors.tables.sqlite import TablesError
+from doors.tables.transfer.format import ROWS, RowsFormat
+from doors.tables.transfer.saving import save_shown
+from engine.control.document import sends
 from engine.control.projects import Projects
 from engine.control.shape import Shape
 
@@ -119,6 +122,13 @@ class GridCell:
     value: Any
 
 
+class GridExport(BaseModel):
+    """As what the rows are written."""
+
+    model_config = ConfigDict(extra="forbid")
+    format: RowsFormat
+
+
 class ShownRow(Shape):
     """A row that is shown: its key, and its version when it was read."""
 
@@ -205,6 +215,17 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
             folder, grid, lambda grid: encoded({"value": grid.whole(key, query_args.column)})
         )
         return Response(found, content_type="application/json")
+
+    @routes.get("/v1/projects/<project>/grid/<grid>/export")
+    @sends(*(MEDIA_TYPES[format] for format in ROWS))
+    @validate_querystring(GridExport)
+    async def export_grid(project: str, grid: str, query_args: GridExport) -> Response:
+        """Export the rows that are shown, in their order, as they are now; needs the role viewer."""
+        folder, format = allowed(projects, project, "viewer"), query_args.format
+        view = await grids.use(folder, grid, lambda grid: grid.view)
+        return await saved(
+            folder, format, lambda connection, output: save_shown(connection, output, format, view)
+        )
 
     @routes.post("/v1/projects/<project>/grid/<grid>/refresh")
     @validate_request(Refresh)

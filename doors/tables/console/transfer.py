@@ -17,7 +17,7 @@ from doors.tables.catalog import ColumnType, read
 from doors.tables.console.opening import place, reading, writing
 from doors.tables.console.stream import Sink, Stream
 from doors.tables.database import MAX_BYTES
-from doors.tables.sqlite import TablesError, fold
+from doors.tables.sqlite import Connection, TablesError, fold
 from doors.tables.transfer.format import Format, Progress
 from doors.tables.transfer.inference import SHOWN, preview
 from doors.tables.transfer.loading import load
@@ -34,7 +34,7 @@ TOLD_SECONDS = 0.2
 """How often progress is told."""
 MOST_SHOWN = 10_000
 """Rows of a preview: a range that is pasted comes back whole."""
-_TYPES: dict[Format, str] = {
+MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
     "jsonl": ndjson.MEDIA_TYPE,
@@ -42,6 +42,8 @@ _TYPES: dict[Format, str] = {
     "db": "application/vnd.sqlite3",
 }
 _WHOLE = ("sql", "db")
+Save = Callable[[Connection, BinaryIO], Iterator[Progress]]
+"""Writes a file, step by step."""
 
 
 class ImportQuery(BaseModel):
@@ -145,15 +147,21 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         return Response(stream.pieces(), content_type="application/json")
 
     @routes.get("/v1/projects/<project>/export")
-    @sends(*_TYPES.values())
+    @sends(*MEDIA_TYPES.values())
     @validate_querystring(ExportQuery)
     async def save_tables(project: str, query_args: ExportQuery) -> Response:
         """Export tables as they are at one moment; needs the role viewer."""
         data = allowed(projects, project, "viewer")
         tables = [query_args.table] if isinstance(query_args.table, str) else query_args.table
-        stream = Stream(lambda sink: _save(data, query_args.format, tables, sink))
-        await stream.begin()
-        return Response(stream.pieces(), content_type=_TYPES[query_args.format])
+        format = query_args.format
+        return await saved(data, format, lambda connection, output: save(connection, output, format, tables))
+
+
+async def saved(data: Path, format: Format, save: Save) -> Response:
+    """Answer with the file that `save` writes."""
+    stream = Stream(lambda sink: _save(data, save, sink))
+    await stream.begin()
+    return Response(stream.pieces(), content_type=MEDIA_TYPES[format])
 
 
 def allowed(projects: Projects, project: str, role: Role) -> Path:
@@ -269,11 +277,11 @@ def _preview(file: BinaryIO, how: PreviewQuery, sink: Sink) -> None:
         output.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _save(data: Path, format: Format, tables: list[str], sink: Sink) -> None:
+def _save(data: Path, save: Save, sink: Sink) -> None:
     output = sink.gathered()
     try:
         with reading(data) as connection:
-            for _ in save(connection, output, format, tables):
+            for _ in save(connection, output):
                 pass
         output.flush()
     finally:

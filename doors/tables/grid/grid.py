@@ -67,7 +67,7 @@ class Grid:
     def __init__(self, path: Path, view: View) -> None:
         """Open the file."""
         self._end, self._stopped = 0.0, False
-        self._view = view
+        self.view = view
         self._path = path
         try:
             self._file = path.stat().st_ino
@@ -83,7 +83,7 @@ class Grid:
     def open(self) -> None:
         """Put the order down; the first thing to be done with a grid."""
         with self._moment(check=False):
-            self.table: Table = _found(self._connection, self._view.table)
+            self.table: Table = _found(self._connection, self.view.table)
             self.identity: Identity = identity(self.table)
             self._schema = scalar(self._connection, "PRAGMA main.schema_version")
             order = self._put_down()
@@ -159,7 +159,7 @@ class Grid:
 
     def _put_down(self) -> tuple[Order, Any]:
         """Return the order as it is put down now, and the version of the file that it is of."""
-        wanted = clauses(self.table, self._view)
+        wanted = clauses(self.table, self.view)
         return put_down(self._connection, self.table, self.identity, wanted), self._version()
 
     def _version(self) -> Any:
@@ -254,13 +254,13 @@ class Grid:
                     self._connection.execute("ROLLBACK")
         except InterruptError:
             raise TablesError(
-                f"{self._view.table} takes longer than {SECONDS:.0f} s to be shown in this order",
+                f"{self.view.table} takes longer than {SECONDS:.0f} s to be shown in this order",
                 "An index on what it is sorted by, or a filter, makes it faster.",
                 code="timeout",
             ) from None
         except FullError:
             raise TablesError(
-                f"the order of {self._view.table} takes more room than there is for temporary files",
+                f"the order of {self.view.table} takes more room than there is for temporary files",
                 "A filter makes it smaller.",
                 code="too-large",
             ) from None
@@ -277,15 +277,15 @@ class Grid:
         except OSError:
             same = False
         if not same:
-            raise _gone(self._view.table)
+            raise _gone(self.view.table)
         schema = scalar(self._connection, "PRAGMA main.schema_version")
         if schema == self._schema:
             return
         found = [
-            table for table in read(self._connection).values() if fold(table.name) == fold(self._view.table)
+            table for table in read(self._connection).values() if fold(table.name) == fold(self.view.table)
         ]
         if not found:
-            raise _gone(self._view.table)
+            raise _gone(self.view.table)
         if _shape(found[0]) != _shape(self.table):
             raise TablesError(
                 f"the table {self.table.name} was altered",

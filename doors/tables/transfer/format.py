@@ -11,6 +11,8 @@ Format = Literal["csv", "json", "jsonl", "sql", "db"]
 """`csv`, `json` (an array of objects) and `jsonl` (an object a line) hold the rows of one table;
 `sql` (a dump) and `db` (an SQLite file) hold tables."""
 FORMATS: tuple[Format, ...] = get_args(Format)
+RowsFormat = Literal["csv", "json", "jsonl"]
+ROWS: tuple[RowsFormat, ...] = get_args(RowsFormat)
 _ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".json": "json",

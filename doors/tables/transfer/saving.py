@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from doors.tables.catalog import Table, find, read
+from doors.tables.grid.view import View, clauses
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite import (
     Connection,
@@ -22,7 +23,7 @@ from doors.tables.transfer.cells import json_cell, text_cell
 from doors.tables.transfer.contents import contents_of
 from doors.tables.transfer.copying import copy
 from doors.tables.transfer.dump import dumped
-from doors.tables.transfer.format import STEP, Format, Progress
+from doors.tables.transfer.format import STEP, Format, Progress, RowsFormat
 from doors.tables.transfer.json_file import text_json
 
 _BLOCK = 1 << 16
@@ -51,6 +52,14 @@ def save(
             )
 
 
+def save_shown(
+    connection: Connection, output: BinaryIO, format: RowsFormat, view: View
+) -> Iterator[Progress]:
+    """Write what a view shows of a table, in its order, likewise; rows that are alike keep the table's."""
+    with _moment(connection, "the table can not be exported"):
+        yield from _save_rows(connection, output, format, find(read(connection), view.table), view)
+
+
 @contextmanager
 def _moment(connection: Connection, what: str) -> Iterator[None]:
     """Hold the tables as they are now, for as long as it takes; nobody waits for it."""
@@ -71,17 +80,20 @@ def _moment(connection: Connection, what: str) -> Iterator[None]:
         raise explained(error, what) from error
 
 
-def _save_rows(connection: Connection, output: BinaryIO, format: Format, table: Table) -> Iterator[Progress]:
+def _save_rows(
+    connection: Connection, output: BinaryIO, format: Format, table: Table, view: View | None = None
+) -> Iterator[Progress]:
     columns = [column for column in table.columns if not column.generated]
     if not columns:
         raise TablesError(
             f"{table.kind} {table.name} has nothing to write", "What it reads from may be gone."
         )
     names = ", ".join(quoted(column.name) for column in columns)
-    order = row_name(table) if table.kind == "table" else ""
-    order = order or ", ".join(map(quoted, table.key))
+    shown = clauses(table, view or View(table.name))
+    own = (row_name(table) if table.kind == "table" else "") or ", ".join(map(quoted, table.key))
+    order = f"{shown.order or ' ORDER BY'}{',' if shown.order else ''} {own}" if own else shown.order
     found = connection.execute(
-        f"SELECT {names} FROM {quoted(table.name)}{f' ORDER BY {order}' if order else ''}"
+        f"SELECT {names} FROM {quoted(table.name)} AS t{shown.where}{order}", shown.values
     )
     types = [column.type for column in columns]
     keys = [f"{text_json(column.name)}:" for column in columns]

@@ -213,6 +213,28 @@ async def test_an_export_takes_the_place_of_a_file_only_after_a_question(people:
 
 @pytest.mark.slow
 @pytest.mark.anyio
+async def test_what_is_shown_is_exported_in_its_order_or_all(people: Shop, files: Path) -> None:
+    async with tables(people) as shown:
+        await shown.press("slash")
+        await shown.write("age>=30")
+        await shown.shows("2 rows")
+        await shown.press("l", "l", "s", "x")
+        await shown.shows("the 2 rows that are shown")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: "exported" in shown.told)
+        assert [line[:2] for line in (files / "people.csv").read_text().splitlines()[1:]] == ["3,", "1,"]
+        await shown.press("x", "ctrl+u")
+        await shown.write("people.db")
+        await shown.press("ctrl+s")
+        await shown.shows("a .db file has whole tables")
+        await shown.press("ctrl+u")
+        await shown.type("all")
+        await shown.press("ctrl+s")
+        await shown.until(lambda: (files / "people.db").exists())
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
 @pytest.mark.parametrize("name", ["all.json", "all.db"])
 async def test_the_ending_says_the_format(people: Shop, files: Path, name: str) -> None:
     async with tables(people) as shown:

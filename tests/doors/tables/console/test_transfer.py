@@ -125,6 +125,25 @@ def test_what_is_exported_and_imported_is_exported_alike(users: Shop, format: st
         assert [row["name"] for row in json.loads(first)][:2] == ["Ada", "Grace"]
 
 
+def test_a_grid_is_exported_as_it_is_shown_with_rows_that_came_since(shop: Shop) -> None:
+    shop.query("create table marks (name text, mark integer)", write=True)
+    shop.query("insert into marks values ('b', 2), ('a', 3), ('c', 1), ('a', 2)", write=True)
+    above = {"column": "mark", "op": ">", "value": "1"}
+    opened = shop.post("grid", {"table": "marks", "sort": [{"column": "name"}], "filter": [above]})
+    shop.query("insert into marks values ('a', 9), ('z', 0)", write=True)
+    path = f"/v1/projects/shop/grid/{opened['grid']}/export"
+    with shop.client.download(path, params={"format": "csv"}) as pieces:
+        assert b"".join(pieces) == b"name,mark\na,3\na,2\na,9\nb,2\n"
+    with shop.client.download(path, params={"format": "jsonl"}) as pieces:
+        assert [json.loads(line)["mark"] for line in b"".join(pieces).splitlines()] == [3, 2, 9, 2]
+    for format in ("db", "sql"):
+        with pytest.raises(Refused), shop.client.download(path, params={"format": format}):
+            pass
+    shop.query("drop table marks", write=True)
+    with pytest.raises(Refused, match="marks"), shop.client.download(path, params={"format": "csv"}):
+        pass
+
+
 def test_large_files_go_both_ways(shop: Shop) -> None:
     text = b"n,t\n" + b"".join(b"%d,%s\n" % (number, b"x" * 200) for number in range(60_000))
     assert len(text) > 11 << 20
