@@ -57,6 +57,7 @@ class MakeScreen(Form[Made]):
     DONE: ClassVar[str] = "make it and open it"
     DEFAULT_CSS = """
     MakeScreen OptionList { height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
+    MakeScreen OptionList:focus { border: none; }
     MakeScreen OptionList { margin-bottom: 1; }
     """
 
