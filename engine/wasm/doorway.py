@@ -172,11 +172,6 @@ class _Answering:
         length = ("content-length", str(len(answer.body)).encode())
         self.settle(("ok", IncomingResponse(answer.status, [*answer.headers, length], flow)))
 
-    @property
-    def settled(self) -> bool:
-        """Whether there is an answer, or nobody who waits for one."""
-        return self._future.result is not None
-
     def settle(self, result: tuple[str, Any]) -> None:
         """Give the guest a response or an error-code."""
         self._future.settle(self._run, result)
@@ -213,9 +208,6 @@ class _Call:
         body = self._request.body
         if self._asked:
             return
-        if self._answering.settled:  # The guest has dropped the answer to come.
-            self._give_up()
-            return
         if body is None:
             self._ask()
             return
@@ -240,8 +232,8 @@ class _Call:
 
     def _give_up(self) -> None:
         """Take no more of the body. Not closed: StarlingMonkey ends a program that writes to a closed one."""
-        if self._request.body is not None:
-            self._request.body.discard()
+        assert self._request.body is not None
+        self._request.body.discard()
         self._asked = True
         self._run.kept -= self._size
         self._parts.clear()
