@@ -160,6 +160,23 @@ def test_a_body_that_is_given_up_asks_nothing(host: Host, porch: Porch) -> None:
     assert answer[response] == ("ok", ("err", "HTTP-protocol-error")) and porch.asked == []
 
 
+def test_what_was_wholly_sent_arrives_whether_or_not_anybody_waits_for_the_answer(
+    host: Host, porch: Porch
+) -> None:
+    guest = Guest()
+    request = making(guest, PORCH, "/", method="post")
+    body = guest.call("outgoing-request.body", request)
+    stream = guest.call("outgoing-body.write", body)
+    future = guest.call("outgoing-handler/handle", request, None)
+    guest.call("output-stream.check-write", stream)
+    guest.call("output-stream.write", stream, b"a record")
+    guest.finish(body, stream)
+    guest.drop(future)
+    guest.answer(b"fine")
+    assert through(host, porch, guest).body == b"fine"
+    assert [request.body for request in porch.asked] == [b"a record"]
+
+
 def test_a_door_that_fails_fails_alone(host: Host, porch: Porch) -> None:
     guest = Guest()
     future, _ = posting(guest, "/fault", b"")
