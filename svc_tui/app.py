@@ -8,6 +8,7 @@ import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import ClassVar, Literal, cast
 
 from textual.app import SystemCommand
@@ -34,6 +35,8 @@ from screens.terminal_app import TerminalApp
 from screens.web_driver import BrowserDriver
 from svc_tui.attachment import Attachment
 from svc_tui.entrance import Entrance
+from svc_tui.look import Look
+from svc_tui.sql_history import SqlHistory
 
 AGAIN_SECONDS = 0.5
 """How often an engine that does not answer is looked for."""
@@ -81,12 +84,16 @@ class Console(TerminalApp[None]):
         keymap: dict[str, str] | None = None,
         deployer: Deployer | None = None,
         statements: Kept | None = None,
+        look: Look | None = None,
     ) -> None:
         """`keymap` has other keys for bindings, by their ids; `deployer` is for deploys from the Board.
 
-        `statements` is where those of SQL stay.
+        `statements` is where those of SQL stay, `look` where the name of the theme does.
         """
         super().__init__()
+        self._kept_look = look
+        if look is not None and (kept := look.read()) in self.available_themes:
+            self.theme = kept
         self._attachment = attachment
         self._entrance = entrance
         self._history: list[str] = []
@@ -100,7 +107,9 @@ class Console(TerminalApp[None]):
     # The engine
 
     def on_mount(self) -> None:
-        """Have the engine begin once there is something to look at."""
+        """Have the engine begin once there is something to look at, and keep the look that is chosen."""
+        if (look := self._kept_look) is not None:
+            self.theme_changed_signal.subscribe(self, lambda theme: look.write(theme.name))
         self.call_after_refresh(self._begin)
 
     def on_unmount(self) -> None:
@@ -337,10 +346,10 @@ def run(
     entrance: Entrance,
     keymap: dict[str, str],
     deployer: Deployer,
-    statements: Kept | None = None,
+    home: Path,
 ) -> None:
-    """Show the Console until one leaves it, and end what it began."""
-    app = Console(attachment, entrance, keymap, deployer, statements)
+    """Show the Console until one leaves it, and end what it began; `home` is the user's own folder of svc."""
+    app = Console(attachment, entrance, keymap, deployer, SqlHistory(home), Look(home))
     try:
         app.run()
     finally:

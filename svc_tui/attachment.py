@@ -121,6 +121,9 @@ class Embedded:
         """End it and wait until what was asked of it is answered."""
         if self._thread is not None:
             self._thread.end()
+            return
+        for opened in self._sockets:  # Left before there was anything to see.
+            opened.close()
 
     @contextlib.asynccontextmanager
     async def _serve(self, stop: asyncio.Event) -> AsyncIterator[Presence]:

@@ -13,7 +13,6 @@ from svc_tui.deploy_desk import DeployDesk, of_folder
 from svc_tui.entrance import Entrance, Outside
 from svc_tui.home import Home
 from svc_tui.session import project_here
-from svc_tui.sql_history import SqlHistory
 
 if TYPE_CHECKING:
     from svc_tui.web.hosting import Where
@@ -94,7 +93,7 @@ def console(
     else:
         attachment = opening.of_folder(folder, port)
         desk = of_folder(folder, attachment.place.project, os.environ)
-    app.run(attachment, entrance, keys, desk, SqlHistory(home))
+    app.run(attachment, entrance, keys, desk, home)
 
 
 def _web(port: int | None, project: str, where: "Where", *, service: bool) -> None:

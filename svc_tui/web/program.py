@@ -14,7 +14,6 @@ from svc_tui.attachment import Attachment, Beside
 from svc_tui.deploy_desk import DeployDesk, of_folder
 from svc_tui.entrance import Entrance
 from svc_tui.home import Home
-from svc_tui.sql_history import SqlHistory
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     else:
         login, attachment = opening.of_service(project)
         desk = DeployDesk(project, lambda: login, None)
-    app.run(attachment, Entrance(), keys, desk, SqlHistory(home))
+    app.run(attachment, Entrance(), keys, desk, home)
 
 
 if __name__ == "__main__":

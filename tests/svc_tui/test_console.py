@@ -23,6 +23,7 @@ from svc_tui import keymap
 from svc_tui.app import Console, binding_ids
 from svc_tui.attachment import Beside, Embedded
 from svc_tui.entrance import Entrance
+from svc_tui.look import Look
 from tests.screens.conftest import SECONDS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -43,10 +44,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def opened(
-    folder: Path, keys: dict[str, str] | None = None, size: tuple[int, int] = (100, 30)
+    folder: Path,
+    keys: dict[str, str] | None = None,
+    size: tuple[int, int] = (100, 30),
+    look: Look | None = None,
 ) -> AsyncIterator[tuple[Console, Pilot[None], Embedded]]:
     attachment = Embedded(folder, "shop", bind("localhost", 0))
-    app = Console(attachment, Entrance(), keys)
+    app = Console(attachment, Entrance(), keys, look=look)
     app.animation_level = "none"
     try:
         async with app.run_test(size=size) as pilot:
@@ -121,6 +125,21 @@ async def test_the_command_line_goes_where_its_words_say(project: Path) -> None:
         assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
         await pilot.press("colon", *"tables", "enter", "colon", "up", "up", "enter")
         assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
+
+
+async def test_the_look_that_was_chosen_is_there_again(project: Path, tmp_path: Path) -> None:
+    look = Look(tmp_path / "own folder")
+    async with opened(project, look=look) as (app, pilot, _):
+        assert app.theme == "svc-dark"
+        await pilot.press("colon")
+        app.screen.query_one("Input").value = "theme svc-light"  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await until(pilot, lambda: look.read() == "svc-light")
+    async with opened(project, look=look) as (app, _, _):
+        assert app.theme == "svc-light"
+    look.write("a look that is gone")
+    async with opened(project, look=look) as (app, _, _):
+        assert app.theme == "svc-dark"
 
 
 @pytest.mark.parametrize("line", ["nonsense", 'logs "open', "theme", "theme nonsense"])
