@@ -23,6 +23,8 @@ from screens.tables.schema_forms import AlterForm, CreateForm
 from screens.tables.sql_screen import SqlScreen
 from svc_tui.client import SvcError
 
+_OF_ROWS = frozenset({"edit", "add", "delete", "filter", "sort", "less", "apply", "edit_outside", "columns"})
+
 
 class TablesScreen(PastedTable):
     """The tables."""
@@ -74,6 +76,12 @@ class TablesScreen(PastedTable):
         """`kept` is where statements of SQL stay."""
         super().__init__(link)
         self._history = History(kept)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer what is done with rows where there is a table."""
+        if action in _OF_ROWS and self._grid is None:
+            return False
+        return super().check_action(action, parameters)
 
     def commands(self) -> Sequence[Command]:
         """Return what Tables can be told in words."""

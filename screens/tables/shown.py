@@ -149,6 +149,7 @@ class ShownTable(ConsoleScreen):
         self.rows.empty = NO_TABLES
         self.rows.show(Nothing(), (Column("", 1),))
         self._tell()
+        self.refresh_bindings()
 
     def action_tables(self) -> None:
         """Choose a table."""
