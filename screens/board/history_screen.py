@@ -18,7 +18,7 @@ from screens.board.sheet import Sheet
 from screens.console_screen import ConsoleScreen, Tab
 from screens.link import Link
 from screens.widgets.columns import Column
-from screens.widgets.row_source import Row
+from screens.widgets.row_source import Piece, Row
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
@@ -30,13 +30,17 @@ COLUMNS = (
     Column("commit", 13),
     Column("message", 12, grow=True),
 )
+NARROW = tuple(each for each in COLUMNS if each.title not in ("when", "commit"))
+"""For fewer cells than all of them take; a deployment's name says when it was."""
+WIDE = 100
 
 
 class Kept:
     """The deployments that are kept, as rows."""
 
-    def __init__(self, deployments: Sequence[Deployment] = ()) -> None:
-        self.deployments = deployments
+    def __init__(self) -> None:
+        self.deployments: Sequence[Deployment] = ()
+        self.columns: tuple[Column, ...] = COLUMNS
 
     def count(self) -> int:
         """Return how many there are."""
@@ -46,19 +50,16 @@ class Kept:
         """Return some of them."""
         return [self._row(each) for each in self.deployments[start : start + n]]
 
-    @staticmethod
-    def _row(each: Deployment) -> Row:
-        return Row(
-            each.id,
-            (
-                (("●" if each.live else "", "good"),),
-                ((each.id, "bold" if each.live else ""),),
-                ((each.created, "dim"),),
-                ((each.by, ""),),
-                ((each.commit, "dim"),),
-                ((each.message, ""),),
-            ),
-        )
+    def _row(self, each: Deployment) -> Row:
+        cells: dict[str, Piece] = {
+            "": ("●" if each.live else "", "good"),
+            "deployment": (each.id, "bold" if each.live else ""),
+            "when": (each.created, "dim"),
+            "by": (each.by, ""),
+            "commit": (each.commit, "dim"),
+            "message": (each.message, ""),
+        }
+        return Row(each.id, tuple((cells[column.title],) for column in self.columns))
 
 
 class HistoryScreen(ConsoleScreen):
@@ -97,6 +98,13 @@ class HistoryScreen(ConsoleScreen):
         """Fetch the history."""
         self.action_reload()
 
+    def on_resize(self) -> None:
+        """Have the message fit the screen."""
+        columns = COLUMNS if self.size.width >= WIDE else NARROW
+        if columns != self._kept.columns:
+            self._kept.columns = columns
+            self.query_one(VirtualRows).set_columns(columns)
+
     @property
     def _selected(self) -> Deployment | None:
         at = self.query_one(VirtualRows).cursor_row
@@ -120,7 +128,7 @@ class HistoryScreen(ConsoleScreen):
             self.refresh_bindings()
             return
         was, rows = self._selected, self.query_one(VirtualRows)
-        self._kept = Kept(found)
+        self._kept.deployments = found
         rows.show(self._kept)
         rows.cursor_row = next((at for at, each in enumerate(found) if was and each.id == was.id), 0)
         await self._compare()
