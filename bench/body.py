@@ -1,4 +1,4 @@
-"""MB a second of bodies in each dynamic lane, against a bare Hypercorn: one process each, one connection.
+"""MB a second of bodies in each lane on a service, against a bare Hypercorn: a process and a connection each.
 
 Responses and uploads of 64 KiB, 1 MiB and 64 MiB (uploads: 16 MiB, since 32 are the most that a request may
 carry), of bytes that are no text. Rounds are interleaved; the median of their ratios counts. Before them
@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median
 
 from bench.guests import LANES, write_guest
-from bench.processes import ROOT, bare_hypercorn, svc_dev, write_results
+from bench.processes import ROOT, bare_hypercorn, write_results
+from bench.service import DOMAIN, hosted
 
 ROUNDS = 5
 KIB, MIB = 1 << 10, 1 << 20
@@ -159,8 +160,8 @@ svc_guest::handler!(handle);
 class Transfers:
     """A client of one server."""
 
-    def __init__(self, stack: ExitStack, port: int) -> None:
-        command = [sys.executable, "-m", "bench.transfer", str(port)]
+    def __init__(self, stack: ExitStack, port: int, host: str = "localhost") -> None:
+        command = [sys.executable, "-m", "bench.transfer", str(port), host]
         self._process = stack.enter_context(
             subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         )
@@ -179,8 +180,8 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="svc-bench-")))
         clients = {"bare": Transfers(stack, stack.enter_context(bare_hypercorn("bench.bare_body")))}
         for lane in LANES:
-            port = stack.enter_context(svc_dev(write_guest(folder, "body", lane, SOURCES), "--release"))
-            clients[lane] = Transfers(stack, port)
+            port = stack.enter_context(hosted(write_guest(folder, "body", lane, SOURCES)))
+            clients[lane] = Transfers(stack, port, f"web--body.{DOMAIN}")
             if clients[lane].ask(f"check {CHECKED}") != "exact":
                 sys.exit(f"{lane}: other bytes came than were sent")
         for what, (action, size, count) in MEASURED.items():

@@ -1,4 +1,4 @@
-"""Moves bodies over a keep-alive connection, in a process of its own: `python -m bench.transfer PORT`.
+"""Moves bodies over a keep-alive connection, in a process of its own: `python -m bench.transfer PORT [HOST]`.
 
 Takes lines from standard input, `get SIZE COUNT`, `put SIZE COUNT` or `check SIZE`, and prints for each a
 line: the bytes a second (10⁶) of COUNT transfers one after the other; "exact" when what is sent and what
@@ -18,10 +18,10 @@ BLOCK = block()
 class Connection:
     """One HTTP/1.1 connection to a server on this machine."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._host = b"localhost:%d" % port
+        self._host = host.encode()
         self._buffer = bytearray(1 << 20)
         self._view = memoryview(self._buffer)
 
@@ -75,7 +75,7 @@ class Connection:
 def main() -> None:
     for line in sys.stdin:
         # A connection for each line: servers close one that idles while others are measured.
-        connection = Connection(int(sys.argv[1]))
+        connection = Connection(int(sys.argv[1]), *(sys.argv[2:] or ["localhost"]))
         action, size, *count = line.split()
         blocks = [BLOCK] * (int(size) // BLOCK_SIZE)
         path, times = b"/" + size.encode(), int(count[0]) if count else 1
