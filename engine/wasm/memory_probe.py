@@ -6,6 +6,8 @@ one function calls the guest's handler and returns the sum of `memory.size`, lif
 that is there is changed, and a component whose handler is not found is left as it is.
 """
 
+import re
+
 from wasmtime import WasmtimeError, wat2wasm
 
 from engine.wasm.scan import Bundle, Composed, Exported, Imported, Lifted, Outline, Unscannable, scan
@@ -15,7 +17,8 @@ HANDLE = "svc-metered-handle"
 INTERFACE = "wasi:http/incoming-handler"
 PAGE = 65536
 _TYPES = "wasi:http/types@"
-_CORE_HANDLE = (INTERFACE.encode() + b"@", b"#handle")
+_CORE_HANDLE = re.compile(rb"wasi:http/incoming-handler@[^#]*#handle")
+_POST_RETURN = 5
 
 
 def add_probe(component: bytes) -> bytes:
@@ -47,16 +50,8 @@ def _handler(outline: Outline) -> int | None:
         return None
     # A component in between could do anything; builders put one there that hands on what it is given.
     core = outline.origin("core-func", lifted.function)
-    if isinstance(instance, Composed) and not (
-        isinstance(core, Exported)
-        and core.name.startswith(_CORE_HANDLE[0])
-        and core.name.endswith(_CORE_HANDLE[1])
-    ):
-        return None
-    return lifted.function
-
-
-_POST_RETURN = 5
+    sure = isinstance(core, Exported) and _CORE_HANDLE.fullmatch(core.name)
+    return lifted.function if isinstance(instance, Bundle) or sure else None
 
 
 def _types(outline: Outline) -> int | None:

@@ -38,10 +38,9 @@ class ExportForm(FileForm[Path]):
     def fields(self) -> ComposeResult:
         """Yield the file, which rows it gets where some are not shown, and how."""
         yield PathField("file", "file", f"{self._grid.table}.csv", example="people.csv")
-        if not self._plain:
-            yield Field("rows", "rows", SHOWN, example=f"{SHOWN} or {ALL}")
         about = "All rows, as .csv, .json, .jsonl, .sql or .db."
         if not self._plain:
+            yield Field("rows", "rows", SHOWN, example=f"{SHOWN} or {ALL}")
             about = (
                 f"{SHOWN}: the {self._grid.total:,} rows that are shown, in their order, as .csv, .json or"
                 f" .jsonl; {ALL}: the table, as .sql or .db, too."

@@ -91,7 +91,9 @@ def _save_rows(
     names = ", ".join(quoted(column.name) for column in columns)
     shown = clauses(table, view or View(table.name))
     own = (row_name(table) if table.kind == "table" else "") or ", ".join(map(quoted, table.key))
-    order = f"{shown.order or ' ORDER BY'}{',' if shown.order else ''} {own}" if own else shown.order
+    order = shown.order
+    if own:
+        order += f", {own}" if order else f" ORDER BY {own}"
     found = connection.execute(
         f"SELECT {names} FROM {quoted(table.name)} AS t{shown.where}{order}", shown.values
     )
