@@ -35,8 +35,7 @@ from screens.terminal_app import TerminalApp
 from screens.web_driver import BrowserDriver
 from svc_tui.attachment import Attachment
 from svc_tui.entrance import Entrance
-from svc_tui.look import Look
-from svc_tui.sql_history import SqlHistory
+from svc_tui.remembered import Look, SqlHistory
 
 AGAIN_SECONDS = 0.5
 """How often an engine that does not answer is looked for."""

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from doors.tables.database import FILE, NAMED, open_owner
 from doors.tables.migrations import apply, edited, find
-from doors.tables.sqlite import Error, TablesError, explained
-from engine.own_folder import made
+from doors.tables.opening import writing
+from doors.tables.sqlite import TablesError
 
 _WHAT = "the migrations were not applied"
 
@@ -21,26 +20,10 @@ def migrate(project: Path, data: Path, spare: Callable[[TablesError], None] | No
     migrations = find(project)
     if not migrations:
         return ()
-    path = data / "tables" / FILE
-    try:
-        made(data)
-        path.parent.mkdir(exist_ok=True)
-    except OSError as error:
-        raise TablesError(
-            f"{_WHAT}: {path.parent} can not be made: {error.strerror}", "Check that it can be written."
-        ) from error
-    try:
-        connection = open_owner(path)
-    except Error as error:
-        raise explained(error, _WHAT, NAMED) from error
-    try:
+    with writing(data, _WHAT) as connection:
         if spare is not None:
             wrong = edited(connection, migrations)
             for mistake in wrong.values():
                 spare(mistake)
             migrations = tuple(each for each in migrations if each.name not in wrong)
         return apply(connection, migrations)
-    except Error as error:
-        raise explained(error, _WHAT, NAMED) from error
-    finally:
-        connection.close()

@@ -19,8 +19,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from screens.board.cards import Line
-from screens.board.draw import ASCII, FAINT, FAINT_ASCII, HEAVY, HEAVY_ASCII, UNICODE, Box, Cell, Hit, way
-from screens.board.picture import PADDING, Picture
+from screens.board.draw import ASCII, FAINT, FAINT_ASCII, HEAVY, HEAVY_ASCII, UNICODE, Cell, Hit, way
+from screens.board.picture import Picture
 from screens.board.route import Point
 from screens.board.walk import Direction, first, nearest, next_edge, step
 from screens.widgets.looks import Looks
@@ -322,7 +322,7 @@ class Canvas(ScrollView, can_focus=True):
             if x in inside:
                 key, box = inside[x]
                 end = x + box.width
-                pieces += [*self._inside(key, box, y - box.y - 1), self._cell(row[end - 1])]
+                pieces += [*self._inside(picture, key, y - box.y - 1), self._cell(row[end - 1])]
         pieces.append((" " * (picture.placed.width - end), ""))
         segments = [
             Segment("".join(text for text, _ in run), base + self._looks(look) if look else base)
@@ -351,14 +351,15 @@ class Canvas(ScrollView, can_focus=True):
     def _faint(self, hit: Hit) -> bool:
         return self._source is not None and hit.key != self._source and hit.key not in self._targets
 
-    def _inside(self, key: str, box: Box, line: int) -> list[tuple[str, str]]:
+    def _inside(self, picture: Picture, key: str, line: int) -> list[tuple[str, str]]:
         """Return the text of a node in one of its lines, as wide as its inside."""
         card = self._cards.get(key, ())
         if line >= len(card):
-            return [(" " * (box.width - 2), "")]
+            return [(" " * (picture.placed.boxes[key].width - 2), "")]
         faint = self._faint(Hit("node", key))
         pieces = [(text, "faint" if faint else tone) for text, tone in card[line]]
-        return [(" " * PADDING, ""), *pieces, (" " * PADDING, "")]
+        padding = (" " * picture.padding, "")
+        return [padding, *pieces, padding]
 
     def _rubber(self, picture: Picture) -> set[Offset]:
         """Return the cells of the line that is being drawn: across, up or down beside its end, across."""

@@ -17,6 +17,8 @@ LINES = 3
 """Lines of the card of a Resource."""
 NARROW, NARROW_DOOR = 22, 18
 """Cells below which a card has no room for every word."""
+LEAST = 16
+"""Cells below which a card of a Resource has a word a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,33 @@ TONES: dict[Stage, Tone] = {"waiting": "dim", "building": "warn", "ready": "good
 
 
 def resource_card(resource: Resource, health: Health, width: int, signs: Signs) -> tuple[Line, ...]:
-    """Return the card of a Resource: name and lane; who may reach it and its rate; how its requests went."""
+    """Return the card of a Resource: name and lane; who may reach it and its rate; how its requests went.
+
+    Where there is little room: its name; who may reach it; its rate, unless something is to be told of it.
+    """
     stage, narrow = health.stage, width < NARROW
     name: Sequence[Piece] = ((f"{signs.stages[stage]} ", TONES[stage]), (resource.name, "bold"))
     tone: Tone = "" if health.rates.per_second else "dim"
     access: Piece = ("public", "") if resource.public else ("private", "dim")
+    if width < LEAST:
+        return _line(width, name, ()), _line(width, (("  ", ""), access), ()), _line(width, _told(health), ())
     return (
         _line(width, name, ((resource.lane, "dim"),)),
         _line(width, (("  ", ""), access), ((_rate(health.rates, width - len(access[0]) - 3), tone),)),
         _line(width, *_third(health, narrow=narrow)),
     )
+
+
+def _told(health: Health) -> Sequence[Piece]:
+    """Return the one thing to be told of a Resource where there is little room."""
+    rates = health.rates
+    if health.stage == "failed":
+        return (("  failed", "bad"),)
+    if rates.p95_ms is None:
+        return ((f"  {'building' if health.stage == 'building' else health.stage}", "dim"),)
+    if rates.errors:
+        return ((f"! {percent(rates.errors)}", "bad"),)
+    return (("  ", ""), (rate(rates.per_second), "" if rates.per_second else "dim"))
 
 
 def _third(health: Health, *, narrow: bool) -> tuple[Sequence[Piece], Sequence[Piece]]:

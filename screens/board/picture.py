@@ -13,13 +13,12 @@ from screens.board.graph import Column, Edge, Graph, Node
 from screens.board.layout import Placed, layout
 from screens.board.project import Manifest, Mount
 
-WIDTHS = ((28, 20), (22, 18), (17, 12), (16, 11))
-"""Cells inside a Resource and inside a Door, the first that fit; the last where none do."""
+WIDTHS = ((28, 20, 1), (22, 18, 1), (17, 12, 1), (16, 11, 1), (12, 11, 1), (10, 11, 0))
+"""Cells of a Resource's words, of a Door's, and beside both; the first that fit, the last where none do."""
 MOST_SPREAD = 24
 """Cells that columns stand farther apart where there is room."""
 APART = (4, 2)
 """Rows that nodes stand farther apart, where there is room."""
-PADDING = 1
 _DOOR_LINES = 2
 _SIGNS: dict[Mark, str] = {"": "", "added": "+ ", "removed": "- "}
 
@@ -37,12 +36,16 @@ Uses = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A graph with places, and what its edges stand for: mounts, and uses of a Door by a Resource, by key."""
+    """A graph with places, and what its edges stand for: mounts, and uses of a Door by a Resource, by key.
+
+    Nodes have `padding` cells on both sides of their words.
+    """
 
     graph: Graph
     placed: Placed
     mounts: Mapping[str, Shown]
     uses: Mapping[str, Use]
+    padding: int
 
 
 def picture(manifest: Manifest, edits: Sequence[Edit], doors: Uses, room: int, rows: int = 0) -> Picture:
@@ -54,8 +57,8 @@ def picture(manifest: Manifest, edits: Sequence[Edit], doors: Uses, room: int, r
         for name in manifest.resources
         if name in users
     }
-    for widths in WIDTHS:
-        graph = _graph(manifest, drawn, doors, uses, *widths)
+    for width, door_width, padding in WIDTHS:
+        graph = _graph(manifest, drawn, doors, uses, width + 2 * padding, door_width + 2 * padding)
         placed = layout(graph)
         if placed.width <= room:
             columns = {node.column for node in graph.nodes}
@@ -65,7 +68,7 @@ def picture(manifest: Manifest, edits: Sequence[Edit], doors: Uses, room: int, r
                 if placed.height <= rows:
                     break
             break
-    return Picture(graph, placed, drawn, uses)
+    return Picture(graph, placed, drawn, uses, padding)
 
 
 def edge_key(mount: Mount) -> str:
@@ -85,10 +88,10 @@ def _graph(
     out = {each.mount.source for each in drawn.values()}
     front = {name for name, each in manifest.resources.items() if each.lane == "static" or name in out} - into
     nodes = [
-        Node(name, Column.FRONT_ENDS if name in front else Column.DYNAMIC, width + 2 * PADDING, LINES)
+        Node(name, Column.FRONT_ENDS if name in front else Column.DYNAMIC, width, LINES)
         for name in manifest.resources
     ]
-    nodes += [Node(door_key(door), Column.DOORS, door_width + 2 * PADDING, _DOOR_LINES) for door in doors]
+    nodes += [Node(door_key(door), Column.DOORS, door_width, _DOOR_LINES) for door in doors]
     edges = [
         Edge(key, each.mount.source, each.mount.target, f"{_SIGNS[each.mark]}{each.mount.pattern}", "source")
         for key, each in sorted(drawn.items(), key=lambda one: bool(one[1].mark))

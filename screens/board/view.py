@@ -193,7 +193,7 @@ class BoardView(ConsoleScreen):
     def _write_in(self, shown: Picture, manifest: Manifest) -> None:
         cards: dict[str, tuple[Line, ...]] = {}
         for node in shown.graph.nodes:
-            width = node.width - 2
+            width = node.width - 2 * shown.padding
             door = door_of(node.key)
             if door is not None:
                 cards[node.key] = door_card(door, self._door(door), width, self._signs)

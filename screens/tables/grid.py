@@ -12,21 +12,22 @@ from weakref import WeakValueDictionary
 
 from screens.link import Link
 from screens.tables.arrangement import Arrangement
-from screens.tables.cells import RIGHT, piece
+from screens.tables.cells import RIGHT, is_cut, piece
 from screens.tables.draft import Draft, Edit, Key, New
 from screens.tables.query import Query
 from screens.tables.widths import CAP, MEASURED, Width, measured
 from screens.widgets.columns import Column
-from screens.widgets.row_source import Cell, Row, RowsUnavailable, Tone
+from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
 
 WINDOW = 500
 """Rows that are asked for at once."""
-_SIGNS: dict[str, tuple[str, Tone]] = {
+_SIGNS: dict[str, Piece] = {
     "edited": ("•", "warn"),
     "new": ("+", "good"),
     "deleted": ("−", "bad"),
     "changed": ("⟳", "notice"),
+    "conflict": ("⟳", "warn"),
 }
 
 
@@ -185,6 +186,13 @@ class Grid:
         with self._lock:
             return [self._held[number] for number in numbers if number in self._held]
 
+    def written_over(self, seen: Seen, column: TableColumn) -> bool:
+        """Whether somebody else has written a cell that waits to be changed."""
+        edit = self.draft.edit(seen.key)
+        if edit is None or column.name not in edit.was or is_cut(edit.was[column.name]):
+            return False
+        return bool(edit.was[column.name] != seen.cells[self.names[column.name]])
+
     def forget(self) -> None:
         """Have every row read again."""
         with self._lock:
@@ -196,9 +204,16 @@ class Grid:
         if seen is None:
             return Row(("gone",), (((("−", "dim"),)), ((("deleted by somebody else", "dim"),))))
         edit = self.draft.edit(seen.key)
-        sign = _sign(edit, seen.key in self.changed)
+        sign = self._sign(seen, edit)
         cells = [self._cell(each, seen.cells[self.names[each.name]], edit) for each in self.shown()]
         return Row(seen.key, ((sign,), *cells), seen)
+
+    def _sign(self, seen: Seen, edit: Edit | None) -> Piece:
+        if edit is None:
+            return _SIGNS["changed"] if seen.key in self.changed else ("", "")
+        if any(self.written_over(seen, column) for column in self.columns):
+            return _SIGNS["conflict"]
+        return _SIGNS["deleted" if edit.deleted else "edited"]
 
     def _cell(self, column: TableColumn, value: Any, edit: Edit | None) -> Cell:
         if edit is not None and edit.deleted:
@@ -231,9 +246,3 @@ def default(column: TableColumn) -> str:
     if column.primary_key and column.type == "integer":
         return "next"
     return "null" if column.nullable else "needed"
-
-
-def _sign(edit: Edit | None, changed: bool) -> tuple[str, Tone]:
-    if edit is not None:
-        return _SIGNS["deleted" if edit.deleted else "edited"]
-    return _SIGNS["changed"] if changed else ("", "")

@@ -1,6 +1,8 @@
-"""The list of tables to choose from."""
+"""Lists to choose a name from, narrowed by what is typed: the tables of a Project, the columns of a table."""
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -15,21 +17,29 @@ from screens.link import Link
 from svc_tui.client import SvcError
 
 
-class TablePicker(EndsFirst, ModalScreen[str]):
-    """Gives the name of a table; what is typed narrows the list."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A name, and what stands beside it."""
+
+    name: str
+    about: str
+
+
+class Picker(EndsFirst, ModalScreen[str]):
+    """Gives a name, empty where none is chosen."""
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
-    TablePicker { align: left top; background: $background 40%; }
-    TablePicker > Vertical {
+    Picker { align: left top; background: $background 40%; }
+    Picker > Vertical {
         width: 60; max-width: 96%; height: auto; max-height: 90%; margin: 1 1; padding: 0 1;
         background: $surface; border-left: outer $primary;
     }
-    TablePicker Input { border: none; height: 1; padding: 0; background: $surface; margin-bottom: 1; }
-    TablePicker Input:focus { border: none; }
-    TablePicker OptionList { height: auto; max-height: 20; border: none; padding: 0; background: $surface; }
-    TablePicker OptionList:focus { border: none; }
-    TablePicker #none { display: none; color: $foreground-muted; }
+    Picker Input { border: none; height: 1; padding: 0; background: $surface; margin-bottom: 1; }
+    Picker Input:focus { border: none; }
+    Picker OptionList { height: auto; max-height: 20; border: none; padding: 0; background: $surface; }
+    Picker OptionList:focus { border: none; }
+    Picker #none { display: none; color: $foreground-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back", id="tables.picker-back"),
@@ -37,21 +47,91 @@ class TablePicker(EndsFirst, ModalScreen[str]):
         Binding("up", "move(-1)", "Up", show=False, priority=True, id="tables.picker-up"),
     ]
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, asked: str, choices: Sequence[Choice] = ()) -> None:
+        """`asked` stands in the empty line; `choices` may come later, by `offer`."""
         super().__init__()
-        self._link = link
-        self._tables: list[tuple[str, str, str]] = []
+        self._asked, self._choices = asked, choices
 
     def compose(self) -> ComposeResult:
         """Place the line and the list."""
         with Vertical():
-            yield Input(placeholder="which table?")
+            yield Input(placeholder=self._asked)
             yield OptionList()
-            yield Static("there are no tables yet", id="none")
+            yield Static(id="none")
+
+    def on_mount(self) -> None:
+        """Begin with the line."""
+        self.query_one(Input).focus()
+
+    def offer(self, choices: Sequence[Choice]) -> None:
+        """List these, those first that begin with what is typed."""
+        self._choices = choices
+        typed = self.query_one(Input).value.lower()
+        fits = sorted(
+            (each for each in choices if typed in each.name.lower()),
+            key=lambda each: not each.name.lower().startswith(typed),
+        )
+        width = max((len(each.name) for each in fits), default=0)
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(
+            Option(
+                Content.from_markup(
+                    "[b]$name[/]  [dim]$about[/]", name=each.name.ljust(width), about=each.about
+                ),
+                id=each.name,
+            )
+            for each in fits
+        )
+        options.highlighted = 0 if fits else None
+        none = self.query_one("#none", Static)
+        none.update("no name has this in it" if choices else "there are none yet")
+        none.display = not fits
+
+    def on_input_changed(self) -> None:
+        """Narrow the list."""
+        self.offer(self._choices)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Take the name that is chosen."""
+        options = self.query_one(OptionList)
+        if options.highlighted is not None:
+            self.dismiss(str(options.get_option_at_index(options.highlighted).id))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take the name that was clicked."""
+        self.dismiss(str(event.option.id))
+
+    def action_move(self, rows: int) -> None:
+        """Choose another name."""
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if rows > 0 else options.action_cursor_up)()
+
+    def action_leave(self) -> None:
+        """Choose none."""
+        self.dismiss("")
+
+
+class ColumnPicker(Picker):
+    """Gives the name of one of the columns that there are."""
+
+    def __init__(self, columns: Sequence[Choice]) -> None:
+        super().__init__("which column?", columns)
+
+    def on_mount(self) -> None:
+        """List the columns."""
+        self.offer(self._choices)
+
+
+class TablePicker(Picker):
+    """Gives the name of a table."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__("which table?")
+        self._link = link
 
     def on_mount(self) -> None:
         """Fetch the tables."""
-        self.query_one(Input).focus()
         self.run_worker(self._fetch())
 
     async def _fetch(self) -> None:
@@ -61,46 +141,11 @@ class TablePicker(EndsFirst, ModalScreen[str]):
             self.notify(error.message, severity="error", markup=False)
             self.dismiss("")
             return
-        for table in found["tables"]:
-            count = "many rows" if table["rows"] is None else f"{table['rows']:,} rows"
-            self._tables.append((table["name"], "view" if table["kind"] == "view" else count, table["note"]))
-        self._fill("")
+        self.offer([_table(each) for each in found["tables"]])
 
-    def _fill(self, typed: str) -> None:
-        options = self.query_one(OptionList)
-        options.clear_options()
-        fits = [each for each in self._tables if typed.lower() in each[0].lower()]
-        width = max((len(name) for name, _, _ in fits), default=0)
-        for name, count, note in fits:
-            text = "[b]$name[/]  [dim]$count  $note[/]"
-            options.add_option(
-                Option(
-                    Content.from_markup(text, name=name.ljust(width), count=f"{count:>16}", note=note),
-                    id=name,
-                )
-            )
-        options.highlighted = 0 if fits else None
-        self.query_one("#none").display = not fits
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the list."""
-        self._fill(event.value)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the table that is chosen."""
-        options = self.query_one(OptionList)
-        if options.highlighted is not None:
-            self.dismiss(str(options.get_option_at_index(options.highlighted).id))
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the table that was clicked."""
-        self.dismiss(str(event.option.id))
-
-    def action_move(self, rows: int) -> None:
-        """Choose another table."""
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if rows > 0 else options.action_cursor_up)()
-
-    def action_leave(self) -> None:
-        """Choose none."""
-        self.dismiss("")
+def _table(told: Mapping[str, Any]) -> Choice:
+    """Return a table of the control API's document."""
+    count = "many rows" if told["rows"] is None else f"{told['rows']:,} rows"
+    what = "view" if told["kind"] == "view" else count
+    return Choice(told["name"], f"{what:>16}  {told['note']}")

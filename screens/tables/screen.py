@@ -23,7 +23,9 @@ from screens.tables.schema_forms import AlterForm, CreateForm
 from screens.tables.sql_screen import SqlScreen
 from svc_tui.client import SvcError
 
-_OF_ROWS = frozenset({"edit", "add", "delete", "filter", "sort", "less", "apply", "edit_outside", "columns"})
+_OF_ROWS = frozenset(
+    {"edit", "add", "delete", "filter", "sort", "less", "apply", "edit_outside", "column", "columns"}
+)
 
 
 class TablesScreen(PastedTable):
@@ -61,6 +63,7 @@ class TablesScreen(PastedTable):
         Binding("U", "redo", "Redo", show=False, id="tables.redo"),
         Binding("ctrl+s", "apply", "Apply", id="tables.apply"),
         Binding("E", "edit_outside", "Edit in $EDITOR", show=False, id="tables.edit-outside"),
+        Binding("c", "column", "Go to a column", show=False, id="tables.column"),
         Binding("C", "columns", "Columns", show=False, id="tables.columns"),
         Binding("Q", "sql", "SQL", id="tables.sql"),
         Binding("T", "create", "Make a table", show=False, id="tables.create"),

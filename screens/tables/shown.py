@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -17,18 +18,21 @@ from screens.console_screen import ConsoleScreen
 from screens.link import Link
 from screens.tables.arrangement import Arrangement
 from screens.tables.cell_line import CellLine
+from screens.tables.cells import piece
 from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, New
 from screens.tables.grid import Grid, Seen, TableColumn
-from screens.tables.picker import TablePicker
+from screens.tables.picker import Choice, ColumnPicker, TablePicker
 from screens.tables.query import Query, sort_words
-from screens.widgets.columns import Column
+from screens.widgets.columns import Column, shown
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
 LOOK_SECONDS = 1.0
 """How often it is asked whether somebody else wrote something."""
+THEIRS = 24
+"""Characters that are told of what somebody else wrote."""
 NO_TABLES = "there are no tables yet · T makes one; so do tables/*.sql in the Project's folder"
 NO_ROWS = "no rows yet · a adds one, i imports a file"
 NO_ROWS_HERE = "no rows yet"
@@ -160,12 +164,7 @@ class ShownTable(ConsoleScreen):
     def _tell(self) -> None:
         grid = self._grid
         self.pending = sum(len(draft) for draft in self._drafts.values())
-        waiting = len(grid.draft) if grid is not None else 0
-        elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
-        said = f"changes wait in {elsewhere}" if elsewhere else ""
-        if waiting:
-            said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies"
-        self.query_one("#waiting", Static).update(Content(said))
+        self._tell_what_waits()
         line = self.query_one("#table", Static)
         if grid is None:
             line.update(Content.from_markup("[dim]no tables[/]"))
@@ -187,6 +186,22 @@ class ShownTable(ConsoleScreen):
         if not grid.editable:
             parts.append(Content.from_markup("[$text-warning]read-only: $why[/]", why=grid.reason))
         line.update(Content("   ").join(parts))
+
+    @on(VirtualRows.Moved)
+    @on(VirtualRows.Landed)
+    def _tell_what_waits(self) -> None:
+        """Say what waits, or what somebody else wrote into the cell of the cursor, which waits."""
+        grid, here, column = self._grid, self._here(), self._column()
+        waiting = len(grid.draft) if grid is not None else 0
+        elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
+        said = f"changes wait in {elsewhere}" if elsewhere else ""
+        if waiting:
+            said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies"
+        if grid is not None and isinstance(here, Seen) and column and grid.written_over(here, column):
+            theirs, _ = piece(here.cells[grid.names[column.name]])
+            theirs = shown(theirs if len(theirs) <= THEIRS else f"{theirs[: THEIRS - 1]}…")
+            said = f"somebody else wrote {theirs} here · ctrl+s asks"
+        self.query_one("#waiting", Static).update(Content(said))
 
     def _drawn(self) -> None:
         """Draw again what waits."""
@@ -283,6 +298,26 @@ class ShownTable(ConsoleScreen):
                 for each, width in zip(grid.columns, grid.widths, strict=True)
             }
             self.app.push_screen(ColumnsScreen(grid.arrangement, about, partial(self._arrange, grid)))
+
+    def action_column(self) -> None:
+        """Go to a column by its name; one that is hidden is shown again."""
+        if (grid := self._grid) is None:
+            return
+        choices = []
+        for each in grid.arrangement.columns:
+            column = grid.columns[grid.names[each.name]]
+            about = [column.type, "hidden" if each.hidden else "", column.note]
+            choices.append(Choice(each.name, "  ".join(filter(None, about))))
+        self.app.push_screen(ColumnPicker(choices), self._to_column)
+
+    def _to_column(self, name: str | None) -> None:
+        grid = self._grid
+        if not name or grid is None or name not in grid.names:
+            return
+        if grid.number(name) is None:
+            index = [each.name for each in grid.arrangement.columns].index(name)
+            self._arrange(grid, grid.arrangement.turned(index))
+        self.rows.cursor_column = grid.number(name) or 0
 
     def _arrange(self, grid: Grid, arrangement: Arrangement) -> None:
         grid.arrangement = self._arranged[grid.table] = arrangement

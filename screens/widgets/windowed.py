@@ -65,6 +65,17 @@ class Windowed(ScrollView, can_focus=False):
             """The list, for `@on` selectors."""
             return self.rows
 
+    @dataclass
+    class Landed(Message):
+        """Rows that are to be seen were fetched."""
+
+        rows: "Windowed"
+
+        @property
+        def control(self) -> "Windowed":
+            """The list, for `@on` selectors."""
+            return self.rows
+
     def __init__(
         self,
         source: RowSource,
@@ -209,6 +220,7 @@ class Windowed(ScrollView, can_focus=False):
     def _landed(self, window: Window, rows: Sequence[Row]) -> None:
         if self._chunks.put(window, rows) and self._coming is None and self._sees(window):
             self.refresh()
+            self.post_message(self.Landed(self))
 
     def _sees(self, window: Window) -> bool:
         """Whether rows of a window are to be seen."""

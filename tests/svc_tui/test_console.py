@@ -23,7 +23,7 @@ from svc_tui import keymap
 from svc_tui.app import Console, binding_ids
 from svc_tui.attachment import Beside, Embedded
 from svc_tui.entrance import Entrance
-from svc_tui.look import Look
+from svc_tui.remembered import Look
 from tests.screens.conftest import SECONDS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]

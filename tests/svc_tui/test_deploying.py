@@ -1,8 +1,9 @@
 """Deploys with the real client against the real service, over sockets."""
 
 import asyncio
+import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -172,6 +173,34 @@ def test_faults_of_the_service_are_in_its_own_log(hosted: Hosted) -> None:
     hosted.said.clear()
     assert failed(ZeroDivisionError("nothing is that small")).code == "internal"
     assert len(hosted.said) == 1 and "nothing is that small" in hosted.said[0]
+    full = failed(OSError(errno.ENOSPC, "No space left on device", "/data/some/file"))
+    assert full.text == "there is no room on the service's disk\nMake room there and try again."
+    assert full.code == "unavailable" and "/data/some/file" in hosted.said[1]
+
+
+def test_a_disk_that_fails_is_told_of_without_the_service_s_folders(hosted: Hosted, project: Path) -> None:
+    other = hosted.data / "projects" / "other"
+    with hosted.claim() as client:
+        deploy(client, project)
+        (hosted.data / "unpacked").rename(hosted.data / "away")
+        (hosted.data / "unpacked").write_text("in the way")
+        (project / "site" / "index.html").write_text("two")
+        for name in ("usage.db", "timeline.db"):
+            (other / name).mkdir(parents=True)
+        (other / "tables").write_text("in the way")
+        hosted.said.clear()
+        asks: list[Callable[[], object]] = [
+            lambda: deploy(client, project),
+            lambda: client.call("GET", "/v1/projects/other/usage"),
+            lambda: client.call("GET", "/v1/projects/other/logs/window"),
+            lambda: client.call("POST", "/v1/projects/other/sql", {"sql": "select 1", "write": True}),
+        ]
+        for ask in asks:
+            with pytest.raises(Refused) as refused:
+                ask()
+            assert refused.value.message and str(hosted.data) not in refused.value.text
+        assert len(hosted.said) == len(asks)
+        assert all(str(hosted.data) in said for said in hosted.said)
 
 
 def test_clients_that_leave_are_no_fault(hosted: Hosted, project: Path) -> None:

@@ -24,7 +24,6 @@ from doors.tables.catalog import find, read
 from doors.tables.console import grid, rows, transfer
 from doors.tables.console.changes import AnyChange, Changes
 from doors.tables.console.large_body import read_large
-from doors.tables.console.opening import reading, writing
 from doors.tables.console.sql import MOST_ROWS, Result, changes_schema
 from doors.tables.console.sql import run as run_sql
 from doors.tables.console.transfer import allowed
@@ -37,6 +36,7 @@ from doors.tables.console.views import (
     show_table,
 )
 from doors.tables.migrations import Migration
+from doors.tables.opening import reading, writing
 from doors.tables.schema.apply import apply
 from doors.tables.sqlite import Connection, TablesError
 from engine.control.answers import NotFound

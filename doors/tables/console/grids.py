@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from doors.tables.console.opening import place
 from doors.tables.grid.grid import Grid
 from doors.tables.grid.view import View
+from doors.tables.opening import place
 from doors.tables.sqlite import TablesError
 from engine.control.answers import NotFound
 from engine.errors import SvcError

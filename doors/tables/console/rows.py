@@ -15,8 +15,8 @@ from quart_schema import document_request, document_response
 
 from doors.tables.cells import encoded
 from doors.tables.console.large_body import read_large
-from doors.tables.console.opening import writing
 from doors.tables.console.transfer import allowed
+from doors.tables.opening import writing
 from doors.tables.rows import changes
 from doors.tables.rows.changes import Changed, Conflict, Mistake
 from doors.tables.rows.changeset import apply

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from doors.tables.catalog import reserved
-from doors.tables.console.opening import place, reading
+from doors.tables.opening import place, reading
 from doors.tables.sqlite import rows
 from engine.errors import SvcError
 

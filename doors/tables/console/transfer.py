@@ -14,9 +14,9 @@ from quart import Blueprint, Response, request
 from quart_schema import document_response, validate_querystring
 
 from doors.tables.catalog import ColumnType, read
-from doors.tables.console.opening import place, reading, writing
 from doors.tables.console.stream import Sink, Stream
 from doors.tables.database import MAX_BYTES
+from doors.tables.opening import place, reading, writing
 from doors.tables.sqlite import Connection, TablesError, fold
 from doors.tables.transfer.format import Format, Progress
 from doors.tables.transfer.inference import SHOWN, preview

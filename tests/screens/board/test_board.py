@@ -57,6 +57,18 @@ def test_a_small_terminal_scrolls_to_what_is_selected(opened: Opened, shop: Shop
         await idle(shown.pilot)
         snapshot(shown.app)
 
+    run(opened, shop, test, size=(40, 20))
+
+
+def test_a_terminal_of_60_cells_shows_all_three_columns(
+    opened: Opened, shop: Shop, snapshot: Snapshot
+) -> None:
+    async def test(shown: Board) -> None:
+        shown.screen.go(["docs"])
+        await shown.shows("● web", "● docs", "◆ telemetry", "ready")
+        await idle(shown.pilot)
+        snapshot(shown.app)
+
     run(opened, shop, test, size=(60, 20))
 
 

@@ -49,7 +49,7 @@ def widths(lines: object) -> set[int]:
 
 @given(RESOURCES, HEALTHS, st.sampled_from(WIDTHS), st.sampled_from([UNICODE_SIGNS, ASCII_SIGNS]))
 def test_a_card_is_as_wide_as_its_node(
-    resource: Resource, health: Health, room: tuple[int, int], signs: object
+    resource: Resource, health: Health, room: tuple[int, int, int], signs: object
 ) -> None:
     assert signs is UNICODE_SIGNS or signs is ASCII_SIGNS
     assert widths(resource_card(resource, health, room[0], signs)) == {room[0]}
@@ -57,7 +57,7 @@ def test_a_card_is_as_wide_as_its_node(
 
 @given(NAMES, st.none() | st.integers(0, 10**6), st.none() | st.floats(0, 1e6), st.sampled_from(WIDTHS))
 def test_a_doors_card_is_as_wide_as_its_node(
-    name: str, tables: int | None, records: float | None, room: tuple[int, int]
+    name: str, tables: int | None, records: float | None, room: tuple[int, int, int]
 ) -> None:
     door = Door(tables, 1 << 40 if tables else None, records)
     assert widths(door_card(name, door, room[1], UNICODE_SIGNS)) == {room[1]}

@@ -63,6 +63,11 @@ def test_three_resources_that_use_both_doors_fit_into_the_smallest_usual_termina
     assert placed.width <= 78 and placed.height <= 20
 
 
+def test_three_columns_fit_into_a_terminal_of_60_cells() -> None:
+    shown = picture(GUESTBOOK, (), EVERYBODY, 58)
+    assert shown.placed.width <= 58 and shown.padding == 0
+
+
 def test_nodes_stand_where_they_stood_when_the_first_asks_a_door() -> None:
     some = {"tables": frozenset({"rust"}), "telemetry": frozenset({"go"})}
     before, after = (picture(GUESTBOOK, (), users, 158).placed.boxes for users in (NOBODY, some))

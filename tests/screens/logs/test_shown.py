@@ -50,7 +50,7 @@ def tell(root: Path) -> None:
 async def shown(logs: Logs) -> None:
     """Show what was told, and nothing else."""
     logs.screen.go(["entry"])
-    await logs.shows("text:entry", "6 records", "GET /entry")
+    await logs.shows("text:entry", "6 records   following", "GET /entry")
 
 
 async def test_logs_in_eighty_columns(shop: Shop, snapshot: Snapshot) -> None:
@@ -72,7 +72,7 @@ async def test_a_record_whole_below_the_list(shop: Shop, snapshot: Snapshot) -> 
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("k", "s")
-        await logs.shows("ERROR   2026-11-21 09", "request 01jentry")
+        await logs.shows("ERROR   2026-11-21 09", "request 01jentry", "G follows")
         snapshot(logs.pilot.app)
 
 

@@ -162,6 +162,23 @@ async def test_what_one_wrote_into_a_row_that_is_gone_is_shown_before_it_goes(pe
         await shown.shows("row 1", "it is gone", "name  mine mine")
 
 
+async def test_what_somebody_else_writes_into_a_cell_that_waits_is_said_where_the_cursor_is(
+    people: Shop, snapshot: Snapshot
+) -> None:
+    async with tables(people) as shown:
+        await shown.press("l", "e")
+        await shown.write("mine")
+        await shown.shows("• ", "1 row changed")
+        await asyncio.to_thread(people.sql, "update people set name = 'Annabel', age = 42 where id = 1")
+        await shown.shows("⟳ ", "mine", "somebody else wrote Annabel here · ctrl+s asks")
+        snapshot(shown.app)
+        await shown.press("l")
+        await shown.shows("1 row changed · ctrl+s applies")
+        await shown.press("h", "u")
+        await shown.shows("Annabel")
+        await shown.hides("somebody else")
+
+
 async def test_both_sides_of_a_conflict_are_shown(people: Shop, snapshot: Snapshot) -> None:
     async with tables(people) as shown:
         await conflict(shown, people)

@@ -68,6 +68,38 @@ async def test_a_row_that_the_api_writes_appears_and_one_it_changes_is_marked(pe
         await shown.hides("⟳")
 
 
+async def test_a_key_goes_to_a_column_by_letters_of_its_name(shop: Shop, snapshot: Snapshot) -> None:
+    names = [f"{word}_{number}" for number in range(40) for word in ("height", "width", "at", "note", "grow")]
+    shop.sql(f"create table wide (id integer primary key, {', '.join(f'{each} text' for each in names)})")
+    shop.sql("insert into wide (at_33, grow_39) values ('here', 'last')")
+    async with tables(shop) as shown:
+        await shown.press("c")
+        await shown.shows("which column?", "height_0")
+        await shown.type("at_33")
+        snapshot(shown.app)
+        await shown.press("enter")
+        await shown.shows("at_33", "here")
+        assert shown.screen.rows.cursor_column == 1 + 1 + names.index("at_33")
+        await shown.press("c")
+        await shown.type("grow_3")
+        await shown.press("down", "enter")
+        await shown.shows("grow_30")
+        await shown.press("c", "escape")
+        await shown.shows("grow_30")
+
+
+async def test_a_column_that_is_hidden_is_shown_when_one_goes_there(people: Shop) -> None:
+    async with tables(people) as shown:
+        await shown.press("C", "j", "j", "enter", "escape")
+        await shown.hides("age")
+        await shown.press("c")
+        await shown.shows("hidden")
+        await shown.type("AG")
+        await shown.press("enter")
+        await shown.shows("age", "41")
+        assert shown.screen.rows.cursor_column == 3
+
+
 async def test_the_cursor_stays_on_its_row_when_rows_come_before_it(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "s", "j")

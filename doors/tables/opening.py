@@ -19,18 +19,22 @@ def place(data: Path) -> Path:
 
 
 @contextmanager
-def writing(data: Path) -> Iterator[Connection]:
-    """Give a connection that may do anything; the file is made where there is none. Raises `TablesError`."""
+def writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
+    """Give a connection that may do anything; the file is made where there is none.
+
+    Raises `TablesError`; `what` could not be done then.
+    """
     path = place(data)
     try:
         made(data)
         path.parent.mkdir(exist_ok=True)
     except OSError as error:
         raise TablesError(
-            f"{_WHAT}: {path.parent} can not be made: {error.strerror}",
+            f"{what}: {path.parent} can not be made: {error.strerror}",
             "Check that the folder can be written and that its disk has room.",
+            for_callers=f"{what}: the folder of the tables can not be made: {error.strerror}",
         ) from error
-    with _open(path) as connection:
+    with _open(path, what) as connection:
         yield connection
 
 
@@ -39,7 +43,7 @@ def reading(data: Path) -> Iterator[Connection]:
     """Give a connection that only reads: of empty tables where there is no file. Raises `TablesError`."""
     path = place(data)
     if path.exists():
-        with _open(path) as connection:
+        with _open(path, _WHAT) as connection:
             connection.execute("pragma query_only = on")
             yield connection
         return
@@ -52,14 +56,14 @@ def reading(data: Path) -> Iterator[Connection]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[Connection]:
+def _open(path: Path, what: str) -> Iterator[Connection]:
     try:
         connection = open_owner(path)
     except Error as error:
-        raise explained(error, _WHAT, NAMED) from error
+        raise explained(error, what, NAMED) from error
     try:
         yield connection
     except Error as error:
-        raise explained(error, _WHAT, NAMED) from error
+        raise explained(error, what, NAMED) from error
     finally:
         connection.close()
