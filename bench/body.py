@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.guests import LANES, write_guest
+from bench.payload import block
 from bench.processes import ROOT, bare_hypercorn, write_results
 from bench.service import DOMAIN, hosted
 
@@ -80,15 +81,7 @@ import (
 	"svc/guest"
 )
 
-var block [65536]byte
-
-func init() {
-	state := uint32(1)
-	for i := range block {
-		state = state*1664525 + 1013904223
-		block[i] = byte(state >> 24)
-	}
-}
+var block = []byte("BLOCK")
 
 func body(w http.ResponseWriter, r *http.Request) {
 	switch {
@@ -102,13 +95,13 @@ func body(w http.ResponseWriter, r *http.Request) {
 		size, _ := strconv.Atoi(r.URL.Path[1:])
 		w.Header().Set("Content-Length", strconv.Itoa(size))
 		for range size / len(block) {
-			w.Write(block[:])
+			w.Write(block)
 		}
 	}
 }
 
 func main() { guest.Serve(http.HandlerFunc(body)) }
-""",
+""".replace("BLOCK", "".join(map("\\x{:02x}".format, block()))),
     "rust": """\
 use std::io::Write;
 

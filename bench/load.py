@@ -64,6 +64,9 @@ class Load:
         self._clients = {
             client.socket.fileno(): client for client in (Client(port) for _ in range(connections))
         }
+        for number in self._clients:
+            self._poller.register(number, select.EPOLLIN)
+        self._waiting: set[Client] = set()
         self._due: list[tuple[float, Client]] = []
         self._requests = self._failed = 0
         self._stopped = False
@@ -73,15 +76,16 @@ class Load:
         self._stopped = True
 
     def run(self, seconds: float) -> dict[str, Any]:
-        """Load the server; return what came of it."""
+        """Load the server; return what came of it. Answers to what was asked last are not waited for."""
+        self._requests = self._failed = 0
         began = now = time.perf_counter()
-        for number, client in self._clients.items():
-            self._poller.register(number, select.EPOLLIN)
+        for client in self._clients.values():
             self._ask(client, now)
         while now < began + seconds and not self._stopped:
             wait = min([began + seconds, now + LISTEN_SECONDS, *(due for due, _ in self._due)]) - now
             for number, _event in self._poller.poll(max(wait, 0.0)):
-                self._hear(number)
+                if answered := self._heard(number):
+                    self._go_on(answered)
             now = time.perf_counter()
             for client in [client for due, client in self._due if due <= now]:
                 self._ask(client, now)
@@ -89,23 +93,37 @@ class Load:
         took = time.perf_counter() - began
         return {"requests": self._requests, "failed": self._failed, "seconds": took}
 
+    def settle(self) -> int:
+        """Wait for the answers to what was asked last, so that `run` may be called again; return how many."""
+        before = self._requests
+        while self._waiting:
+            for number, _event in self._poller.poll():
+                self._heard(number)
+        return self._requests - before
+
     def _ask(self, client: Client, now: float) -> None:
         client.asked = now
+        self._waiting.add(client)
         try:
             client.socket.sendall(self._request)
         except ConnectionError:
             self._lose(client)
 
-    def _hear(self, number: int) -> None:
+    def _heard(self, number: int) -> Client | None:
+        """Read what came on a connection; return it when an answer is whole and the next may be asked for."""
         client = self._clients[number]
         status = client.answered()
         if not status:
-            return
+            return None
         if status < 0:
             self._lose(client)
-            return
+            return None
+        self._waiting.discard(client)
         self._requests += 1
         self._failed += status != 200
+        return client
+
+    def _go_on(self, client: Client) -> None:
         if self._interval:
             self._due.append((client.asked + self._interval, client))
         else:
@@ -113,6 +131,7 @@ class Load:
 
     def _lose(self, client: Client) -> None:
         self._failed += 1
+        self._waiting.discard(client)
         self._poller.unregister(client.socket)
         client.socket.close()
 

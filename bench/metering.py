@@ -1,54 +1,94 @@
-"""What meters and limits cost: hellos of a server with all of them, against one that has none.
+"""What meters and limits cost: hellos of a service with all of them, against one that has none.
 
-Rounds are interleaved, and which side begins alternates; the medians of their ratios count: of requests a
+Neighbours on the machine's processors change its speed by a third, for seconds at a time: so both are loaded
+by turns of a fraction of a second. Where a process comes to lie in memory makes a difference for as long as
+it lives: so both are started anew several times. The medians of the turns' ratios count: of requests a
 second, and of processor time a request.
 """
 
+import os
 import sys
 import tempfile
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from bench.hello import SECONDS, rate, write_project
-from bench.memory import held
-from bench.processes import svc_dev_process, write_results
+from bench import unmetered
+from bench.guests import LANES
+from bench.hello import CONNECTIONS, WEB, rate, write_project
+from bench.load import Load
+from bench.processes import write_results
+from bench.service import Serving, bundle, deploy
 
-ROUNDS = 16
-LANES = ("rust", "js")
+STARTS = 6
+TURNS = 80
+SECONDS = 0.15
 PROGRAMS = ("svc_tui", "bench.unmetered")
+MEMORY = {"rust": 2 << 20, "js": 16 << 20, "go": 8 << 20}
+"""Bytes that an instance of each lane has, in round figures."""
 
 
-def round_of(port: int, pid: int) -> tuple[float, float]:
-    """Load a server for one round; return requests a second, and processor seconds a request."""
-    began = held(pid).cpu_seconds
-    per_second = rate(port, path="/")
-    return per_second, (held(pid).cpu_seconds - began) / (per_second * SECONDS)
+@contextmanager
+def started(servers: list[Serving]) -> Iterator[None]:
+    """Have services run as long as the block does."""
+    try:
+        for server in servers:
+            server.start()
+        yield
+    finally:
+        for server in servers:
+            if server.process is not None:
+                server.stop()
+
+
+def turn(server: Serving, load: Load) -> tuple[float, float]:
+    """Load a service for a turn; return its seconds and its processor seconds a request."""
+    assert server.process is not None
+    clock = ~server.process.pid << 3 | 2  # CPUCLOCK_SCHED of a process, as clock_getcpuclockid(3) makes it.
+    began, spent = time.perf_counter(), time.clock_gettime(clock)
+    done = load.run(SECONDS)
+    requests = done["requests"] + load.settle()
+    if done["failed"]:
+        sys.exit(f"{done['failed']} requests failed")
+    return (time.perf_counter() - began) / requests, (time.clock_gettime(clock) - spent) / requests
+
+
+def shares(servers: list[Serving]) -> Iterator[tuple[float, float]]:
+    """Yield, turn by turn, what meters take of requests a second, and add to the processor time of one."""
+    loads = [Load(server.port, WEB, CONNECTIONS, 0) for server in servers]
+    for number in range(TURNS):
+        order = (0, 1) if number % 2 else (1, 0)
+        found = {which: turn(servers[which], loads[which]) for which in order}
+        (metered, metered_spent), (bare, bare_spent) = found[0], found[1]
+        yield 1 - bare / metered, metered_spent / bare_spent - 1
 
 
 def compare(folder: Path, lane: str) -> tuple[float, float]:
-    """Return the shares that meters take of a lane's requests a second, and add to its processor time."""
-    project = write_project(folder, lane)
-    rates, times = [], []
-    with ExitStack() as stack:
-        servers = [
-            stack.enter_context(svc_dev_process(project, "--release", program=program))
-            for program in PROGRAMS
-        ]
+    """Return the medians of what turns of a lane's hello said."""
+    os.environ[unmetered.MEMORY] = str(MEMORY[lane])
+    built = bundle(write_project(folder, lane))
+    servers = [Serving(folder / lane / "data" / program, program=program) for program in PROGRAMS]
+    with started(servers):
         for server in servers:
-            rate(server[0], path="/")
-        for number in range(ROUNDS):
-            order = (0, 1) if number % 2 else (1, 0)
-            found = {which: round_of(*servers[which]) for which in order}
-            rates.append(1 - found[0][0] / found[1][0])
-            times.append(found[0][1] / found[1][1] - 1)
-            print(f"{lane}: metered {found[0][0]:.0f}/s, unmetered {found[1][0]:.0f}/s", flush=True)
-    return median(rates), median(times)
+            with server.client() as client:
+                deploy(client, built)
+    found: list[tuple[float, float]] = []
+    for number in range(STARTS):
+        with started(servers):
+            for server in servers:
+                rate(server.port)
+            found += shares(servers)
+        rates, times = map(median, zip(*found[-TURNS:], strict=True))
+        print(f"{lane}: start {number + 1}: meters take {rates:+.1%}, add {times:+.1%}", flush=True)
+    rates, times = map(median, zip(*found, strict=True))
+    return rates, times
 
 
 def main() -> None:
     lanes = sys.argv[1:] or LANES
-    with tempfile.TemporaryDirectory(prefix="svc-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="svc-bench-", ignore_cleanup_errors=True) as folder:
         found = {lane: compare(Path(folder), lane) for lane in lanes}
     rates = {lane: share for lane, (share, _) in found.items()}
     times = {f"{lane}_cpu": share for lane, (_, share) in found.items()}

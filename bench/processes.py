@@ -31,9 +31,9 @@ def svc_dev(project: Path, *options: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def svc_dev_process(project: Path, *options: str, program: str = "svc_tui") -> Iterator[tuple[int, int]]:
-    """Run `svc dev`, or another program of its kind, likewise, and yield its port and its process id."""
-    command = [sys.executable, "-m", program, "dev", "--port", "0", *options]
+def svc_dev_process(project: Path, *options: str) -> Iterator[tuple[int, int]]:
+    """Run `svc dev` likewise, and yield its port and its process id."""
+    command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0", *options]
     env = {**environ(), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -63,17 +63,19 @@ class Silent:
 
 
 class Serving:
-    """The service on a data folder. `start` may be called again when it was killed."""
+    """The service on a data folder, or a program of its kind. `start` may be called again after its end."""
 
-    def __init__(self, data: Path, *options: str) -> None:
+    def __init__(self, data: Path, *options: str, program: str = "svc_tui") -> None:
         self._data = data
+        self._program = program
         self._options = options
         self.process: subprocess.Popen[str] | None = None
         self.port, self.control, self._token = 0, "", ""
 
     def start(self) -> None:
         """Start it, wait until it serves, and claim it the first time."""
-        command = [sys.executable, "-m", "svc_tui", "serve", "--data", str(self._data), "--domain", DOMAIN]
+        command = [sys.executable, "-m", self._program, "serve"]
+        command += ["--data", str(self._data), "--domain", DOMAIN]
         command += ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *self._options]
         self.process = subprocess.Popen(
             command,

@@ -1,7 +1,8 @@
 """A thousand event streams of one event a second on one process: how soon, how punctual, how much memory.
 
 All streams are opened at once and read for half a minute. An event carries the time at which its guest meant
-to send it; what the client's clock, the same, says more is its lateness.
+to send it; what the client's clock, the same, says more is its lateness. How soon the first events come is
+the processor's time for opening one, a thousand times, and what else goes on there: so it is measured too.
 """
 
 import asyncio
@@ -141,6 +142,7 @@ def main() -> None:
         "events": len(heard.lateness),
         "first_event_p50_ms": percentile(heard.firsts, 50) * 1000,
         "first_event_p99_ms": percentile(heard.firsts, 99) * 1000,
+        "opening_cpu_ms_a_stream": (begin.cpu_seconds - before.cpu_seconds) / streams * 1000,
         "late_p50_ms": percentile(heard.lateness, 50) * 1000,
         "late_p99_ms": percentile(heard.lateness, 99) * 1000,
         "rss_kib_a_stream": (last.rss - before.rss) / streams / 1024,
@@ -153,6 +155,7 @@ def main() -> None:
     print(
         f"sse streams={streams} lost={figures['lost']}",
         f"first_p99_ms={figures['first_event_p99_ms']:.0f} late_p99_ms={figures['late_p99_ms']:.1f}",
+        f"opening_cpu_ms_a_stream={figures['opening_cpu_ms_a_stream']:.2f}",
         f"rss_kib_a_stream={figures['rss_kib_a_stream']:.0f}",
         f"own_kib_a_stream={figures['own_kib_a_stream']:.0f} cpu={figures['cpu_share']:.2f}",
     )

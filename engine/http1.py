@@ -1,12 +1,14 @@
-"""HTTP/1.1 as most clients speak it: requests without a body, read and answered at a fraction of h11's cost.
+"""HTTP/1.1 as most clients speak it: read and answered at a fraction of h11's cost.
 
-Owns the bytes of such a request's head and of its answer, and knows no socket. What is not plainly one (a
-body, an upgrade, an odd byte, a head in parts) is h11's to read, which also says what is wrong with it.
+Owns the bytes of such a request and of its answer, and knows no socket. What is not plainly one (a body in
+chunks, an upgrade, an odd byte, a head in parts) is h11's to read, which also says what is wrong with it.
 """
 
 import asyncio
 import re
 import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -16,12 +18,15 @@ from wsgiref.handlers import format_date_time
 Fields = list[tuple[bytes, bytes]]
 HEAD_BYTES = 16 << 10
 """The largest head that is read here."""
+BODY_BYTES = 256 << 10
+"""What of a body waits at most for the application, but for one part, before the client is held back."""
+_LENGTH_DIGITS = 18
 _NAME = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+"
 _HEAD = re.compile(rb"([A-Z]+) ([!-~]+) HTTP/1\.1\r\n((?:" + _NAME + rb":[\t -~]*\r\n)+)\r\n")
 _FIELD = re.compile(rb"(" + _NAME + rb"):([\t -~]*)\r\n")
 # Lower case, as ASGI has it: no spelling of a name passes by those that are the connection's.
 _ANSWER_FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9a-z]+: [\t -~\x80-\xff]*\r\n)*")
-_NOT_PLAIN = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"http2-settings"})
+_NOT_PLAIN = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"http2-settings"})
 _OF_THE_CONNECTION = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
 _BODILESS = frozenset({204, 304})
 _CHUNKED = b"transfer-encoding: chunked\r\n"
@@ -30,7 +35,7 @@ _NO_BODY = {"type": "http.request", "body": b"", "more_body": False}
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A request without a body: `size` bytes of head, the names of its fields in lower case.
+    """The head of a request: `size` bytes of it, of its body `length`, the names of its fields in lower case.
 
     `last` says that the client wants no further answer on its connection.
     """
@@ -40,6 +45,7 @@ class Head:
     fields: Fields
     last: bool
     size: int
+    length: int
 
 
 def read_head(data: bytes) -> Head | None:
@@ -61,7 +67,13 @@ def read_head(data: bytes) -> Head | None:
         if wishes not in ([b"close"], [b"keep-alive"]):
             return None
         last = wishes == [b"close"]
-    return Head(method.decode(), target, fields, last, found.end())
+    length = b"0"
+    if b"content-length" in names:
+        lengths = [value for name, value in fields if name == b"content-length"]
+        length = lengths[0]
+        if len(lengths) != 1 or not length.isdigit() or len(length) > _LENGTH_DIGITS:
+            return None
+    return Head(method.decode(), target, fields, last, found.end(), int(length))
 
 
 def scope(head: Head, scheme: str, client: Any, server: Any, extensions: dict[str, Any]) -> dict[str, Any]:
@@ -148,40 +160,116 @@ class Wire(Protocol):
         """Send bytes; held back while the client takes none."""
         ...
 
+    def hold(self, *, back: bool) -> None:
+        """Take no more of the body from the client, or again."""
+        ...
+
     async def answered(self, *, go_on: bool) -> None:
         """Hear that the answer is whole, or never will be; `go_on` says that another may follow."""
         ...
 
 
-class PlainRequest:
-    """A request without a body on its way to an application, and the answer on its way back."""
+Hear = Callable[[dict[str, Any]], bool]
+"""Takes a message of a request and says whether it wants another."""
 
-    __slots__ = ("_answer", "_asked", "_last", "_left", "_over", "_wire", "answered")
+
+class PlainRequest:
+    """A request on its way to an application, and the answer on its way back.
+
+    `waiting` is how many bytes of the body have come and were not taken.
+    """
+
+    __slots__ = (
+        *("_answer", "_hear", "_holding", "_last", "_left", "_missing", "_news", "_parts", "_told"),
+        *("_wire", "answered", "waiting"),
+    )
 
     def __init__(self, head: Head, wire: Wire) -> None:
         self._wire = wire
         self._last = head.last
         self._answer = Answer(head.method)
-        self._asked = False
+        self._missing = head.length
+        self._parts: deque[bytes] = deque()
+        self._holding = False
+        self._told = False
         self._left = False
-        self._over: asyncio.Event | None = None
+        self._news: asyncio.Event | None = None
+        self._hear: Hear | None = None
         self.answered = False
+        self.waiting = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the body has come."""
+        return not self._missing
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what came of the body; return what came after it. Once it is answered, nobody wants more."""
+        if self.answered:
+            return b""
+        rest = b""
+        if len(data) > self._missing:
+            data, rest = data[: self._missing], data[self._missing :]
+        if data:
+            self._missing -= len(data)
+            self._parts.append(data)
+            self.waiting += len(data)
+            self._tell()
+            self._hold(back=self.waiting > BODY_BYTES and not self.whole)
+        return rest
+
+    def _hold(self, *, back: bool) -> None:
+        if back is not self._holding:
+            self._holding = back
+            self._wire.hold(back=back)
 
     async def receive(self) -> dict[str, Any]:
-        """Return that there is no body; then wait until the answer is whole or the client gone (ASGI)."""
-        if not self._asked:
-            self._asked = True
+        """Return a part of the body (ASGI); then wait until the answer is whole, or the client gone.
+
+        What came before the client left is told first.
+        """
+        while (message := self._next()) is None:
+            await self._until_news()
+        return message
+
+    def listen(self, hear: Hear | None) -> None:
+        """Have `hear` called with what `receive` would return, as soon as it is there, until it is false."""
+        self._hear = hear
+        self._tell()
+
+    def _tell(self) -> None:
+        while self._hear is not None and (message := self._next()) is not None:
+            if not self._hear(message):
+                self._hear = None
+        if self._news is not None:
+            self._news.set()
+
+    def _next(self) -> dict[str, Any] | None:
+        if self._parts:
+            data = self._parts.popleft()
+            self.waiting -= len(data)
+            if self.waiting <= BODY_BYTES:
+                self._hold(back=False)
+            self._told = self.whole and not self._parts
+            return {"type": "http.request", "body": data, "more_body": not self._told}
+        if self.whole and not self._told:
+            self._told = True
             return _NO_BODY.copy()
-        await self.over()
-        return {"type": "http.disconnect"}
+        return {"type": "http.disconnect"} if self._left else None
+
+    async def _until_news(self) -> None:
+        self._news = self._news or asyncio.Event()
+        self._news.clear()
+        await self._news.wait()
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send a part of the answer (ASGI). What comes after its end is forgotten."""
         if self.answered:
             return
         if message["type"] == "http.response.start":
-            self._last = self._last or self._wire.ends
-            data = self._answer.head(message["status"], message["headers"], last=self._last)
+            fields = message["headers"]
+            self._last = self._last or self._wire.ends or (b"connection", b"close") in fields
+            data = self._answer.head(message["status"], fields, last=self._last)
             await self._wire.write(data)
             return
         more = message.get("more_body", False)
@@ -201,17 +289,16 @@ class PlainRequest:
 
     async def _end(self, *, go_on: bool) -> None:
         self.answered = True
+        self._hold(back=False)
         self.leave()
-        await self._wire.answered(go_on=go_on)
+        await self._wire.answered(go_on=go_on and self.whole)
 
     def leave(self) -> None:
         """Hear that the client has gone."""
         self._left = True
-        if self._over is not None:
-            self._over.set()
+        self._tell()
 
     async def over(self) -> None:
         """Wait until the answer is whole, or the client gone."""
-        if not self._left:
-            self._over = self._over or asyncio.Event()
-            await self._over.wait()
+        while not self._left:
+            await self._until_news()

@@ -34,7 +34,9 @@ class ImageDamaged(SvcError):
 
     def __init__(self, folder: Path, reason: str) -> None:
         super().__init__(
-            f"the static image {folder} is damaged: {reason}", "Delete the folder and build again."
+            f"the static image {folder} is damaged: {reason}",
+            "Delete the folder and build again.",
+            for_callers=f"the static image is damaged: {reason}",
         )
 
 

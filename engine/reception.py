@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 
 from engine.idle import HEAD_SECONDS
+from engine.incoming import Incoming
 from engine.listen import open_files
 from engine.peers import Peers, network
 
@@ -26,7 +27,7 @@ FILES_SHARE = 3
 """One of so many open files may be a connection of one server; the rest is for what serves them."""
 _log = logging.getLogger("svc.server")
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Serve = Callable[[Incoming, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Reception:
@@ -103,9 +104,9 @@ class Reception:
             if self._waits and len(self.tasks) <= self._most:
                 self.begin()
 
-    async def _streams(self, opened: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _streams(self, opened: socket.socket) -> tuple[Incoming, asyncio.StreamWriter]:
         opened.setblocking(False)
-        reader = asyncio.StreamReader()
+        reader = Incoming()
         protocol = asyncio.StreamReaderProtocol(reader)
         transport, _ = await self._loop.connect_accepted_socket(
             lambda: protocol,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.lane import BuildFailed, BuildRequest
-from lanes.group import KEPT, Tail, run_group
+from lanes.group import KEPT, Lines, Tail, run_group
 
 LIMIT_SECS = 600.0
 _REPORTED_LINES = 1000
@@ -27,22 +27,18 @@ class _Output:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
-        self._line = bytearray()
+        self._lines = Lines(self._say, _LONGEST_LINE)
         self._reported = 0
 
     def feed(self, block: bytes) -> None:
         self._tail.feed(block)
-        if self._reported > _REPORTED_LINES:
-            return
-        *lines, rest = (self._line + block).replace(b"\r", b"\n").split(b"\n")
-        for line in lines:
-            self._say(line)
-        self._line = rest[:_LONGEST_LINE]
+        if self._reported <= _REPORTED_LINES:
+            self._lines.feed(block.replace(b"\r", b"\n"))
 
     def close(self) -> None:
-        self._say(self._line)
+        self._lines.close()
 
-    def _say(self, line: bytes | bytearray) -> None:
+    def _say(self, line: bytes) -> None:
         text = _plain(line[:_LONGEST_LINE])
         if not text.strip() or self._reported > _REPORTED_LINES:
             return
@@ -57,7 +53,7 @@ class _Output:
         return text.partition("\n")[2] if len(tail) == KEPT and "\n" in text else text
 
 
-def _plain(data: bytes | bytearray) -> str:
+def _plain(data: bytes) -> str:
     """Decode output for people: no colours, no cursor movements, no control characters."""
     return _CONTROL.sub("", data.decode(errors="replace"))
 

@@ -2,7 +2,7 @@
 
 Owns the processes from start to end: whatever happens (end, limit, cancellation), nothing of the group is
 left, and a daemon that left the group can not hold the build up. What is printed is the sinks' affair; `Tail`
-is one.
+and `Lines` are two.
 """
 
 import asyncio
@@ -37,6 +37,29 @@ class Tail:
     def text(self) -> str:
         """It as text, whatever it is."""
         return self._kept.decode(errors="replace")
+
+
+class Lines:
+    """Hands lines on when they end, without their `\\n`; `feed` is a sink.
+
+    Of one that has not ended, `longest` bytes are kept.
+    """
+
+    def __init__(self, take: Callable[[bytes], None], longest: int) -> None:
+        self._take = take
+        self._longest = longest
+        self._begun = b""
+
+    def feed(self, block: bytes) -> None:
+        """Take what was printed next."""
+        *lines, begun = (self._begun + block).split(b"\n")
+        for line in lines:
+            self._take(line)
+        self._begun = begun[: self._longest]
+
+    def close(self) -> None:
+        """Hand on what has no end."""
+        self._take(self._begun)
 
 
 async def run_group(

@@ -10,21 +10,20 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class BucketError(SvcError):
-    """The bucket can not do what it was asked.
-
-    `for_callers`, if there is one, is what those are told who have no business with this machine's paths.
-    """
+    """The bucket can not do what it was asked."""
 
     code = "bucket"
-    for_callers = ""
 
 
 class DiskError(BucketError):
     """The disk does not do its part; `reason` is the system's word."""
 
     def __init__(self, path: Path, reason: str, hint: str) -> None:
-        super().__init__(f"the bucket can not use {path}: {reason}", hint)
-        self.for_callers = f"the service can not use its disk: {reason}"
+        super().__init__(
+            f"the bucket can not use {path}: {reason}",
+            hint,
+            for_callers=f"the service can not use its disk: {reason}",
+        )
 
 
 class BucketInUse(BucketError):
@@ -75,9 +74,11 @@ class BlobDamaged(BucketError):
 
     def __init__(self, digest: str, aside: Path | None = None) -> None:
         kept = f"; the file is kept as {aside}" if aside is not None else ""
+        changed = f"the blob sha256:{digest} has changed on disk"
         super().__init__(
-            f"the blob sha256:{digest} has changed on disk{kept}",
+            f"{changed}{kept}",
             "Deploy again what it belongs to, and check the disk.",
+            for_callers=changed,
         )
 
 

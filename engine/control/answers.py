@@ -56,11 +56,10 @@ class TooLong(SvcError):
 
 def members(error: SvcError) -> dict[str, Any]:
     """Return the members of the problem document of an error; the log has what callers are not told."""
-    for_callers = getattr(error, "for_callers", "")
-    if for_callers:
+    if error.for_callers != error.message:
         _log.error("%s (%s)", error.message, error.hint)
     found = {
-        "title": for_callers or error.message,
+        "title": error.for_callers,
         "status": STATUS.get(error.code, MISTAKE),
         "code": error.code,
     }

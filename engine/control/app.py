@@ -13,6 +13,7 @@ from quart import Blueprint, Quart, Response, current_app, g, request
 from quart_schema import Info, QuartSchema, RequestSchemaValidationError, validate_response
 from werkzeug.exceptions import HTTPException
 
+from engine.bucket.errors import is_no_room
 from engine.control import answers, document
 from engine.control.access import Authority, Principal, Role, Unauthenticated
 from engine.control.body import StreamedConnection, StreamedRequest
@@ -107,6 +108,10 @@ async def _http(error: Exception) -> Response:
 def failed(error: Exception) -> SvcError:
     """Note a fault of the service itself; return what is said of it."""
     _log.error("a request failed", exc_info=error)
+    if isinstance(error, OSError) and is_no_room(error):
+        return SvcError(
+            "there is no room on the service's disk", "Make room there and try again.", code="unavailable"
+        )
     return SvcError("The service failed; its own log says why.", code="internal")
 
 

@@ -283,7 +283,7 @@ def _held(doors: Mapping[str, Measure | None], data: Path) -> dict[str, tuple[in
 
 def _failure(error: SvcError) -> Failure:
     said = error.said if isinstance(error, BuildFailed) else ""
-    return Failure(message=error.message, hint=error.hint, said=said)
+    return Failure(message=error.for_callers, hint=error.hint, said=said)
 
 
 def _resource(resource: Resource, address: str | None, standing: Standing, rate: Rate) -> ResourceState:

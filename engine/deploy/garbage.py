@@ -70,9 +70,13 @@ async def _needed(bucket: Bucket) -> set[Digest]:
             try:
                 needed |= (await store.load(bucket.blobs, part.package)).digests | {part.package}
             except SvcError as error:
-                raise GarbageError(
+                said = (
                     f"nothing was removed, because what deployment {deployment.id} of {deployment.project}"
-                    f" needs is not known: {error.message}",
+                    " needs is not known: "
+                )
+                raise GarbageError(
+                    said + error.message,
                     f"Deploy {deployment.project} again from the same sources.",
+                    for_callers=said + error.for_callers,
                 ) from error
     return needed

@@ -74,6 +74,8 @@ async def unpack(blobs: Blobs, digest: Digest, folder: Path) -> Artifact:
         raise PackageError(
             f"the package sha256:{digest} can not be unpacked to {root}: {error.strerror}",
             "Check that the folder can be written and that its disk has room.",
+            code="unavailable",
+            for_callers=f"the package sha256:{digest} can not be unpacked: {error.strerror}",
         ) from error
 
 
@@ -133,6 +135,8 @@ async def forget_unpacked(
         raise PackageError(
             f"what was unpacked to {folder} can not be removed: {error.strerror}",
             "Check that the user who runs svc may write there.",
+            code="unavailable",
+            for_callers=f"what was unpacked can not be removed: {error.strerror}",
         ) from error
     return forgotten
 

@@ -20,10 +20,12 @@ from engine.routes import Endpoint, NotReady, RouteTable
 from engine.timeline.feed import Timeline
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import Recording
-from engine.wasm.exchange import Exchange, Headers, Receive, RunReport, Send
+from engine.wasm.exchange import Exchange, Headers, Listen, Receive, RunReport, Send
 
 GONE = "svc.gone"
 """The ASGI extension that has a future which is done when the client has left."""
+LISTEN = "svc.listen"
+"""The ASGI extension that has `Exchange.listen`."""
 REQUEST_ID = "svc.request-id"
 """The ASGI extension that has the id of a request of the service's own making."""
 MAX_DEPTH = 8
@@ -80,6 +82,7 @@ class _Request:
             "has_body",
             "headers",
             "id",
+            "listen",
             "method",
             "path",
             "query",
@@ -106,6 +109,7 @@ class _Request:
         self.has_body = _has_body(scope["http_version"], self.fields)
         self.receive = receive
         self.gone = extensions.get(GONE)
+        self.listen: Listen | None = extensions.get(LISTEN)
         self.table = table
         self.started = False
         self.recording: Recording | None = None
@@ -126,7 +130,7 @@ class _Request:
             return message
 
         if self.has_body:
-            self.receive = received
+            self.receive, self.listen = received, None
         else:
             recording.body.ended = True
 
@@ -232,7 +236,7 @@ class Gateway:
     async def _answer(self, request: _Request, endpoint: Endpoint, trace: Trace) -> _Result:
         version = endpoint.version
         if isinstance(version, NotReady):
-            detail = version.error.message if version.error else ""
+            detail = version.error.for_callers if version.error else ""
             status, size = await self._problem(request, "not-ready", Insight(detail, error=version.error))
             return _Result(status, "not-ready", detail, bytes_out=size)
         if hasattr(version, "respond"):
@@ -286,6 +290,7 @@ class Gateway:
             on_notice,
             request.has_body,
             request.gone,
+            request.listen,
         )
         report = await endpoint.version.run(exchange)  # type: ignore[union-attr]
         return await self._conclude(request, report, tuple(lines))

@@ -114,6 +114,7 @@ class Database:
             raise NewerTimeline(
                 f"{self._path} was written by a newer svc",
                 "Update svc, or move the file away to begin anew.",
+                for_callers=f"{FILE} was written by a newer svc",
             )
         self.empty = found < VERSION
         if write:
@@ -189,10 +190,28 @@ class Database:
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return DamagedTimeline(
                 f"the timeline in {self._path} is damaged: {error}",
-                "`svc dev` puts it aside and begins anew.",
+                "`svc dev`, or the service, puts it aside and begins anew.",
+                for_callers=f"the timeline is damaged: {error}",
             )
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return TimelineError(
             f"the timeline can not be {self._use} {self._path}: {reason}",
             "Check that the folder can be written, which reading needs too, and that its disk has room.",
+            for_callers=f"the timeline can not be {self._use} {FILE}: {reason}",
         )
+
+
+def damaged(path: Path) -> bool:
+    """Whether a file is one that can not be read any more."""
+    try:
+        database = Database(path, write=False)
+    except DamagedTimeline:
+        return True
+    except TimelineError:
+        return False
+    try:
+        return bool(database.run("pragma quick_check(1)") != [("ok",)])
+    except DamagedTimeline:
+        return True
+    finally:
+        database.close()

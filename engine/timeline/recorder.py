@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.aside import put_aside
 from engine.errors import SvcError
-from engine.timeline.aside import put_aside
-from engine.timeline.database import DamagedTimeline, NewerTimeline, TimelineError
+from engine.timeline.database import DamagedTimeline, NewerTimeline, TimelineError, damaged
 from engine.timeline.feed import Timeline
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recording import Recording
@@ -161,13 +161,13 @@ class TimelineRecorder:
             self._store.close()
         self._store = None
 
-    def _begun_anew(self, error: TimelineError) -> bool:
+    def _begun_anew(self, error: SvcError) -> bool:
         """Deal with a file that takes no records; return whether another is in its place at once."""
         self._let_go()
         if isinstance(error, DamagedTimeline):
             try:
-                aside = put_aside(self._path)
-            except TimelineError as worse:
+                aside = put_aside(self._path, "timeline", damaged)
+            except SvcError as worse:
                 error = worse
             else:
                 if aside is not None:

@@ -1,6 +1,6 @@
 """Adds up what requests took, by minute and Resource. Owns the sums; knows no file and no clock."""
 
-import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import reduce
@@ -48,42 +48,47 @@ def total(counts: Iterable[Count]) -> Count:
 
 
 class Counter:
-    """A follower of the timeline; may be called from any thread. A request counts when it is over."""
+    """A follower of the timeline; may be called from any thread. A request counts when it is over.
+
+    Records are only put down as they come, and added up when the sums are asked for: a thousand in a row take
+    a quarter of the time that they take one by one, between other work.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # A list that is added to costs a third of the time of a new Count a request.
-        self._sums: dict[Key, list[int]] = {}
+        self._records: deque[RequestRecord] = deque()
+        self._given_back: dict[Key, Count] = {}
 
     def __call__(self, record: Record) -> None:
         """Count a request; other records, and requests for no Resource, are passed over."""
-        if not isinstance(record, RequestRecord) or not record.resource:
-            return
-        key = ((record.time_ns + record.wall_ns) // MINUTE_NS, record.resource)
-        peak = record.peak_memory or 0
-        with self._lock:
-            sums = self._sums.get(key)
-            if sums is None:
-                sums = self._sums[key] = [0] * 7
-            sums[0] += 1
-            sums[1] += failed(record)
-            sums[2] += record.compute_ns
-            sums[3] += record.wall_ns
-            if peak > sums[4]:
-                sums[4] = peak
-            sums[5] += record.bytes_in
-            sums[6] += record.bytes_out
+        if isinstance(record, RequestRecord) and record.resource:
+            self._records.append(record)
 
     def take(self) -> dict[Key, Count]:
         """Return what was counted since the last time."""
-        with self._lock:
-            sums, self._sums = self._sums, {}
+        sums = {key: list(astuple(count)) for key, count in self._given_back.items()}
+        self._given_back = {}
+        for _ in range(len(self._records)):
+            record = self._records.popleft()
+            key = ((record.time_ns + record.wall_ns) // MINUTE_NS, record.resource)
+            if key not in sums:
+                sums[key] = [0] * 7
+            _add(sums[key], record)
         return {key: Count(*numbers) for key, numbers in sums.items()}
 
     def give_back(self, counts: Mapping[Key, Count], most: int) -> None:
         """Add what could not be kept to what is counted; of more than `most` keys the oldest are lost."""
-        with self._lock:
-            merged = dict(counts)
-            for key, numbers in self._sums.items():
-                merged[key] = merged.get(key, Count()) + Count(*numbers)
-            self._sums = {key: list(astuple(count)) for key, count in sorted(merged.items())[-most:]}
+        merged = dict(counts)
+        for key, count in self.take().items():
+            merged[key] = merged.get(key, Count()) + count
+        self._given_back = dict(sorted(merged.items())[-most:])
+
+
+def _add(sums: list[int], record: RequestRecord) -> None:
+    """Add what a request took to the numbers of a `Count`; a new one each time takes three times as long."""
+    sums[0] += 1
+    sums[1] += failed(record)
+    sums[2] += record.compute_ns
+    sums[3] += record.wall_ns
+    sums[4] = max(sums[4], record.peak_memory or 0)
+    sums[5] += record.bytes_in
+    sums[6] += record.bytes_out

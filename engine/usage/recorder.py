@@ -5,13 +5,14 @@ Owns the thread that writes, so that neither a slow disk nor another process mak
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from engine.aside import put_aside
 from engine.errors import SvcError
 from engine.timeline.feed import Timeline
-from engine.usage.count import MINUTE_NS, Counter
-from engine.usage.store import UsageStore
+from engine.usage.count import MINUTE_NS, Count, Counter, Key
+from engine.usage.store import DamagedUsage, UsageError, UsageStore, damaged
 
 EVERY_SECONDS = 1.0
 KEPT_MINUTES = 31 * 24 * 60
@@ -34,7 +35,8 @@ class Recorder:
     ) -> None:
         """Write to the file at `path`; it is made when there is something to write.
 
-        `warn` is called, on another thread, when usage begins to be lost to a fault.
+        `warn` is called, on another thread, when usage begins to be lost to a fault, and when a damaged file
+        is put aside.
         """
         self._path = path
         self._warn = warn
@@ -53,17 +55,14 @@ class Recorder:
         while not self._stop.wait(self._every):
             self._write()
         self._write()
-        if self._store is not None:
-            self._store.close()
+        self._let_go()
 
     def _write(self) -> None:
         counts = self._counter.take()
         if not counts:
             return
         try:
-            if self._store is None:
-                self._store = UsageStore(self._path)
-            self._store.add(counts)
+            store = self._added(counts)
         except SvcError as error:
             self._counter.give_back(counts, UNWRITTEN)
             if not self._failing:
@@ -71,7 +70,34 @@ class Recorder:
             self._failing = True
             return
         self._failing = False
-        self._tidy(self._store)
+        self._tidy(store)
+
+    def _added(self, counts: Mapping[Key, Count]) -> UsageStore:
+        """Add to the file, or to a new one in the place of one that is damaged; return the file."""
+        try:
+            store = self._opened()
+            store.add(counts)
+        except DamagedUsage as error:
+            self._let_go()
+            aside = put_aside(self._path, "usage", damaged)
+            if aside is None:
+                raise
+            self._warn(UsageError(f"{error.message}; a new one is begun", f"The old one is {aside}"))
+            store = self._opened()
+            store.add(counts)
+        return store
+
+    def _opened(self) -> UsageStore:
+        if self._store is not None and self._store.replaced():
+            self._let_go()
+        if self._store is None:
+            self._store = UsageStore(self._path)
+        return self._store
+
+    def _let_go(self) -> None:
+        if self._store is not None:
+            self._store.close()
+        self._store = None
 
     def _tidy(self, store: UsageStore) -> None:
         minute = self._now_ns() // MINUTE_NS

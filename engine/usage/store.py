@@ -56,9 +56,27 @@ class UsageError(SvcError):
     """The file of usage can not be used."""
 
 
+class DamagedUsage(UsageError):
+    """The file is no database, or a broken one."""
+
+
 def place(root: Path) -> Path:
     """Return where the usage of the Project in a folder is kept."""
     return root / FOLDER / FILE
+
+
+def damaged(path: Path) -> bool:
+    """Whether a file is one that can not be read any more."""
+    try:
+        store = UsageStore(path)
+    except DamagedUsage:
+        return True
+    except UsageError:
+        return False
+    try:
+        return not store.sound()
+    finally:
+        store.close()
 
 
 class UsageStore:
@@ -74,6 +92,10 @@ class UsageStore:
             raise self._error(error) from error
         try:
             self._prepare()
+            self._inode = path.stat().st_ino
+        except OSError as error:
+            self._database.close()
+            raise self._error(error) from error
         except BaseException:
             self._database.close()
             raise
@@ -85,6 +107,7 @@ class UsageStore:
             raise UsageError(
                 f"{self._path} was written by a newer svc",
                 "Update svc, or move the file away to begin anew.",
+                for_callers=f"{FILE} was written by a newer svc",
             )
         if found < VERSION:
             self._change(lambda: self._run(_SCHEMA))
@@ -102,6 +125,20 @@ class UsageStore:
         """Return what was counted from a minute on, in the order of minutes and names."""
         return {(minute, resource): Count(*numbers) for minute, resource, *numbers in self._run(_READ, since)}
 
+    def sound(self) -> bool:
+        """Whether SQLite finds all of the file in order."""
+        try:
+            return bool(self._run("pragma quick_check(1)") == [("ok",)])
+        except DamagedUsage:
+            return False
+
+    def replaced(self) -> bool:
+        """Whether the file was removed or another was put in its place."""
+        try:
+            return self._path.stat().st_ino != self._inode
+        except OSError:
+            return True
+
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
@@ -114,7 +151,9 @@ class UsageStore:
                 change()
                 self._database.execute("commit")
             except BaseException:
-                self._database.execute("rollback")
+                # SQLite itself ends a transaction that a full disk or a broken file stops.
+                if self._database.in_transaction:
+                    self._database.execute("rollback")
                 raise
         except apsw.Error as error:
             raise self._error(error) from error
@@ -126,11 +165,15 @@ class UsageStore:
             raise self._error(error) from error
 
     def _error(self, error: Exception) -> UsageError:
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            return DamagedUsage(
+                f"the usage in {self._path} is damaged: {error}",
+                "`svc dev`, or the service, puts it aside and begins anew.",
+                for_callers=f"the usage is damaged: {error}",
+            )
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        damaged = isinstance(error, apsw.CorruptError | apsw.NotADBError)
-        hint = (
-            "Move the file away to begin anew; what it counted is lost."
-            if damaged
-            else "Check that the folder can be written and that its disk has room."
+        return UsageError(
+            f"usage can not be kept in {self._path}: {reason}",
+            "Check that the folder can be written and that its disk has room.",
+            for_callers=f"usage can not be kept in {FILE}: {reason}",
         )
-        return UsageError(f"usage can not be kept in {self._path}: {reason}", hint)

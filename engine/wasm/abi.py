@@ -33,12 +33,13 @@ _store_new = _declare(_short, "wasmtime_store_new", _P, _P, _P, _P)
 _store_context = _declare(_short, "wasmtime_store_context", _P, _P)
 _store_delete = _declare(_long, "wasmtime_store_delete", None, _P)
 _store_limiter = _declare(_short, "wasmtime_store_limiter", None, _P, *[ctypes.c_int64] * 5)
+_increment_epoch = _declare(_short, "wasmtime_engine_increment_epoch", None, _P)
 _set_epoch_deadline = _declare(_short, "wasmtime_context_set_epoch_deadline", None, _P, ctypes.c_uint64)
 # The header promises an error, the library returns nothing: what comes back is not to be looked at.
 _yield_and_update = _declare(
     _short, "wasmtime_context_epoch_deadline_async_yield_and_update", None, _P, ctypes.c_uint64
 )
-_instantiate_async = _declare(_long, "wasmtime_component_linker_instantiate_async", _P, _P, _P, _P, _P, _P)
+_instantiate_async = _declare(_short, "wasmtime_component_linker_instantiate_async", _P, _P, _P, _P, _P, _P)
 _get_func = _declare(_short, "wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
 _call_async = _declare(_short, "wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P)
 _future_poll = _declare(_long, "wasmtime_call_future_poll", ctypes.c_bool, _P)
@@ -62,6 +63,7 @@ _SHORT = 512
 # Types are made once: each would otherwise be made anew when the last one is collected.
 PAIR = ctypes.c_uint64 * 2
 _VALUE = ctypes.c_uint64 * 4
+_UNLIMITED = ctypes.c_int64(-1)
 
 
 @cache
@@ -120,6 +122,11 @@ def _check(pointer: int | None) -> None:
         raise AbiError(text)
 
 
+def increment_epoch(engine: int) -> None:
+    """Move the epoch of the engine at an address on; callable from any thread."""
+    _increment_epoch(engine)
+
+
 class LinkerInstance:
     """One imported interface on a Linker, filled function by function. Use while the Linker is open."""
 
@@ -154,7 +161,7 @@ class Store:
         """
         self._pointer = _store_new(engine, None, None)
         self.context: int = _store_context(self._pointer)
-        _store_limiter(self._pointer, memory_limit, -1, -1, -1, -1)
+        _store_limiter(self._pointer, memory_limit, _UNLIMITED, _UNLIMITED, _UNLIMITED, _UNLIMITED)
         _set_epoch_deadline(self.context, 1)
         _yield_and_update(self.context, 1)
 

@@ -17,8 +17,8 @@ from engine.wasm.scan import Unscannable, scan
 from engine.wasm.wasi.registry import FUNCTIONS
 
 for _family in (
-    *("io", "clocks", "random", "cli", "http_fields", "http_incoming", "http_outgoing"),
-    *("filesystem", "sockets", "script", "door", "text_streams"),
+    *("io", "clocks", "random", "cli", "http_fields", "http_bodies"),
+    *("http_incoming", "http_outgoing", "filesystem", "sockets", "script", "door", "text_streams"),
 ):
     importlib.import_module(f"engine.wasm.wasi.{_family}")
 HOSTED = frozenset(name.split("#")[0] for name in FUNCTIONS) | {

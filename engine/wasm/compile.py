@@ -20,14 +20,32 @@ from typing import IO
 from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
+from engine.errors import SvcError
 from engine.wasm.check import ComponentRejected, check_component, check_names
 from engine.wasm.config import Compiler, code_key, compile_config, compilers
 from engine.wasm.memory_probe import add_probe
 from engine.wasm.overlay import add_overlay
+from engine.wasm.snapshot import add_snapshot
 
 NICENESS = 10
 REFUSED = 3
 """Exit status of the compiler's process for a component that compiles and may not run."""
+UNKEPT = 4
+"""Its exit status where the machine code can not be written; the last line says why."""
+
+
+class CodeUnkept(SvcError):
+    """The disk does not take machine code."""
+
+    code = "unavailable"
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        said = "the machine code of a component can not be kept"
+        super().__init__(
+            f"{said} in {folder}: {reason}",
+            "Check that the folder can be written and that its disk has room.",
+            for_callers=f"{said}: {reason}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +63,13 @@ async def compile_component(
 
     Runs the compiler at low priority; two callers at once share one compilation. `fast` takes a third of
     the time, for code at half the speed. Raises `ComponentRejected` when the file does not compile or
-    breaks a rule of `check.py`.
+    breaks a rule of `check.py`, and `CodeUnkept`.
     """
     folder = cache / "compiled"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise CodeUnkept(folder, error.strerror or str(error)) from error
     wanted = [Compiled(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)]
     if found := next((each for each in wanted if each.path.exists()), None):
         return found
@@ -74,6 +95,8 @@ async def compile_component(
         raise
     if process.returncode == REFUSED:
         raise ComponentRejected(*json.loads(complaint.splitlines()[-1]))
+    if process.returncode == UNKEPT:
+        raise CodeUnkept(folder, complaint.splitlines()[-1].decode())
     found = next((each for each in wanted if each.path.exists()), None)
     if found is None:
         reason = complaint.decode(errors="replace").strip() or f"the compiler ended with {process.returncode}"
@@ -117,10 +140,14 @@ def _write_whole(target: Path, data: bytes) -> None:
             raise
 
 
-def _made(engine: Engine, component: bytes) -> Component:
-    """Compile a component with what is added to it, or without what does not fit it after all."""
-    probed = add_probe(component)
-    for changed in (add_overlay(probed), probed):
+def _made(engine: Engine, component: bytes, *, ahead: bool) -> Component:
+    """Compile a component with what is added to it, or without what does not fit it after all.
+
+    `ahead` has its runtime started now, where it can be.
+    """
+    begun = add_snapshot(component) if ahead else component
+    probed = add_probe(begun)
+    for changed in (add_overlay(probed), probed, begun):
         if changed is not component:
             with suppress(WasmtimeError):
                 return Component(engine, changed)
@@ -139,17 +166,22 @@ def main(component: str, *wanted: str) -> int:
                 return 0
             engine = Engine(compile_config(Compiler(compiler)))
             try:
-                made = _made(engine, Path(component).read_bytes())
+                ahead = compiler == wanted[0] == Compiler.OPTIMISING
+                made = _made(engine, Path(component).read_bytes(), ahead=ahead)
                 check_names(made.type.imports(engine), made.type.exports(engine))
                 _write_whole(out, bytes(made.serialize()))
                 return 0
             except ComponentRejected as error:
                 print(json.dumps([error.message, error.hint]), file=sys.stderr)
                 return REFUSED
-            except (WasmtimeError, OSError) as error:
+            except WasmtimeError as error:
                 print(" ".join(str(error).split("\n")[:3]), file=sys.stderr)
     return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except OSError as unwritten:
+        print(unwritten.strerror or unwritten, file=sys.stderr)
+        sys.exit(UNKEPT)

@@ -70,7 +70,7 @@ class Doorway:
         """
         host = f"{name}.{DOMAIN}"
         door = self._doors.get(host)
-        if door is None or len(body) > door.max_body or len(run.tasks) > AT_ONCE:
+        if door is None or len(body) > door.max_body or len(run.tasks) >= AT_ONCE:
             return None
         if not (path.startswith("/") and is_path(path)):
             return None

@@ -1,12 +1,12 @@
 """One run, from a fresh instance to its report.
 
 Owns the loop that polls the guest's fiber, moves bytes between guest and client, and stops a run for
-whatever reason. Guest code runs on the event loop's thread until it shows to be heavy (it computed through
-two ends of an epoch); from then until it waits again it is polled in a worker thread.
+whatever reason. Guest code runs on the event loop's thread until it shows to be heavy (at the end of an
+epoch it has computed for a while); from then until it waits again it is polled in a worker thread.
 """
 
 import asyncio
-import time
+from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
 from engine.wasm.abi import AbiError, Store
@@ -22,8 +22,9 @@ from engine.wasm.wasi.http_incoming import new_request
 if TYPE_CHECKING:
     from engine.wasm.runner import Guest
 
-HEAVY_EPOCHS = 2
-"""A guest that computes through so many ends of an epoch goes on in a worker thread."""
+HEAVY_NS = 5_000_000
+"""A guest that has computed so long without waiting goes on in a worker thread when an epoch ends, and any
+through which a second one ends."""
 HEAD_SECONDS = 0.05
 """How long a head that is on its way goes on when the run is stopped: half of one would be no answer."""
 LEAVING_SECONDS = 0.5
@@ -54,12 +55,12 @@ class Drive:
         self._leaving: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sending: asyncio.Task[Any] | None = None
+        self._pumping: asyncio.Task[None] | None = None
         self._listening = False
         self._started = False
         self._complete = False
         self._heading = False
         self._compute_ns = 0
-        self._epochs = 0
         self._bytes_in = 0
         self._bytes_out = 0
         self._complaint: Complaint | None = None
@@ -97,6 +98,9 @@ class Drive:
         peak: int | None = None
         text: str | None = None
         try:
+            await guest.runner.turn()
+            if self.reason is not None:
+                raise _Stopped
             invocation = Invocation(store.context, self._program, self._arguments)
             text = await self._finish(invocation)
             if text is None:
@@ -109,8 +113,12 @@ class Drive:
             guest.runner.unwatch(self)
             if self._leaving is not None:
                 self._leaving.cancel()
+            if self._pumping is not None:
+                self._pumping.cancel()
             if self._exchange.gone is not None:
                 self._exchange.gone.remove_done_callback(self._lost)
+            if self._exchange.listen is not None:
+                self._exchange.listen(None)
             del guest.runner.runs[store.context]
             run.close()
             guest.runner.reclaimer.close(store, peak)
@@ -119,7 +127,7 @@ class Drive:
             outcome,
             detail,
             run.head.status if run.head is not None and self._started else None,
-            time.monotonic_ns() - run.started_ns,
+            monotonic_ns() - run.started_ns,
             self._compute_ns,
             peak,
             self._bytes_in,
@@ -143,12 +151,14 @@ class Drive:
         return text
 
     async def _advance(self, invocation: Invocation) -> None:
-        run, heavy = self._run, False
+        run, waited_ns, ended, heavy = self._run, 0, False, False
         while True:
             if heavy:
                 done = await self._poll_in_worker(invocation)
             else:
+                before = self._compute_ns
                 done = self._poll(invocation)
+                self._guest.runner.computed(self._compute_ns - before)
             self._deliver()
             if run.head is not None and not self._complete:
                 await self._respond(run.head)
@@ -157,20 +167,21 @@ class Drive:
             if self.reason is not None:
                 raise _Stopped
             if run.wait is not None:
-                self._epochs = 0
-                heavy = False
+                waited_ns, ended, heavy = self._compute_ns, False, False
                 await self._until_ready(run.wait)
-            else:
+            elif ended or self._compute_ns - waited_ns >= HEAVY_NS:
+                self._guest.runner.epochs.heavy()
                 self._listen()
-                self._epochs += 1
-                heavy = self._epochs >= HEAVY_EPOCHS
+                heavy = True
+            else:
+                ended = True
 
     def _poll(self, invocation: Invocation) -> bool:
         # Not the wall clock: on a busy machine, and while other threads hold the interpreter's lock, it
         # goes on for half as long again.
-        began = time.thread_time_ns()
+        began = thread_time_ns()
         done = invocation.poll()
-        self._compute_ns += time.thread_time_ns() - began
+        self._compute_ns += thread_time_ns() - began
         return done
 
     async def _poll_in_worker(self, invocation: Invocation) -> bool:
@@ -211,33 +222,49 @@ class Drive:
 
     def _listen(self) -> None:
         """Begin to hear of the client: a guest that answers at once never needs to."""
-        if not self._listening:
-            self._listening = True
-            self._run.begin(asyncio.get_running_loop().create_task(self._pump()))
-            if self._exchange.gone is not None:
-                self._exchange.gone.add_done_callback(self._lost)
+        if self._listening:
+            return
+        self._listening = True
+        if self._exchange.listen is not None:
+            self._run.body.on_room = lambda: self._run.on_loop(self._hear_on)
+            self._hear_on()
+        else:
+            self._pumping = asyncio.get_running_loop().create_task(self._pump())
+        if self._exchange.gone is not None:
+            self._exchange.gone.add_done_callback(self._lost)
+
+    def _hear_on(self) -> None:
+        if self._exchange.listen is not None and self._run.body.on_room is not None:
+            self._exchange.listen(self._heard)
 
     async def _pump(self) -> None:
         """Take the request body from the client, and hear of the client going away."""
         run, body, room = self._run, self._run.body, asyncio.Event()
         body.on_room = lambda: run.on_loop(room.set)
-        while True:
-            message = await self._exchange.receive()
-            if message["type"] == "http.disconnect":
-                self._lost()
-                return
-            data = message.get("body", b"")
-            self._bytes_in += len(data)
-            if self._bytes_in > self._exchange.max_body:
-                self.stop("body-too-large")
-                return
-            body.feed(data)
-            if not message.get("more_body", False):
-                body.end()
-            self._wake()
-            while body.full:
-                room.clear()
-                await room.wait()
+        while body.on_room is not None:
+            if not self._heard(await self._exchange.receive()):
+                while body.full and body.on_room is not None:
+                    room.clear()
+                    await room.wait()
+
+    def _heard(self, message: dict[str, Any]) -> bool:
+        """Take what the client sent; whether more may come at once. The last has nobody wait for room."""
+        body = self._run.body
+        if message["type"] == "http.disconnect":
+            body.on_room = None
+            self._lost()
+            return False
+        data = message.get("body", b"")
+        self._bytes_in += len(data)
+        if self._bytes_in > self._exchange.max_body:
+            body.on_room = None
+            self.stop("body-too-large")
+            return False
+        body.feed(data)
+        if not message.get("more_body", False):
+            body.end()
+        self._wake()
+        return not body.full
 
     def _lost(self, _gone: object = None) -> None:
         """Nobody is there to send more of the request, or to take the response."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 Headers = list[tuple[bytes, bytes]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+Listen = Callable[[Callable[[dict[str, Any]], bool] | None], None]
 LineSink = Callable[[Literal["stdout", "stderr"], str], None]
 NoticeSink = Callable[[Literal["INFO", "WARN", "ERROR"], str], None]
 
@@ -22,7 +23,8 @@ class Exchange:
     this run. `on_line` gets each line that the guest prints, as it is printed, and `on_notice` what the
     platform has to say about the run (a denied call), both on the event loop's thread. `gone` is done when
     the client is known to have left, even while nobody takes what it sent before. `has_body` says whether a
-    body may follow; without it, the header fields do.
+    body may follow; without it, the header fields do. `listen` is a way around `receive`, where there is one:
+    it has a function called with each message as it comes, until this returns false; `None` ends that.
     """
 
     method: str
@@ -38,6 +40,7 @@ class Exchange:
     on_notice: NoticeSink = lambda level, text: None
     has_body: bool | None = None
     gone: "asyncio.Future[None] | None" = None
+    listen: Listen | None = None
 
 
 Outcome = Literal[

@@ -45,4 +45,5 @@ class Invocation:
     @property
     def peak(self) -> int | None:
         """Bytes of all memories after the handler has returned; `None` where they are not known."""
-        return None if self._call.number is None else self._call.number * PAGE
+        pages = self._call.number
+        return None if pages is None else pages * PAGE

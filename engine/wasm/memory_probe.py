@@ -8,10 +8,11 @@ that is there is changed, and a component whose handler is not found is left as 
 
 import re
 
-from wasmtime import WasmtimeError, wat2wasm
+from wasmtime import WasmtimeError
 
+from engine.wasm.appendix import ALIAS, CANONICAL, CORE_INSTANCE, EXPORT, TYPE, Appendix
 from engine.wasm.scan import Bundle, Composed, Exported, Imported, Lifted, Outline, Unscannable, scan
-from engine.wasm.sections import leb, name, section, signed, vector
+from engine.wasm.sections import leb, name, signed, vector
 
 HANDLE = "svc-metered-handle"
 INTERFACE = "wasi:http/incoming-handler"
@@ -65,30 +66,24 @@ def _types(outline: Outline) -> int | None:
 
 
 def _appendix(outline: Outline, function: int, types: int) -> bytes:
-    module, instance = outline.length("core-module"), outline.length("core-instance")
-    kind = outline.length("type")
-    core, func = outline.length("core-func"), outline.length("func")
+    made = Appendix(outline)
     given = [name(b"handle") + b"\x00" + leb(function)]
     given += [
         name(f"memory-{i}".encode()) + b"\x02" + leb(memory) for i, memory in enumerate(outline.memories)
     ]
-    resources = [
-        b"\x03\x00" + leb(types) + name(resource) for resource in (b"incoming-request", b"response-outparam")
-    ]
-    owned = [b"\x69" + leb(kind), b"\x69" + leb(kind + 1)]
-    parameters = vector([name(b"request") + signed(kind + 2), name(b"response-out") + signed(kind + 3)])
-    signature = b"\x40" + parameters + b"\x00\x79"
-    instantiated = b"\x00" + leb(module) + vector([name(b"guest") + b"\x12" + leb(instance)])
-    return b"".join(
-        [
-            section(1, bytes(wat2wasm(_module(len(outline.memories))))),
-            section(2, vector([b"\x01" + vector(given), instantiated])),
-            section(6, vector([b"\x00\x00\x01" + leb(instance + 1) + name(b"handle"), *resources])),
-            section(7, vector([*owned, signature])),
-            section(8, vector([b"\x00\x00" + leb(core) + b"\x00" + leb(kind + 4)])),
-            section(11, vector([b"\x00" + name(HANDLE.encode()) + b"\x01" + leb(func) + b"\x00"])),
-        ]
-    )
+    module = made.core_module(_module(len(outline.memories)))
+    guest = made.add(CORE_INSTANCE, [b"\x01" + vector(given)], "core-instance")
+    arguments = vector([name(b"guest") + b"\x12" + leb(guest)])
+    instance = made.add(CORE_INSTANCE, [b"\x00" + leb(module) + arguments], "core-instance")
+    core = made.add(ALIAS, [b"\x00\x00\x01" + leb(instance) + name(b"handle")], "core-func")
+    names = (b"incoming-request", b"response-outparam")
+    resources = made.add(ALIAS, [b"\x03\x00" + leb(types) + name(each) for each in names], "type")
+    owned = made.add(TYPE, [b"\x69" + leb(resources), b"\x69" + leb(resources + 1)], "type")
+    parameters = vector([name(b"request") + signed(owned), name(b"response-out") + signed(owned + 1)])
+    signature = made.add(TYPE, [b"\x40" + parameters + b"\x00\x79"], "type")
+    lifted = made.add(CANONICAL, [b"\x00\x00" + leb(core) + b"\x00" + leb(signature)], "func")
+    made.add(EXPORT, [b"\x00" + name(HANDLE.encode()) + b"\x01" + leb(lifted) + b"\x00"], "func")
+    return bytes(made.out)
 
 
 def _module(memories: int) -> str:

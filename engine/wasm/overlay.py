@@ -10,12 +10,13 @@ all its bytes cross as lists.
 The scratch memory is a memory of its own for `memory_limit_mb`, and not among those that the peak counts.
 """
 
-from wasmtime import WasmtimeError, wat2wasm
+from wasmtime import WasmtimeError
 
+from engine.wasm.appendix import ALIAS, CANONICAL, CORE_INSTANCE, IMPORT, TYPE, Appendix
 from engine.wasm.overlay_module import INTERFACE, PACKED_TWIN, SCRATCH, module, twins
 from engine.wasm.overlay_shape import Shape, find
 from engine.wasm.scan import Imported, Outline, Unscannable, scan
-from engine.wasm.sections import leb, name, section, vector
+from engine.wasm.sections import leb, name, vector
 
 _STRING, _U64, _U32 = b"\x73", b"\x77", b"\x79"
 _OWN_TYPE, _IMPORTED_INSTANCE = b"\x03", b"\x05"
@@ -32,42 +33,21 @@ def add_overlay(component: bytes) -> bytes:
         return component
 
 
-class _Appendix:
-    """The sections, and how long the index spaces have become by them."""
-
-    def __init__(self, outline: Outline) -> None:
-        self._outline = outline
-        self._grown: dict[str, int] = {}
-        self.out = bytearray()
-
-    def add(self, kind: int, items: list[bytes], space: str) -> int:
-        """Append a section whose items go to one index space; return the index of the first."""
-        first = self._outline.length(space) + self._grown.get(space, 0)
-        self._grown[space] = self._grown.get(space, 0) + len(items)
-        self.out += section(kind, vector(items))
-        return first
-
-    def core_module(self, text: str) -> int:
-        """Append a core module; return its index."""
-        first = self._outline.length("core-module") + self._grown.get("core-module", 0)
-        self._grown["core-module"] = self._grown.get("core-module", 0) + 1
-        self.out += section(1, bytes(wat2wasm(text)))
-        return first
-
-
 def _appendix(outline: Outline, shape: Shape) -> bytes:
-    made = _Appendix(outline)
-    scratch = made.add(2, [b"\x00" + leb(made.core_module(SCRATCH)) + b"\x00"], "core-instance")
-    memory = made.add(6, [b"\x00\x02\x01" + leb(scratch) + name(b"memory")], "core-memory")
-    realloc = made.add(6, [b"\x00\x00\x01" + leb(scratch) + name(b"realloc")], "core-func")
+    made = Appendix(outline)
+    scratch = made.add(CORE_INSTANCE, [b"\x00" + leb(made.core_module(SCRATCH)) + b"\x00"], "core-instance")
+    memory = made.add(ALIAS, [b"\x00\x02\x01" + leb(scratch) + name(b"memory")], "core-memory")
+    realloc = made.add(ALIAS, [b"\x00\x00\x01" + leb(scratch) + name(b"realloc")], "core-func")
     exports = {b"scratch": b"\x02" + leb(memory), b"guest": b"\x02" + leb(shape.memory)}
     for streams in sorted({slot.streams for slot in shape.slots}):
         calls = sorted({slot.call for slot in shape.slots if slot.streams == streams})
         names = [twin for call in calls for twin in twins(call)]
         instance = _import(made, outline, streams, names)
-        functions = made.add(6, [b"\x01\x00" + leb(instance) + name(twin.encode()) for twin in names], "func")
+        functions = made.add(
+            ALIAS, [b"\x01\x00" + leb(instance) + name(twin.encode()) for twin in names], "func"
+        )
         lowered = made.add(
-            8,
+            CANONICAL,
             [
                 _lower(functions + i, twin, guest=shape.memory, scratch=memory, realloc=realloc)
                 for i, twin in enumerate(names)
@@ -81,12 +61,14 @@ def _appendix(outline: Outline, shape: Shape) -> bytes:
             exports[f"realloc-{slot.realloc}".encode()] = b"\x00" + leb(slot.realloc)
     table = shape.table
     if not isinstance(table, int):
-        table = made.add(6, [b"\x00\x01\x01" + leb(table.instance) + name(table.name)], "core-table")
+        table = made.add(ALIAS, [b"\x00\x01\x01" + leb(table.instance) + name(table.name)], "core-table")
     exports[b"table"] = b"\x01" + leb(table)
     bundle = b"\x01" + vector([name(export) + item for export, item in exports.items()])
-    host = made.add(2, [bundle], "core-instance")
+    host = made.add(CORE_INSTANCE, [bundle], "core-instance")
     arguments = vector([name(b"host") + b"\x12" + leb(host)])
-    made.add(2, [b"\x00" + leb(made.core_module(module(shape.slots))) + arguments], "core-instance")
+    made.add(
+        CORE_INSTANCE, [b"\x00" + leb(made.core_module(module(shape.slots))) + arguments], "core-instance"
+    )
     return bytes(made.out)
 
 
@@ -99,17 +81,19 @@ def _lower(function: int, twin: str, *, guest: int, scratch: int, realloc: int) 
     return b"\x01\x00" + leb(function) + vector(options)
 
 
-def _import(made: _Appendix, outline: Outline, streams: int, names: list[str]) -> int:
+def _import(made: Appendix, outline: Outline, streams: int, names: list[str]) -> int:
     """Import an instance with these twins, of the version of the streams; return its index."""
     needed = [kind for kind, part in ((_OUTPUT, "write"), (_INPUT, "read")) if any(part in n for n in names)]
     needed.append(_ERROR)
-    types = made.add(6, [_OWN_TYPE + b"\x00" + leb(streams) + name(kind) for kind in needed], "type")
+    types = made.add(ALIAS, [_OWN_TYPE + b"\x00" + leb(streams) + name(kind) for kind in needed], "type")
     origin = outline.origin("instance", streams)
     assert isinstance(origin, Imported)
     version = origin.name.partition("@")[2]
     imported = f"{INTERFACE}@{version}" if version else INTERFACE
-    declared = made.add(7, [_instance_type(needed, types, names)], "type")
-    return made.add(10, [b"\x00" + name(imported.encode()) + _IMPORTED_INSTANCE + leb(declared)], "instance")
+    declared = made.add(TYPE, [_instance_type(needed, types, names)], "type")
+    return made.add(
+        IMPORT, [b"\x00" + name(imported.encode()) + _IMPORTED_INSTANCE + leb(declared)], "instance"
+    )
 
 
 def _instance_type(needed: list[bytes], types: int, names: list[str]) -> bytes:

@@ -1,7 +1,9 @@
 """Room for instances, and who gets it.
 
-Owns admission: a request waits for a slot while there is none, first come first served, and is refused when
-too many wait already.
+Owns admission. A request waits while there is no slot for it. Then the Project that holds the fewest slots is
+next, and within a Project who came first. A Project that holds more than half of all slots leaves the last
+eighth to others, who so need not wait until its runs end, which may be long. Refused is, once too many wait,
+the latest of the Project that has most requests waiting (`queue.py`).
 Slots that keep their memory (see `PoolSettings.warm`) are handed out first.
 """
 
@@ -10,8 +12,13 @@ from functools import partial
 
 from wasmtime import Engine
 
+from engine.wasm.abi import address, increment_epoch
 from engine.wasm.config import Compiler, PoolSettings, engine
+from engine.wasm.queue import Queue
 from engine.wasm.reclaimer import BACKLOG
+
+SPARED = 8
+"""One of so many slots is spared for Projects that do not hold more than half of all."""
 
 
 class Slots:
@@ -32,7 +39,7 @@ class Slots:
     def increment_epoch(self) -> None:
         """Move every engine's epoch on; callable from any thread."""
         for each in self._engines.values():
-            each.increment_epoch()
+            increment_epoch(address(each))
 
 
 class Pool:
@@ -43,35 +50,52 @@ class Pool:
         warm = min(settings.warm, settings.instances)
         sizes = [(warm, True), (settings.instances - warm, False)]
         self.slots = tuple(Slots(size, settings.memory_mib, warm=keep) for size, keep in sizes if size)
-        self._free = asyncio.Semaphore(settings.instances)
-        self._queue = queue
-        self._waiting = 0
+        self._free = settings.instances
+        self._many = settings.instances // 2
+        self._spared = settings.instances // SPARED
+        self._held: dict[str, int] = {}
+        self._queue = Queue(queue)
 
-    @property
-    def full(self) -> bool:
-        """Whether `take` would wait, or refuse."""
-        return self._free.locked()
+    def _may_take(self, project: str) -> bool:
+        free = self._free
+        return free > self._spared or (free > 0 and self._held.get(project, 0) <= self._many)
 
-    async def take(self) -> int | None:
-        """Wait for a slot; return the position of its kind in `slots`, or `None` when too many wait."""
-        if self.full:
-            if self._waiting >= self._queue:
-                return None
-            self._waiting += 1
-            try:
-                await self._free.acquire()
-            finally:
-                self._waiting -= 1
-        else:
-            await self._free.acquire()
+    def take(self, project: str) -> int | None:
+        """Return the position in `slots` of a slot's kind; `None` when there is none now for this Project.
+
+        Whoever waits may not have what is free either: a slot that they may have is never left free.
+        """
+        if not self._may_take(project):
+            return None
         kind = next(i for i, slots in enumerate(self.slots) if slots.free)
         self.slots[kind].free -= 1
+        self._free -= 1
+        self._held[project] = self._held.get(project, 0) + 1
         return kind
 
-    def give_back(self, kind: int) -> None:
+    async def wait(self, project: str) -> int | None:
+        """Wait for what `take` could not give; return `None` when others have the places of the queue."""
+        place = self._queue.join(project)
+        if place is None:
+            return None
+        try:
+            return await asyncio.shield(place)
+        except asyncio.CancelledError:
+            self._queue.leave(project, place)
+            if place.done() and (kind := place.result()) is not None:
+                self.give_back(kind, project)
+            raise
+
+    def give_back(self, kind: int, project: str) -> None:
         """Return a slot."""
         self.slots[kind].free += 1
-        self._free.release()
+        self._free += 1
+        self._held[project] -= 1
+        if not self._held[project]:
+            del self._held[project]
+        following = self._queue.next(self._held)
+        if following is not None and (taken := self.take(following)) is not None:
+            self._queue.call(following, taken)
 
     def increment_epoch(self) -> None:
         """Move every engine's epoch on; callable from any thread."""

@@ -167,7 +167,7 @@ class Run(Handles):
         """End what is under way, and let go of everything, so that nothing here waits to be collected."""
         for task in self.tasks:
             task.cancel()
-        self.wake, self.resume, self.body.on_room = _asleep, None, None
+        self.wake, self.wait, self.resume, self.body.on_room = _asleep, None, None, None
         self.tasks.clear()
         self.table.clear()
 

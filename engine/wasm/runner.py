@@ -6,7 +6,6 @@ run goes from start to report is in `drive.py`.
 
 import asyncio
 import os
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from engine.wasm.config import MIB, PoolSettings
 from engine.wasm.doorway import Doorway, OpenDoor
 from engine.wasm.drive import Drive
 from engine.wasm.egress import Egress
+from engine.wasm.epochs import Epochs
 from engine.wasm.exchange import Exchange, Outcome, RunReport
 from engine.wasm.linker import Program
 from engine.wasm.memories import maxima, share
@@ -33,8 +33,10 @@ from engine.wasm.room import fitting
 from engine.wasm.run import Run
 from engine.wasm.waiting import Ahead, ClientGone, slot
 
-EPOCH_SECONDS = 0.01
-REAP_SECONDS = 0.02
+REAP_NS = 20_000_000
+"""How soon after one look at the runs whose time is over there is another, at the earliest."""
+TURN_NS = 10_000_000
+"""How long guests compute on the event loop before those that are to begin let it go round."""
 PROGRAMS = 64
 NO_DOORS: Mapping[str, OpenDoor] = {}
 
@@ -60,20 +62,17 @@ class Runner:
         self.reclaimer = Reclaimer()
         self._loaded: OrderedDict[tuple[str, bool], Loaded] = OrderedDict()
         self._active: set[Drive] = set()
-        self._idle = asyncio.Event()
+        self._ended: asyncio.Event | None = None
         self._reaper: asyncio.TimerHandle | None = None
-        self._stop = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, name="epoch", daemon=True)
-        self._ticker.start()
-
-    def _tick(self) -> None:
-        while not self._stop.wait(EPOCH_SECONDS):
-            self.pool.increment_epoch()
+        self._due_ns = 0
+        self._turn_ns = 0
+        self._turning = False
+        self.epochs = Epochs(self.pool.increment_epoch, self._active)
 
     async def load(self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]) -> Loaded:
         """Compile (or find compiled) and link a component.
 
-        Raises `ComponentRejected`.
+        Raises `ComponentRejected` and `CodeUnkept`.
         """
         key = (artifact.digest, fast)
         loaded = self._loaded.get(key)
@@ -109,23 +108,52 @@ class Runner:
     def watch(self, drive: Drive) -> None:
         """Stop this run when its time is over."""
         self._active.add(drive)
-        self._idle.clear()
-        if self._reaper is None:
-            self._reaper = asyncio.get_running_loop().call_later(REAP_SECONDS, self._reap)
+        self.epochs.begun()
+        if self._reaper is None or drive.deadline_ns < self._due_ns:
+            self._reap_at(drive.deadline_ns)
 
     def unwatch(self, drive: Drive) -> None:
         """Forget a run that is over."""
         self._active.discard(drive)
-        if not self._active:
-            self._idle.set()
+        if self._ended is not None and not self._active:
+            self._ended.set()
+
+    def computed(self, nanoseconds: int) -> None:
+        """Count what a guest computed on the event loop since that went round last."""
+        if not self._turning:
+            self._turning = True
+            asyncio.get_running_loop().call_soon(self._turn)
+        self._turn_ns += nanoseconds
+
+    async def turn(self) -> None:
+        """Wait for a run's turn to begin: of many that come at once, the first are answered meanwhile."""
+        while self._turn_ns > TURN_NS:  # noqa: ASYNC110 - those that wait may fill the next one, too
+            await asyncio.sleep(0)
+
+    def _turn(self) -> None:
+        self._turn_ns, self._turning = 0, False
+
+    def _reap_at(self, due_ns: int) -> None:
+        if self._reaper is not None:
+            self._reaper.cancel()
+        self._due_ns = due_ns
+        seconds = max(0, due_ns - time.monotonic_ns()) / 1e9
+        self._reaper = asyncio.get_running_loop().call_later(seconds, self._reap)
 
     def _reap(self) -> None:
-        now = time.monotonic_ns()
-        for drive in [drive for drive in self._active if drive.deadline_ns <= now]:
-            drive.stop("run-limit")
-        self._reaper = (
-            asyncio.get_running_loop().call_later(REAP_SECONDS, self._reap) if self._active else None
-        )
+        """Stop the runs whose time is over; come again when that of the next is.
+
+        That may be over before: so all runs are looked at once a run limit, not at every end of one.
+        """
+        self._reaper = None
+        now, due = time.monotonic_ns(), None
+        for drive in self._active:
+            if drive.deadline_ns <= now:
+                drive.stop("run-limit")
+            elif due is None or drive.deadline_ns < due:
+                due = drive.deadline_ns
+        if due is not None:
+            self._reap_at(max(due, now + REAP_NS))
 
     def stop_all(self, reason: Outcome = "stopping") -> None:
         """End every run that is under way."""
@@ -136,11 +164,11 @@ class Runner:
         """End all runs and free what the process holds."""
         self.stop_all()
         if self._active:
-            await self._idle.wait()
+            self._ended = asyncio.Event()
+            await self._ended.wait()
         if self._reaper is not None:
             self._reaper.cancel()
-        self._stop.set()
-        self._ticker.join()
+        self.epochs.close()
         self.reclaimer.stop()
         self.workers.shutdown()
         await self.outgoing.aclose()
@@ -165,7 +193,8 @@ class Guest:
         self.environment = {**resource.env, **environment}
         self.memory_limit = share(loaded.memories, resource.memory_limit_mb * MIB)
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
-        owner = f"{environment.get('SVC_PROJECT', '')}/{resource.name}"
+        self.project = environment.get("SVC_PROJECT", "")
+        owner = f"{self.project}/{resource.name}"
         leave = partial(runner.outgoing.fetch, Leave(owner, Egress.parse(resource.egress)))
         doorway = Doorway(doors, resource.name, leave)
         self.fetch, self.ask = doorway.fetch, doorway.ask
@@ -182,20 +211,20 @@ class Guest:
 
     async def run(self, exchange: Exchange) -> RunReport:
         """Answer one request with a fresh instance."""
-        pool, began = self.runner.pool, time.monotonic_ns()
-        if pool.full:
-            ahead = Ahead(exchange.receive)
-            exchange.receive = ahead.receive
+        pool, project = self.runner.pool, self.project
+        kind = pool.take(project)
+        if kind is None:
+            began, ahead = time.monotonic_ns(), Ahead(exchange.receive)
+            exchange.receive, exchange.listen = ahead.receive, None
             try:
-                kind = await slot(pool, ahead, exchange.gone)
+                kind = await slot(pool, project, ahead, exchange.gone)
             except ClientGone:
                 waited = time.monotonic_ns() - began
                 return RunReport("client-gone", "the client went away", None, waited, 0, None, 0, 0)
-        else:
-            kind = await pool.take()
-        if kind is None:
-            return RunReport("overloaded", "every instance is busy", None, 0, 0, None, 0, 0)
+            if kind is None:
+                waited = time.monotonic_ns() - began
+                return RunReport("overloaded", "every instance is busy", None, waited, 0, None, 0, 0)
         try:
             return await Drive(self, exchange, self.programs[kind]).run()
         finally:
-            pool.give_back(kind)
+            pool.give_back(kind, project)

@@ -65,8 +65,9 @@ class Lifted:
 
 @dataclass(frozen=True, slots=True)
 class CoreModule:
-    """Where in the binary the module stands."""
+    """Where in the binary the module stands, and its section begins."""
 
+    section: int
     start: int
     end: int
 
@@ -169,12 +170,12 @@ def scan(data: bytes) -> Outline:
     reader, outline = Reader(data, 8), Outline()
     seen: set[Exported] = set()
     while reader.at < len(data):
-        section, size = reader.byte(), reader.number()
+        begin, section, size = reader.at, reader.byte(), reader.number()
         end = reader.at + size
         if end > len(data):
             raise Unscannable("a section that is cut short")
         if section in _WHOLE:
-            outline.add(_WHOLE[section], CoreModule(reader.at, end) if section == 1 else None)
+            outline.add(_WHOLE[section], CoreModule(begin, reader.at, end) if section == 1 else None)
         elif section in _COUNTED:
             count = reader.number()
             if count > size:

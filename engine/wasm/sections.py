@@ -15,10 +15,14 @@ def leb(number: int) -> bytes:
 
 
 def signed(number: int) -> bytes:
-    """Return a number that is not negative as signed LEB128, as a type's index stands among value types."""
-    out = leb(number)
-    # The highest bit of the last seven is the sign.
-    return out[:-1] + bytes([out[-1] | 0x80, 0]) if out[-1] & 0x40 else out
+    """Return a number as signed LEB128, as constants are written, and a type's index among value types."""
+    out = bytearray()
+    while True:
+        number, low = number >> 7, number & 0x7F
+        if number == (-1 if low & 0x40 else 0):
+            out.append(low)
+            return bytes(out)
+        out.append(low | 0x80)
 
 
 def name(text: bytes) -> bytes:

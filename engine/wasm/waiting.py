@@ -42,13 +42,13 @@ class Ahead:
         return False
 
 
-async def slot(pool: Pool, ahead: Ahead, gone: "asyncio.Future[None] | None") -> int | None:
-    """Wait for a slot: what `Pool.take` returns. Raises `ClientGone`; then the place in the queue is free.
+async def slot(pool: Pool, project: str, ahead: Ahead, gone: "asyncio.Future[None] | None") -> int | None:
+    """Wait for a slot: what `Pool.wait` returns. Raises `ClientGone`; then the place in the queue is free.
 
     `gone` is done when the client leaves; where it is not known, what the client sends tells.
     """
     loop = asyncio.get_running_loop()
-    taking, leaving = loop.create_task(pool.take()), loop.create_task(ahead.gone())
+    taking, leaving = loop.create_task(pool.wait(project)), loop.create_task(ahead.gone())
     signs: set[asyncio.Future[Any]] = {leaving} if gone is None else {leaving, gone}
     try:
         while not taking.done():
@@ -61,7 +61,7 @@ async def slot(pool: Pool, ahead: Ahead, gone: "asyncio.Future[None] | None") ->
         taking.cancel()
         [taken] = await asyncio.gather(taking, return_exceptions=True)
         if isinstance(taken, int):
-            pool.give_back(taken)
+            pool.give_back(taken, project)
         raise
     finally:
         leaving.cancel()

@@ -1,47 +1,93 @@
-"""Has every http.Transport of a program go through the host, not only net/http's default one.
+"""Changes two files of Go's library for hosted programs: Go compiles the copies in their place (`-overlay`).
 
-Programs and packages make transports of their own, for time-outs or connection limits that mean nothing here.
-Go compiles a changed copy of one file of its library in that file's place (`go build -overlay`); the guest
-library hands it the function to call. A Go whose file is another one is left as it is: the guest library sees
-that and replaces http.DefaultTransport only.
+- net/http: every http.Transport goes through the host, not only the default one. Programs and packages make
+  transports of their own, for time-outs or connection limits that mean nothing here.
+- runtime: the packages of the program are initialized when its first request comes, not when the runtime
+  starts, so that the host can start the runtime ahead (`engine/wasm/snapshot.py`).
+
+What is added to each is in `library/`, and reaches the guest library by methods that it looks for. A Go whose
+files are other ones is left as it is, and the guest library does without.
 """
 
 import json
+import os
+from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from lanes.go.files import write
 
-_FILE = Path("src", "net", "http", "roundtrip.go")
-_CALL = "\treturn t.roundTrip(req)\n"
-_HOSTED = """\
-	if hostedRoundTrip != nil {
-		return hostedRoundTrip(req)
-	}
-"""
-_HOOK = """
-var hostedRoundTrip func(*Request) (*Response, error)
+_LIBRARY = Path(__file__).parent / "library"
 
-// HandToHost has every Transport send its requests by this function.
-func (t *Transport) HandToHost(roundTrip func(*Request) (*Response, error)) { hostedRoundTrip = roundTrip }
-"""
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What `file` (below GOROOT/src) has `before` once, it has `after` instead, and `added` at its end."""
+
+    file: str
+    before: str
+    after: str
+    added: str
+
+    def applied(self, root: Path) -> str | None:
+        """Return the changed copy, `None` where the file is another one."""
+        try:
+            source = (root / "src" / self.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+        if source.count(self.before) != 1:
+            return None
+        added = (_LIBRARY / self.added).read_text(encoding="utf-8")
+        return source.replace(self.before, self.after) + "\n" + added
+
+
+_CHANGES = (
+    _Change(
+        "net/http/roundtrip.go",
+        "\treturn t.roundTrip(req)\n",
+        "\tif hostedRoundTrip != nil {\n\t\treturn hostedRoundTrip(req)\n\t}\n\treturn t.roundTrip(req)\n",
+        "roundtrip.go.added",
+    ),
+    _Change(
+        "runtime/proc.go",
+        "\t\tdoInit(m.inittasks)\n",
+        "\t\tdoInit(withoutProgram(m.inittasks))\n",
+        "proc.go.added",
+    ),
+)
 
 
 def overlay(root: Path, folder: Path) -> list[str]:
-    """Return the options of `go build` that put the copy in place; none when this Go's file is not known.
+    """Return the options of `go build` that put the copies in place; none when this Go's files are not known.
 
     `root` is Go's GOROOT; what is made stays in `folder`.
     """
-    original = root / _FILE
-    try:
-        source = original.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+    copies = {change.file: copy for change in _CHANGES if (copy := change.applied(root)) is not None}
+    if "runtime/proc.go" in copies:
+        copies["runtime/proc.go"] += _own_packages(root)
+    if not copies:
         return []
-    if source.count(_CALL) != 1:
-        return []
-    changed = source.replace(_CALL, _HOSTED + _CALL) + _HOOK
-    place = folder / f"net-http-{sha256((str(root) + changed).encode()).hexdigest()[:16]}"
-    copy = place / _FILE.name
-    write(copy, changed)
-    write(place / "overlay.json", json.dumps({"Replace": {str(original): str(copy)}}))
+    digest = sha256(json.dumps([str(root), copies]).encode()).hexdigest()
+    place = folder / f"library-{digest[:16]}"
+    replaced = {}
+    for file, text in copies.items():
+        write(place / file, text)
+        replaced[str(root / "src" / file)] = str(place / file)
+    write(place / "overlay.json", json.dumps({"Replace": replaced}))
     return ["-overlay", str(place / "overlay.json")]
+
+
+@cache
+def _own_packages(root: Path) -> str:
+    """Return a function of Go that knows the packages which come with it."""
+    paths = []
+    for folder, folders, files in os.walk(root / "src"):
+        folders[:] = sorted(name for name in folders if name not in ("cmd", "testdata"))
+        if any(name.endswith(".go") for name in files):
+            paths.append(Path(folder).relative_to(root / "src").as_posix())
+    names = ", ".join(json.dumps(path) for path in paths)
+    return (
+        "\nfunc isOwnPackage(path string) bool {\n"
+        f"\tswitch path {{\n\tcase {names}:\n\t\treturn true\n\t}}\n\treturn false\n}}\n"
+    )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.lane import BuildMode
-from lanes.group import KEPT, Tail, run_group
-from lanes.rust.messages import Messages
+from lanes.group import KEPT, Lines, Tail, run_group
+from lanes.rust.messages import LONGEST_LINE, Messages
 
 TARGET = "wasm32-wasip2"
 LIMIT_SECS = 900.0
@@ -71,10 +71,11 @@ async def build(
     Raises `CargoLate`, and `OSError` when cargo can not be started.
     """
     messages, printed = Messages(root), _Printed(report)
+    told = Lines(messages.take, LONGEST_LINE)
     environ = {**os.environ, "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
     try:
         async with asyncio.timeout(limit_secs):
-            status = await run_group(command(cargo, mode), workdir, messages.feed, printed.feed, environ)
+            status = await run_group(command(cargo, mode), workdir, told.feed, printed.feed, environ)
     except TimeoutError:
         raise CargoLate(printed.text) from None
     return Finished(status, messages, printed.text)
@@ -86,18 +87,18 @@ class _Printed:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
-        self._line = bytearray()
+        self._lines = Lines(self._say, KEPT)
         self._reported = 0
 
     def feed(self, block: bytes) -> None:
         self._tail.feed(block)
-        *lines, rest = (self._line + block).split(b"\n")
-        self._line = rest[:KEPT]
-        for line in lines:
-            text = line.decode(errors="replace")
-            if self._reported < _LINES_REPORTED and _STEP.match(text):
-                self._reported += 1
-                self._report(text.strip())
+        self._lines.feed(block)
+
+    def _say(self, line: bytes) -> None:
+        text = line.decode(errors="replace")
+        if self._reported < _LINES_REPORTED and _STEP.match(text):
+            self._reported += 1
+            self._report(text.strip())
 
     @property
     def text(self) -> str:

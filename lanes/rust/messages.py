@@ -33,16 +33,9 @@ class Messages:
     codes: set[str] = field(default_factory=set)
     rendered: list[str] = field(default_factory=list)
     """Each error as rustc renders it, with colours."""
-    _partial: bytearray = field(default_factory=bytearray)
 
-    def feed(self, block: bytes) -> None:
-        """Take bytes of stdout as they come."""
-        *lines, rest = (self._partial + block).split(b"\n")
-        for line in lines:
-            self._take(bytes(line))
-        self._partial = rest[:LONGEST_LINE]
-
-    def _take(self, line: bytes) -> None:
+    def take(self, line: bytes) -> None:
+        """Take the next line of stdout."""
         if not line.startswith(b"{"):
             return
         try:

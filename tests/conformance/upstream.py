@@ -98,7 +98,7 @@ async def _body(head: str, reader: asyncio.StreamReader) -> bytes:
 async def upstream() -> AsyncIterator[Upstream]:
     """Serve on a port of the loopback interface."""
     state = Upstream()
-    server = await asyncio.start_server(state.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(state.serve, "127.0.0.1", 0, backlog=1024)
     state.authority = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
         yield state

@@ -1,13 +1,20 @@
-"""Incoming requests and bodies, and the response to them: `wasi:http/types@0.2` (source: 0.2.12)."""
+"""Incoming requests, and the response to them: `wasi:http/types@0.2` (source: 0.2.12)."""
 
 from typing import Any
 
 from engine.wasm.codec import Err
 from engine.wasm.run import ResponseHead, Run, Trap
-from engine.wasm.streams import Inflow, Outflow
-from engine.wasm.wasi.family import Parent
+from engine.wasm.streams import Outflow
+from engine.wasm.wasi.http_bodies import (
+    IncomingBody,
+    IncomingMessage,
+    OutgoingBody,
+    OutgoingMessage,
+    announced_length,
+    end,
+)
 from engine.wasm.wasi.http_fields import TYPES, Fields
-from engine.wasm.wasi.io import InputStream, IoError, OutputStream, Pollable
+from engine.wasm.wasi.io import IoError
 from engine.wasm.wasi.registry import host, method, resource
 
 _METHODS = {
@@ -18,53 +25,12 @@ _NOT_MODIFIED = 304
 _SCHEMES = {"http": ("HTTP", None), "https": ("HTTPS", None)}
 
 
-@resource("incoming-body")
-class IncomingBody(Parent):
-    """A body on its way to the guest; its stream can be taken once."""
-
-    __slots__ = ("flow", "taken")
-
-    def __init__(self, flow: Inflow) -> None:
-        super().__init__()
-        self.flow = flow
-        self.taken = False
-
-    def drop(self, run: Run) -> None:
-        """Let go of what was not read."""
-        self.check_childless("an incoming-body was dropped before its input-stream")
-        self.flow.discard()
-
-
 @resource("incoming-request")
-class IncomingRequest(Parent):
+class IncomingRequest(IncomingMessage):
     """The request of a run."""
 
-    __slots__ = ("body",)
-
-    def __init__(self, run: Run) -> None:
-        super().__init__()
-        self.body: IncomingBody | None = IncomingBody(run.body)
-
-    def drop(self, run: Run) -> None:
-        """Let go of a body that was never asked for."""
-        self.check_childless("an incoming-request was dropped before its headers")
-        if self.body is not None:
-            self.body.drop(run)
-
-
-@resource("future-trailers")
-class FutureTrailers:
-    """Trailers, once the body is over. This host receives none."""
-
-    __slots__ = ("flow", "taken")
-
-    def __init__(self, flow: Inflow) -> None:
-        self.flow = flow
-        self.taken = False
-
-    def ready(self) -> bool:
-        """Whether the body is over."""
-        return self.flow.ended
+    __slots__ = ()
+    NAME = "incoming-request"
 
 
 @resource("response-outparam")
@@ -74,64 +40,22 @@ class ResponseOutparam:
     __slots__ = ()
 
 
-@resource("outgoing-body")
-class OutgoingBody(Parent):
-    """A body on its way from the guest; it must be finished, or the message counts as broken."""
-
-    __slots__ = ("flow", "taken")
-
-    def __init__(self, flow: Outflow) -> None:
-        super().__init__()
-        self.flow = flow
-        self.taken = False
-
-    def drop(self, run: Run) -> None:
-        """Break a message that was not finished."""
-        self.check_childless("an outgoing-body was dropped before its output-stream")
-        if not self.flow.finished and self.flow.broken is None:
-            self.flow.broken = "unfinished"
-            self.flow.changed()
-
-
 @resource("outgoing-response")
-class OutgoingResponse(Parent):
+class OutgoingResponse(OutgoingMessage):
     """A response that the guest is making."""
 
-    __slots__ = ("body", "headers", "status")
+    __slots__ = ("status",)
+    NAME = "outgoing-response"
 
     def __init__(self, headers: Fields) -> None:
-        super().__init__()
-        self.headers = headers
+        super().__init__(headers)
         self.status = 200
-        self.body: Outflow | None = None
-
-    def drop(self, run: Run) -> None:
-        """Forget a response that was not given."""
-        run.unsent -= 1
-        self.check_childless("an outgoing-response was dropped before its headers")
-
-
-def announced_length(fields: Fields) -> int | None:
-    """Return the value of content-length, if there is one."""
-    lengths = [value for name, value in fields.items if name == "content-length"]
-    return int(lengths[-1]) if lengths else None
 
 
 def _body_of(run: Run, response: OutgoingResponse) -> Outflow:
     """Return the body to fill: as long as content-length says, unless that tells of another answer."""
     announces_another = run.exchange.method == "HEAD" or response.status == _NOT_MODIFIED
     return Outflow(None if announces_another else announced_length(response.headers))
-
-
-def _end(flow: Outflow) -> None:
-    """End a body: whole, or broken when it is not as long as announced or broken already."""
-    if flow.broken is not None:
-        return
-    if flow.expected is not None and flow.total != flow.expected:
-        flow.broken = (flow.mismatch, flow.total)
-    else:
-        flow.finished = True
-    flow.changed()
 
 
 @method(TYPES, "incoming-request", "method")
@@ -169,45 +93,7 @@ def request_headers(run: Run, request: IncomingRequest) -> Fields:
 @method(TYPES, "incoming-request", "consume")
 def request_consume(run: Run, request: IncomingRequest) -> IncomingBody:
     """Return the body, once."""
-    body, request.body = request.body, None
-    if body is None:
-        raise Err
-    return body
-
-
-@method(TYPES, "incoming-body", "stream")
-def body_stream(run: Run, body: IncomingBody) -> InputStream:
-    """Return the stream, once."""
-    if body.taken:
-        raise Err
-    body.taken = True
-    return InputStream(body.flow, body)
-
-
-@host(TYPES, "[static]incoming-body.finish")
-def body_finish(run: Run, body: IncomingBody) -> FutureTrailers:
-    """End the reading of a body; what was not read is thrown away."""
-    body.check_childless("an incoming-body was finished before its input-stream was dropped")
-    body.flow.discard()
-    return FutureTrailers(body.flow)
-
-
-@method(TYPES, "future-trailers", "subscribe")
-def trailers_subscribe(run: Run, trailers: FutureTrailers) -> Pollable:
-    """Return a pollable that is ready when `get` has an answer."""
-    return Pollable(trailers)
-
-
-@method(TYPES, "future-trailers", "get")
-def trailers_get(run: Run, trailers: FutureTrailers) -> Any:
-    """Return `None` while the body goes on; then, once, that there are no trailers or why it broke."""
-    if not trailers.flow.ended:
-        return None
-    if trailers.taken:
-        return ("err", None)
-    trailers.taken = True
-    error = trailers.flow.error
-    return ("ok", ("ok", None) if error is None else ("err", error))
+    return request.consume()
 
 
 @host(TYPES, "[static]response-outparam.set")
@@ -222,7 +108,7 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
     body = value.body
     if body is None:
         body = _body_of(run, value)
-        _end(body)
+        end(body)
     run.head = ResponseHead(value.status, value.headers.items, body)
 
 
@@ -260,38 +146,13 @@ def response_set_status(run: Run, response: OutgoingResponse, status: int) -> No
 @method(TYPES, "outgoing-response", "headers")
 def response_headers(run: Run, response: OutgoingResponse) -> Fields:
     """Return a read-only view of the header fields."""
-    return Fields(response.headers.items, response)
+    return response.fields()
 
 
 @method(TYPES, "outgoing-response", "body")
 def response_body(run: Run, response: OutgoingResponse) -> OutgoingBody:
     """Return the body, once."""
-    if response.body is not None:
-        raise Err
-    response.body = _body_of(run, response)
-    return OutgoingBody(response.body)
-
-
-@method(TYPES, "outgoing-body", "write")
-def outgoing_write(run: Run, body: OutgoingBody) -> OutputStream:
-    """Return the stream, once."""
-    if body.taken:
-        raise Err
-    body.taken = True
-    return OutputStream(body.flow, body)
-
-
-@host(TYPES, "[static]outgoing-body.finish")
-def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> None:
-    """End a body properly; an announced length that was not met is an error. Trailers are not sent."""
-    body.check_childless("an outgoing-body was finished before its output-stream was dropped")
-    if trailers is not None:
-        trailers.drop(run)
-        run.notice("WARN", "the guest set trailers; they are not sent")
-    _end(body.flow)
-    broken = body.flow.broken
-    if broken is not None:
-        raise Err(("connection-terminated", None) if broken == "closed" else broken)
+    return response.fill(_body_of(run, response))
 
 
 @host(TYPES, "http-error-code")
@@ -304,4 +165,4 @@ def new_request(run: Run) -> tuple[IncomingRequest, ResponseOutparam]:
     """Return the two arguments of `incoming-handler.handle` for a run."""
     if run.head is not None:
         raise Trap("a run answers one request")
-    return IncomingRequest(run), ResponseOutparam()
+    return IncomingRequest(run.body), ResponseOutparam()

@@ -9,9 +9,14 @@ from typing import Any
 from engine.wasm.codec import Err
 from engine.wasm.run import Run
 from engine.wasm.streams import Inflow, Outflow
-from engine.wasm.wasi.family import Parent
+from engine.wasm.wasi.http_bodies import (
+    IncomingBody,
+    IncomingMessage,
+    OutgoingBody,
+    OutgoingMessage,
+    announced_length,
+)
 from engine.wasm.wasi.http_fields import TYPES, Fields, Items, is_token
-from engine.wasm.wasi.http_incoming import IncomingBody, OutgoingBody, announced_length
 from engine.wasm.wasi.io import Pollable
 from engine.wasm.wasi.registry import host, method, resource
 
@@ -26,24 +31,18 @@ def is_path(text: str) -> bool:
 
 
 @resource("outgoing-request")
-class OutgoingRequest(Parent):
+class OutgoingRequest(OutgoingMessage):
     """A request that the guest is making."""
 
-    __slots__ = ("authority", "body", "headers", "method", "path", "scheme")
+    __slots__ = ("authority", "method", "path", "scheme")
+    NAME = "outgoing-request"
 
     def __init__(self, headers: Fields) -> None:
-        super().__init__()
-        self.headers = headers
+        super().__init__(headers)
         self.method: tuple[str, str | None] = ("get", None)
         self.path: str | None = None
         self.scheme: tuple[str, str | None] | None = None
         self.authority: str | None = None
-        self.body: Outflow | None = None
-
-    def drop(self, run: Run) -> None:
-        """Forget a request that was not sent."""
-        run.unsent -= 1
-        self.check_childless("an outgoing-request was dropped before its headers")
 
 
 @resource("request-options")
@@ -59,22 +58,16 @@ class RequestOptions:
 
 
 @resource("incoming-response")
-class IncomingResponse(Parent):
+class IncomingResponse(IncomingMessage):
     """The head of an answer, with its body behind it."""
 
-    __slots__ = ("body", "headers", "status")
+    __slots__ = ("headers", "status")
+    NAME = "incoming-response"
 
     def __init__(self, status: int, headers: Items, flow: Inflow) -> None:
-        super().__init__()
+        super().__init__(flow)
         self.status = status
         self.headers = headers
-        self.body: IncomingBody | None = IncomingBody(flow)
-
-    def drop(self, run: Run) -> None:
-        """Let go of a body that was never asked for."""
-        self.check_childless("an incoming-response was dropped before its headers")
-        if self.body is not None:
-            self.body.drop(run)
 
 
 @resource("future-incoming-response")
@@ -119,10 +112,7 @@ def request_new(run: Run, headers: Fields) -> OutgoingRequest:
 @method(TYPES, "outgoing-request", "body")
 def request_body(run: Run, request: OutgoingRequest) -> OutgoingBody:
     """Return the body, once."""
-    if request.body is not None:
-        raise Err
-    request.body = Outflow(announced_length(request.headers), "HTTP-request-body-size")
-    return OutgoingBody(request.body)
+    return request.fill(Outflow(announced_length(request.headers), "HTTP-request-body-size"))
 
 
 @method(TYPES, "outgoing-request", "method")
@@ -184,7 +174,7 @@ def set_authority(run: Run, request: OutgoingRequest, value: str | None) -> None
 @method(TYPES, "outgoing-request", "headers")
 def request_headers(run: Run, request: OutgoingRequest) -> Fields:
     """Return a read-only view of the header fields."""
-    return Fields(request.headers.items, request)
+    return request.fields()
 
 
 @host(TYPES, "[constructor]request-options")
@@ -225,10 +215,7 @@ def response_headers(run: Run, response: IncomingResponse) -> Fields:
 @method(TYPES, "incoming-response", "consume")
 def response_consume(run: Run, response: IncomingResponse) -> IncomingBody:
     """Return the body, once."""
-    body, response.body = response.body, None
-    if body is None:
-        raise Err
-    return body
+    return response.consume()
 
 
 @method(TYPES, "future-incoming-response", "subscribe")
@@ -265,7 +252,7 @@ def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -
     future = FutureIncomingResponse()
     run.waiting += 1
     try:
-        if run.waiting > AT_ONCE or len(run.tasks) > AT_ONCE:
+        if run.waiting > AT_ONCE or len(run.tasks) >= AT_ONCE:
             raise Err(("connection-limit-reached", None))
         run.fetch(run, request, options or RequestOptions(), future)
     except Err as refusal:

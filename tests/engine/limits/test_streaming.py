@@ -8,7 +8,7 @@ from pathlib import Path
 import h2.events
 import pytest
 
-from tests.engine.limits.hosted import PATIENCE, Hosted, Http2, connected, hosted, until
+from tests.engine.limits.hosted import HOST, PATIENCE, Hosted, Http2, connected, hosted, until
 
 pytestmark = pytest.mark.slow
 both = pytest.mark.parametrize("version", ["1.1", "2"])
@@ -75,6 +75,23 @@ def test_an_upload_and_its_answer_flow_side_by_side(cache: Path, version: str) -
         return back
 
     assert hosted(cache, test) == [b"part %d" % number for number in range(5)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000, 4_000_000])
+def test_an_upload_of_known_length_comes_back_whole(cache: Path, size: int) -> None:
+    """The guest sends what it gets; neither the server nor the run has room for the largest of them."""
+    sent = os.urandom(size)
+
+    async def test(site: Hosted) -> tuple[list[bytes], int]:
+        back = []
+        async with asyncio.timeout(PATIENCE), connected("1.1", site.port) as client:
+            for _ in range(2):
+                head = f"POST /e HTTP/1.1\r\nhost: {HOST}\r\ncontent-length: {size}\r\n\r\n"
+                client.writer.write(head.encode() + sent)
+                back.append(bytes((await client.answer()).body))  # type: ignore[union-attr]
+        return back, (await site.recorded(2)).bytes_in
+
+    assert hosted(cache, test, max_body=size or 1) == ([sent, sent], size)
 
 
 @both

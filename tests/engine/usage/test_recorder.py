@@ -10,6 +10,7 @@ from engine.timeline.record import LineRecord, RequestRecord
 from engine.usage.count import MINUTE_NS, Count, Counter, total
 from engine.usage.recorder import KEPT_MINUTES, Recorder
 from engine.usage.store import UsageStore, place
+from tests.waiting import until
 
 BEGAN = 1_000 * MINUTE_NS
 OK = RequestRecord(
@@ -108,6 +109,50 @@ def test_counts_survive_a_file_that_can_not_be_written_for_a_while(path: Path) -
     recorder.close()
     assert len(warnings) == 1
     assert kept(path)[1000, "web"].requests == 2
+
+
+def test_a_damaged_file_is_put_aside_and_another_begun(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"not a database at all" * 100)
+    warnings: list[SvcError] = []
+    timeline = Timeline()
+    recorder = Recorder(path, timeline, warnings.append, now_ns=lambda: BEGAN)
+    timeline.append(OK)
+    recorder.close()
+    assert kept(path)[1000, "web"].requests == 1
+    (aside,) = path.parent.glob("usage-damaged-*.db")
+    assert aside.read_bytes() == b"not a database at all" * 100
+    (warning,) = warnings
+    assert str(path) in warning.message and "damaged" in warning.message and str(aside) in warning.hint
+
+
+def test_a_file_that_is_damaged_inside_is_put_aside_when_that_shows(path: Path) -> None:
+    store = UsageStore(path)
+    store.add({(minute, "web"): Count(1) for minute in range(5000)})
+    store.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xee" * (path.stat().st_size - 4096))
+    warnings: list[SvcError] = []
+    timeline = Timeline()
+    recorder = Recorder(path, timeline, warnings.append, now_ns=lambda: BEGAN)
+    timeline.append(OK)
+    recorder.close()
+    assert list(kept(path)) == [(1000, "web")]
+    assert len(list(path.parent.glob("usage-damaged-*.db"))) == len(warnings) == 1
+
+
+def test_it_goes_on_where_the_folder_was_deleted(path: Path) -> None:
+    timeline = Timeline()
+    recorder = Recorder(path, timeline, raised, every=0.01, now_ns=lambda: BEGAN)
+    timeline.append(OK)
+    until(lambda: path.exists() and bool(kept(path)))
+    for file in path.parent.iterdir():
+        file.unlink()
+    path.parent.rmdir()
+    timeline.append(OK)
+    recorder.close()
+    assert kept(path)[1000, "web"].requests == 1
 
 
 def test_what_waits_for_a_file_is_bounded() -> None:

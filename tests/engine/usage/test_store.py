@@ -136,7 +136,7 @@ def test_a_file_that_is_none_of_ours_is_refused_with_what_to_do(path: Path) -> N
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(UsageError, match=r"usage\.db") as refused:
         UsageStore(path)
-    assert "Move the file away" in refused.value.hint
+    assert "puts it aside" in refused.value.hint
 
 
 def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.artifact import ComponentArtifact
 from engine.wasm.config import PoolSettings
 from engine.wasm.pool import Pool
 from engine.wasm.waiting import Ahead, ClientGone, slot
@@ -97,6 +98,28 @@ def test_a_request_that_is_cancelled_in_the_queue_keeps_no_place_and_no_slot(one
     assert one(body) == ["ok"] * 3
 
 
+def test_a_project_whose_runs_never_end_keeps_no_other_from_its_turn(
+    serve: Serve, artifact: ComponentArtifact
+) -> None:
+    async def body(slow: Any, runner: Any) -> tuple[int, list[str]]:
+        quick = await runner.guest(
+            slow.resource, artifact, {"SVC_PROJECT": "other"}, fast=False, report=lambda line: None
+        )
+        holders = [Streaming(slow) for _ in range(7)]
+        for holder in holders:
+            await holder.begun.wait()
+        crowd = [await queued(slow) for _ in range(3)]
+        answers = [(await Client().call(quick, "/hello")).report.outcome for _ in range(3)]
+        waiting = sum(not call.done() for call in crowd)
+        for holder in holders:
+            holder.leave.set()
+        answers += [(await call).report.outcome for call in crowd]
+        await asyncio.gather(*[holder.call for holder in holders])
+        return waiting, answers
+
+    assert serve(body, pool=PoolSettings(instances=8, warm=1)) == (3, ["ok"] * 6)
+
+
 @pytest.mark.parametrize("size", [1, 1000, 50_000])
 def test_what_came_of_an_upload_in_the_queue_arrives_whole(one: Serve, size: int) -> None:
     pieces = [bytes([number]) * size for number in range(20)]
@@ -114,13 +137,13 @@ def test_what_came_of_an_upload_in_the_queue_arrives_whole(one: Serve, size: int
 
 
 def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> None:
-    async def wait() -> bool:
+    async def wait() -> int | None:
         inbox: asyncio.Queue[Any] = asyncio.Queue()
         for _ in range(20):
             inbox.put_nowait({"type": "http.request", "body": bytes(50_000), "more_body": True})
         pool, gone = Pool(PoolSettings(instances=1, warm=0), 1), asyncio.get_running_loop().create_future()
-        kind = await pool.take()
-        waiting = asyncio.create_task(slot(pool, Ahead(inbox.get), gone))
+        kind = pool.take("test")
+        waiting = asyncio.create_task(slot(pool, "test", Ahead(inbox.get), gone))
         for _ in range(20):
             await asyncio.sleep(0)
         assert inbox.qsize() == 18 and not waiting.done()
@@ -128,10 +151,10 @@ def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> N
         with pytest.raises(ClientGone):
             await asyncio.wait_for(waiting, 30)
         assert kind is not None
-        pool.give_back(kind)
-        return pool.full
+        pool.give_back(kind, "test")
+        return pool.take("test")
 
-    assert asyncio.run(wait()) is False
+    assert asyncio.run(wait()) == 0
 
 
 def test_an_upload_in_the_queue_is_held_back() -> None:

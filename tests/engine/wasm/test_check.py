@@ -9,8 +9,8 @@ import pytest
 from wasmtime import wat2wasm
 
 from engine.wasm.check import ComponentRejected, check_component, told_of
-from engine.wasm.compile import REFUSED, Compiled, compile_component
-from engine.wasm.config import Compiler
+from engine.wasm.compile import REFUSED, CodeUnkept, Compiled, compile_component
+from engine.wasm.config import Compiler, code_key
 from tests.lanes.components import HANDLER, component
 
 
@@ -77,6 +77,20 @@ def test_a_core_module_and_rubbish_do_not_compile(tmp_path: Path) -> None:
     for data in (b"\0asm\x01\0\0\0", b"rubbish", b""):
         with pytest.raises(ComponentRejected, match="does not compile"):
             compiled(written(tmp_path, data), tmp_path)
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_disk_that_takes_no_machine_code_is_not_the_component_s_fault(tmp_path: Path, folder: bool) -> None:
+    path, kept = written(tmp_path, component()), tmp_path / "compiled"
+    if folder:
+        kept.write_text("in the way")
+    else:
+        (kept / f"{path.stem}-{code_key(Compiler.BASELINE)}.lock").mkdir(parents=True)
+    with pytest.raises(CodeUnkept, match="can not be kept in") as caught:
+        compiled(path, tmp_path)
+    assert str(kept) in caught.value.message and "disk has room" in caught.value.hint
+    assert caught.value.for_callers.endswith(": File exists" if folder else ": Is a directory")
+    assert str(tmp_path) not in caught.value.for_callers
 
 
 def test_a_guest_can_not_pose_as_the_handler_that_tells_its_memory(tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
 import asyncio
 import gc
+import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.artifact import ComponentArtifact
 from engine.wasm.config import MIB, PoolSettings
 from engine.wasm.streams import BUDGET
 from tests.engine.wasm.conftest import Answer, Client
@@ -113,6 +117,26 @@ def test_the_run_limit_stops_computing_waiting_and_streaming(serve: Serve, targe
     assert 1e9 <= answer.report.wall_ns < 1.5e9
 
 
+def test_a_run_ends_at_its_own_limit_beside_one_with_a_later_one(
+    serve: Serve, artifact: ComponentArtifact
+) -> None:
+    async def beside(slow: Any, runner: Any) -> list[Any]:
+        leave = asyncio.Event()
+        long = asyncio.create_task(Client(leave=leave).call(slow, "/forever"))
+        resource = replace(slow.resource, run_limit_secs=1)
+        quick = await runner.guest(
+            resource, artifact, {"SVC_PROJECT": "test"}, fast=False, report=lambda line: None
+        )
+        seen = [(await Client().call(quick, "/sleep")).report for _ in range(2)]
+        assert not long.done()
+        leave.set()
+        return [*seen, (await long).report]
+
+    first, second, last = serve(beside, run_limit_secs=300)
+    assert [first.outcome, second.outcome, last.outcome] == ["run-limit", "run-limit", "client-gone"]
+    assert max(first.wall_ns, second.wall_ns) < 30e9
+
+
 def test_the_memory_limit_is_told_apart(serve: Serve) -> None:
     answer = ask(serve, "/allocate", memory_limit_mb=64)
     assert answer.report.outcome == "memory-limit"
@@ -190,6 +214,22 @@ def test_more_requests_than_instances_wait_and_then_are_refused(serve: Serve) ->
 
     outcomes = serve(crowd, pool=PoolSettings(instances=2), queue=4)
     assert outcomes == ["ok"] * 6 + ["overloaded"] * 2
+
+
+def test_of_many_requests_that_come_at_once_the_first_do_not_wait_for_the_last(serve: Serve) -> None:
+    async def crowd(guest: Any, _runner: Any) -> int:
+        answered: list[int] = []
+
+        async def pause() -> None:
+            if not heard:
+                heard.append(asyncio.get_running_loop().call_soon(lambda: answered.append(len(heard))))
+            heard.append(None)
+
+        heard: list[Any] = []
+        await asyncio.gather(*[Client(pause=pause).call(guest, "/hello") for _ in range(200)])
+        return answered[0]
+
+    assert serve(crowd) < 200
 
 
 def test_two_hundred_streams_need_no_thread_each(serve: Serve) -> None:
@@ -294,13 +334,41 @@ def test_a_dead_peer_is_an_error_for_the_guest(serve: Serve) -> None:
     assert answer.report.outcome == "guest-failed"
 
 
-def test_a_run_leaves_nothing_to_the_garbage_collector(serve: Serve) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells how often a thread went to sleep")
+def test_nothing_ticks_while_nothing_runs(serve: Serve) -> None:
+    async def body(guest: Any, _runner: Any) -> list[str]:
+        [ticker] = [thread for thread in threading.enumerate() if thread.name == "epoch"]
+        status = Path(f"/proc/self/task/{ticker.native_id}/status")
+
+        def sleeps() -> str:
+            return next(line for line in status.read_text().splitlines() if line.startswith("voluntary"))
+
+        first = (await Client().call(guest, "/hello")).report.outcome
+        before, now = "", sleeps()
+        while before != now:  # Until it has slept for ten ticks at a stretch.
+            await asyncio.sleep(0.1)
+            before, now = now, sleeps()
+        return [first, (await Client().call(guest, "/loop")).report.outcome]
+
+    assert serve(body, run_limit_secs=1) == ["ok", "run-limit"]
+
+
+@pytest.mark.parametrize("way", ["answered", "left", "stopped"])
+def test_a_run_leaves_nothing_to_the_garbage_collector(serve: Serve, way: str) -> None:
     """Its objects go when it ends: what waits to be collected takes memory, and time from other requests."""
 
-    async def body(guest: Any, _runner: Any) -> int:
+    async def body(guest: Any, runner: Any) -> int:
+        async def stop_soon() -> None:
+            asyncio.get_running_loop().call_soon(runner.stop_all)  # By then it waits for its next tick.
+
         async def rounds(count: int) -> None:
             for _ in range(count):
-                await Client([b"x" * 100]).call(guest, "/echo", "POST")
+                if way == "answered":
+                    await Client([b"x" * 100]).call(guest, "/echo", "POST")
+                elif way == "left":
+                    await Client(leave_after=2).call(guest, "/forever")
+                else:
+                    await Client(pause=stop_soon).call(guest, "/forever")
 
         await rounds(3)
         gc.collect()

@@ -132,9 +132,13 @@ class Module(Workdir):
         egress: tuple[str, ...] = (),
         memory_limit_mb: int = 128,
         run_limit_secs: int = 30,
+        fast: bool = True,
         **client: Any,
     ) -> list[Reply]:
-        """Send a request for each target, one after the other; `client` has fields of the Client."""
+        """Send a request for each target, one after the other; `client` has fields of the Client.
+
+        What is not compiled `fast` is compiled as for a deployment.
+        """
         resource = Resource(
             "api",
             "go",
@@ -149,7 +153,7 @@ class Module(Workdir):
             replies = []
             try:
                 guest = await runner.guest(
-                    resource, artifact, environment or {}, fast=True, report=lambda line: None
+                    resource, artifact, environment or {}, fast=fast, report=lambda line: None
                 )
                 for target in targets:
                     wire = _Wire(guest, fields)

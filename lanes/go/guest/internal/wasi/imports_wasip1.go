@@ -135,8 +135,5 @@ func outputDrop(stream int32)
 //go:wasmimport wasi:io/error@0.2.4 [resource-drop]error
 func errorDrop(err int32)
 
-//go:wasmimport wasi:io/poll@0.2.4 [method]pollable.ready
-func pollableReady(pollable int32) int32
-
 //go:wasmimport wasi:io/poll@0.2.4 [resource-drop]pollable
 func pollableDrop(pollable int32)

@@ -18,6 +18,7 @@ type Request struct {
 
 //go:wasmexport wasi:http/incoming-handler@0.2.4#handle
 func handle(request, outparam int32) {
+	getReady()
 	Setup()
 	Serve(Request{request, outparam})
 }

@@ -15,9 +15,6 @@ const firstPollable = 0x10000
 // pollable. Other goroutines run meanwhile: the pollable waits in Go's network poller.
 func wait(ctx context.Context, pollable int32) error {
 	defer pollableDrop(pollable)
-	if pollableReady(pollable) != 0 {
-		return ctx.Err()
-	}
 	file := os.NewFile(uintptr(firstPollable+pollable), "pollable")
 	defer file.Close()
 	raw, err := file.SyscallConn()

@@ -1,0 +1,191 @@
+"""Bodies, in and out, and what the messages share that carry them: `wasi:http/types@0.2` (source: 0.2.12).
+
+Owns no kind of message: those are `http_incoming.py`'s and `http_outgoing.py`'s.
+"""
+
+from typing import Any, ClassVar
+
+from engine.wasm.codec import Err
+from engine.wasm.run import Run
+from engine.wasm.streams import Inflow, Outflow
+from engine.wasm.wasi.family import Parent
+from engine.wasm.wasi.http_fields import TYPES, Fields
+from engine.wasm.wasi.io import InputStream, OutputStream, Pollable
+from engine.wasm.wasi.registry import host, method, resource
+
+
+@resource("incoming-body")
+class IncomingBody(Parent):
+    """A body on its way to the guest; its stream can be taken once."""
+
+    __slots__ = ("flow", "taken")
+
+    def __init__(self, flow: Inflow) -> None:
+        super().__init__()
+        self.flow = flow
+        self.taken = False
+
+    def drop(self, run: Run) -> None:
+        """Let go of what was not read."""
+        self.check_childless("an incoming-body was dropped before its input-stream")
+        self.flow.discard()
+
+
+@resource("future-trailers")
+class FutureTrailers:
+    """Trailers, once the body is over. This host receives none."""
+
+    __slots__ = ("flow", "taken")
+
+    def __init__(self, flow: Inflow) -> None:
+        self.flow = flow
+        self.taken = False
+
+    def ready(self) -> bool:
+        """Whether the body is over."""
+        return self.flow.ended
+
+
+@resource("outgoing-body")
+class OutgoingBody(Parent):
+    """A body on its way from the guest; it must be finished, or the message counts as broken."""
+
+    __slots__ = ("flow", "taken")
+
+    def __init__(self, flow: Outflow) -> None:
+        super().__init__()
+        self.flow = flow
+        self.taken = False
+
+    def drop(self, run: Run) -> None:
+        """Break a message that was not finished."""
+        self.check_childless("an outgoing-body was dropped before its output-stream")
+        if not self.flow.finished and self.flow.broken is None:
+            self.flow.broken = "unfinished"
+            self.flow.changed()
+
+
+class IncomingMessage(Parent):
+    """A request or a response that came, with its body behind it, which can be taken once."""
+
+    __slots__ = ("body",)
+    NAME: ClassVar[str]
+
+    def __init__(self, flow: Inflow) -> None:
+        super().__init__()
+        self.body: IncomingBody | None = IncomingBody(flow)
+
+    def consume(self) -> IncomingBody:
+        """Return the body, once."""
+        body, self.body = self.body, None
+        if body is None:
+            raise Err
+        return body
+
+    def drop(self, run: Run) -> None:
+        """Let go of a body that was never asked for."""
+        self.check_childless(f"an {self.NAME} was dropped before its headers")
+        if self.body is not None:
+            self.body.drop(run)
+
+
+class OutgoingMessage(Parent):
+    """A request or a response that the guest is making; its body can be taken once."""
+
+    __slots__ = ("body", "headers")
+    NAME: ClassVar[str]
+
+    def __init__(self, headers: Fields) -> None:
+        super().__init__()
+        self.headers = headers
+        self.body: Outflow | None = None
+
+    def fill(self, body: Outflow) -> OutgoingBody:
+        """Have this body, and return it for the guest, once."""
+        if self.body is not None:
+            raise Err
+        self.body = body
+        return OutgoingBody(body)
+
+    def fields(self) -> Fields:
+        """Return a read-only view of the header fields."""
+        return Fields(self.headers.items, self)
+
+    def drop(self, run: Run) -> None:
+        """Forget a message that was not sent."""
+        run.unsent -= 1
+        self.check_childless(f"an {self.NAME} was dropped before its headers")
+
+
+def announced_length(fields: Fields) -> int | None:
+    """Return the value of content-length, if there is one."""
+    lengths = [value for name, value in fields.items if name == "content-length"]
+    return int(lengths[-1]) if lengths else None
+
+
+def end(flow: Outflow) -> None:
+    """End a body: whole, or broken when it is not as long as announced or broken already."""
+    if flow.broken is not None:
+        return
+    if flow.expected is not None and flow.total != flow.expected:
+        flow.broken = (flow.mismatch, flow.total)
+    else:
+        flow.finished = True
+    flow.changed()
+
+
+@method(TYPES, "incoming-body", "stream")
+def body_stream(run: Run, body: IncomingBody) -> InputStream:
+    """Return the stream, once."""
+    if body.taken:
+        raise Err
+    body.taken = True
+    return InputStream(body.flow, body)
+
+
+@host(TYPES, "[static]incoming-body.finish")
+def body_finish(run: Run, body: IncomingBody) -> FutureTrailers:
+    """End the reading of a body; what was not read is thrown away."""
+    body.check_childless("an incoming-body was finished before its input-stream was dropped")
+    body.flow.discard()
+    return FutureTrailers(body.flow)
+
+
+@method(TYPES, "future-trailers", "subscribe")
+def trailers_subscribe(run: Run, trailers: FutureTrailers) -> Pollable:
+    """Return a pollable that is ready when `get` has an answer."""
+    return Pollable(trailers)
+
+
+@method(TYPES, "future-trailers", "get")
+def trailers_get(run: Run, trailers: FutureTrailers) -> Any:
+    """Return `None` while the body goes on; then, once, that there are no trailers or why it broke."""
+    if not trailers.flow.ended:
+        return None
+    if trailers.taken:
+        return ("err", None)
+    trailers.taken = True
+    error = trailers.flow.error
+    return ("ok", ("ok", None) if error is None else ("err", error))
+
+
+@method(TYPES, "outgoing-body", "write")
+def outgoing_write(run: Run, body: OutgoingBody) -> OutputStream:
+    """Return the stream, once."""
+    if body.taken:
+        raise Err
+    body.taken = True
+    return OutputStream(body.flow, body)
+
+
+@host(TYPES, "[static]outgoing-body.finish")
+def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> None:
+    """End a body properly; an announced length that was not met is an error. Trailers are not sent."""
+    body.check_childless("an outgoing-body was finished before its output-stream was dropped")
+    if trailers is not None:
+        trailers.drop(run)
+        run.notice("WARN", "the guest set trailers; they are not sent")
+    end(body.flow)
+    broken = body.flow.broken
+    if broken is not None:
+        raise Err(("connection-terminated", None) if broken == "closed" else broken)

@@ -1,0 +1,245 @@
+"""Bodies of a known length over HTTP/1.1: what applications are told, whatever parts the bytes come in."""
+
+import asyncio
+import contextlib
+import re
+import socket
+import struct
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine import connection
+from engine.http1 import BODY_BYTES, PlainRequest, read_head
+from tests.engine.uploading import HOST, MIB, PATIENCE, answer, answered, converse, echo, served, upload
+from tests.examples import examples
+
+Conversation = list[tuple[bytes, int]]
+BYTES = bytes(range(256)) * 1024
+METHODS = st.sampled_from([b"GET", b"HEAD", b"POST", b"PUT", b"DELETE"])
+CONVERSATIONS = st.lists(
+    st.tuples(METHODS, st.integers(0, 50) | st.integers(0, 200_000)), min_size=1, max_size=4
+)
+CUTS = st.lists(st.floats(0, 1), max_size=6)
+
+
+def told(whose: bytes, requests: Conversation, cuts: list[float], unsent: int) -> tuple[list[Any], bytes]:
+    """Return what applications and the client heard; `whose` is a field that says who reads the requests."""
+    data = b"".join(
+        b"%b /%d HTTP/1.1\r\n%b%bcontent-length: %d\r\n\r\n%b" % (method, n, HOST, whose, size, BYTES[:size])
+        for n, (method, size) in enumerate(requests)
+    )
+    data = data[: len(data) - min(unsent, requests[-1][1])]
+    places = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
+    heard: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body, ended = b"", False
+        while not ended and (message := await receive())["type"] == "http.request":
+            body += message["body"]
+            ended = not message["more_body"]
+        heard.append((scope["method"], scope["path"], len(body), hash(body), ended))
+        await answer(send, b"%d" % len(body))
+        assert (await receive())["type"] == "http.disconnect"
+
+    async def main() -> bytes:
+        async with served(app) as (port, _):
+            parts = [data[begin:end] for begin, end in pairwise(places)]
+            return await converse(port, parts)
+
+    came = asyncio.run(main())
+    return heard, re.sub(rb"(?im)^(date|connection): .*\r\n", b"", came)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(CONVERSATIONS, CUTS, st.sampled_from([0, 0, 1, 20, 90_000]))
+@example([(b"GET", 10), (b"POST", 65_428)], [], 0)
+def test_applications_hear_the_same_however_a_body_comes(
+    requests: Conversation, cuts: list[float], unsent: int
+) -> None:
+    """A `connection` of two words has h11 read the requests."""
+    heard, came = told(b"", requests, cuts, unsent)
+    assert (heard, came) == told(b"connection: keep-alive, te\r\n", requests, cuts, unsent)
+
+
+def test_a_body_of_known_length_is_plain() -> None:
+    head = read_head(upload(5, b"/a") + b"hello")
+    assert head is not None and (head.method, head.length, head.last) == ("POST", 5, False)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *(
+            b"content-length: 5\r\ncontent-length: 5\r\n",
+            b"content-length: 5, 5\r\n",
+            b"content-length: \r\n",
+        ),
+        *(b"content-length: +5\r\n", b"content-length: -5\r\n", b"content-length: 0x5\r\n"),
+        *(b"content-length: 5 5\r\n", b"content-length: " + b"9" * 19 + b"\r\n"),
+        *(b"content-length: 5\r\ntransfer-encoding: chunked\r\n", b"content-length: 5\r\nupgrade: h2c\r\n"),
+        b"content-length: 5\r\nexpect: 100-continue\r\n",
+    ],
+)
+def test_lengths_that_need_a_second_look_are_not_plain(fields: bytes) -> None:
+    assert read_head(b"POST / HTTP/1.1\r\n" + HOST + fields + b"\r\nhello") is None
+
+
+def test_small_bodies_and_none_take_turns_on_a_connection() -> None:
+    asked = b"".join(
+        upload(number, b"/%d" % number) + b"x" * number
+        if number % 2
+        else b"GET /0 HTTP/1.1\r\n" + HOST + b"\r\n"
+        for number in range(8)
+    )
+
+    async def main() -> list[bytes]:
+        async with served(echo) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(asked)
+            came = [(await answered(reader))[1] for _ in range(8)]
+            writer.close()
+            return came
+
+    expected = [b"POST /%d [%b]" % (n, b"x" * n) if n % 2 else b"GET /0 []" for n in range(8)]
+    assert asyncio.run(main()) == expected
+
+
+def test_an_application_that_takes_nothing_holds_the_client_back() -> None:
+    size = 64 * MIB
+
+    async def main() -> tuple[int, int]:
+        may_read, count = asyncio.Event(), 0
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            nonlocal count
+            await may_read.wait()
+            more = True
+            while more:
+                message = await receive()
+                assert message["type"] == "http.request"
+                count, more = count + len(message["body"]), message["more_body"]
+            await answer(send, b"thanks")
+
+        async with served(app) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.transport.set_write_buffer_limits(0)
+            writer.write(upload(size))
+            sent = 0
+            with contextlib.suppress(TimeoutError):
+                while sent < size:
+                    writer.write(bytes(65536))
+                    sent += 65536
+                    await asyncio.wait_for(writer.drain(), 1)
+            held_at = sent
+            may_read.set()
+            while sent < size:
+                writer.write(bytes(65536))
+                sent += 65536
+                await writer.drain()
+            assert (await answered(reader))[1] == b"thanks"
+            writer.close()
+        return held_at, count
+
+    held_at, count = asyncio.run(main())
+    assert held_at < 32 * MIB and count == size
+
+
+@pytest.mark.parametrize("size", [2 * BODY_BYTES, 64 * MIB])
+def test_what_waits_for_an_application_is_little(size: int) -> None:
+    """Of what the request holds itself, not the system."""
+    waiting: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        request: PlainRequest = receive.__self__
+        more = True
+        while more:
+            await asyncio.sleep(0)
+            waiting.append(request.waiting)
+            more = (await receive())["more_body"]
+        await answer(send, b"thanks")
+
+    async def main() -> None:
+        async with served(app) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upload(size) + bytes(size))
+            await answered(reader)
+            writer.close()
+
+    asyncio.run(main())
+    assert max(waiting) < 3 * BODY_BYTES
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("sent", [1000, BODY_BYTES + 65536])
+@pytest.mark.parametrize("reset", [True, False])
+def test_a_client_that_leaves_in_the_middle_is_told_to_the_request(
+    taken: bool, sent: int, reset: bool
+) -> None:
+    """Whether its application takes what comes, or waits: then the server has to ask the system."""
+
+    async def main() -> None:
+        begun, heard = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            begun.set()
+            if taken:
+                while (await receive())["type"] == "http.request":
+                    pass
+            await scope["extensions"][connection.GONE]
+            heard.set()
+
+        async with served(app) as (port, _):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.transport.set_write_buffer_limits(0)
+            writer.write(upload(64 * MIB) + bytes(sent))
+            await writer.drain()
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            opened = writer.get_extra_info("socket")
+            if reset:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+            await asyncio.wait_for(heard.wait(), PATIENCE)
+
+    asyncio.run(main())
+
+
+def test_a_connection_ends_that_its_client_left_and_whose_body_nobody_took() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await scope["extensions"][connection.GONE]
+
+    async def main() -> None:
+        async with served(app, grace=2 * PATIENCE) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upload(64 * MIB) + bytes(2 * BODY_BYTES + 65536))
+            writer.write_eof()
+            await asyncio.wait_for(reader.read(), PATIENCE)
+            writer.close()
+
+    asyncio.run(main())
+
+
+def test_what_came_before_the_client_left_is_told_first() -> None:
+    heard: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        over = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await scope["extensions"][connection.GONE]
+            while not heard or heard[-1]["type"] != "http.disconnect":
+                heard.append(await receive())
+            over.set()
+
+        async with served(app) as (port, _):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upload(10) + b"hello")
+            writer.close()
+            await asyncio.wait_for(over.wait(), PATIENCE)
+
+    asyncio.run(main())
+    assert b"".join(message.get("body", b"") for message in heard) == b"hello"
+    assert all(message["more_body"] for message in heard[:-1])

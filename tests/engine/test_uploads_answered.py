@@ -1,0 +1,190 @@
+"""Answers to requests with a body over HTTP/1.1: before it has come, without it, and after it."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from engine import connection
+from engine.http1 import BODY_BYTES, PlainRequest
+from tests.engine.uploading import MIB, PATIENCE, answer, answered, echo, served, upload
+
+
+@pytest.mark.parametrize("after", [0, 1, 64 * MIB])
+def test_an_answer_before_the_body_arrives_and_ends_the_connection(after: int) -> None:
+    """The client sends `after` bytes and reads only then: what it sent must not take the answer from it."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await answer(send, b"no")
+
+    async def main() -> tuple[bytes, bytes]:
+        async with served(app) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upload(64 * MIB + 1))
+            with contextlib.suppress(ConnectionError):
+                for _ in range(0, after, 65536):
+                    writer.write(bytes(min(after, 65536)))
+                    await writer.drain()
+            body = (await answered(reader))[1]
+            rest = await asyncio.wait_for(reader.read(), PATIENCE)
+            writer.close()
+            return body, rest
+
+    assert asyncio.run(main()) == (b"no", b"")
+
+
+def test_an_answer_to_a_body_that_nobody_took_lets_the_connection_go_on() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await answer(send, scope["raw_path"])
+
+    async def main() -> list[bytes]:
+        async with served(app) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            came = []
+            for number in range(5):
+                writer.write(upload(1000, b"/%d" % number) + bytes(1000))
+                came.append((await answered(reader))[1])
+            writer.close()
+            return came
+
+    assert asyncio.run(main()) == [b"/%d" % number for number in range(5)]
+
+
+def test_a_body_may_be_taken_after_its_answer() -> None:
+    async def main() -> int:
+        taken: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            size = 0
+            if scope["raw_path"] == b"/first":
+                message = await receive()
+                while message["more_body"] and size < 1000:
+                    size += len(message["body"])
+                    message = await receive()
+                await asyncio.sleep(0)
+                await answer(send, b"first")
+                size += len(message["body"])
+                while message["more_body"]:
+                    message = await receive()
+                    size += len(message["body"])
+                assert (await receive())["type"] == "http.disconnect"
+                taken.set_result(size)
+            else:
+                await answer(send, b"second")
+
+        async with served(app) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upload(50_000, b"/first") + bytes(50_000))
+            assert (await answered(reader))[1] == b"first"
+            writer.write(upload(5, b"/second") + b"hello")
+            assert (await answered(reader))[1] == b"second"
+            writer.close()
+            return await asyncio.wait_for(taken, PATIENCE)
+
+    assert asyncio.run(main()) == 50_000
+
+
+def test_a_body_that_nobody_took_holds_no_later_one_back() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await (echo if scope["raw_path"] == b"/echo" else ignore)(scope, receive, send)
+
+    async def ignore(scope: Any, receive: Any, send: Any) -> None:
+        request: PlainRequest = receive.__self__
+        while not request.whole:
+            await asyncio.sleep(0.01)
+            if request.waiting >= BODY_BYTES:
+                await receive()
+        await answer(send, b"ignored")
+
+    async def main() -> list[int]:
+        async with served(app) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            sizes = []
+            for path in (b"/ignore", b"/echo", b"/ignore", b"/echo"):
+                writer.write(upload(MIB, path) + bytes(MIB))
+                sizes.append(len((await answered(reader))[1]))
+            writer.close()
+            return sizes
+
+    assert asyncio.run(main()) == [7, MIB + 13, 7, MIB + 13]
+
+
+def test_a_server_that_stops_takes_the_rest_of_a_body_and_says_that_it_ends() -> None:
+    async def main() -> tuple[bytes, bytes]:
+        begun = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            begun.set()
+            await echo(scope, receive, send)
+
+        async with served(app, grace=PATIENCE) as (port, stop):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upload(10) + b"hello")
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            stop.set()
+            await asyncio.sleep(0)
+            writer.write(b"world")
+            head, body = await answered(reader)
+            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+            writer.close()
+            return head, body
+
+    head, body = asyncio.run(main())
+    assert b"\r\nconnection: close\r\n" in head and body == b"POST / [helloworld]"
+
+
+def test_an_application_may_say_that_the_connection_ends_with_its_answer() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await answer(send, b"bye", (b"connection", b"close"))
+
+    async def main() -> tuple[bytes, bytes]:
+        async with served(app) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upload(5) + b"hello")
+            head, _ = await answered(reader)
+            rest = await asyncio.wait_for(reader.read(), PATIENCE)
+            writer.close()
+            return head, rest
+
+    head, rest = asyncio.run(main())
+    assert head.count(b"connection: close\r\n") == 1 and rest == b""
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 10_000])
+@pytest.mark.parametrize("sent", [5, 3 * BODY_BYTES])
+def test_whoever_listens_hears_what_others_receive(at_once: int, sent: int) -> None:
+    """Of a body that never comes whole, `at_once` messages at a time."""
+    heard: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        over = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            listen, loop = scope["extensions"][connection.LISTEN], asyncio.get_running_loop()
+
+            def hear(message: dict[str, Any]) -> bool:
+                heard.append(message)
+                if message["type"] == "http.disconnect":
+                    over.set()
+                    return False
+                if len(heard) % at_once == 0:
+                    loop.call_soon(listen, hear)
+                    return False
+                return True
+
+            listen(hear)
+            await over.wait()
+            listen(None)
+
+        async with served(app) as (port, _):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(upload(sent + 1) + bytes(sent))
+            await writer.drain()
+            writer.close()
+            await asyncio.wait_for(over.wait(), PATIENCE)
+
+    asyncio.run(main())
+    assert [message["type"] for message in heard] == ["http.request"] * (len(heard) - 1) + ["http.disconnect"]
+    assert sum(len(message["body"]) for message in heard[:-1]) == sent
+    assert all(message["more_body"] for message in heard[:-1])

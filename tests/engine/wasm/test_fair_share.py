@@ -1,0 +1,148 @@
+"""How several Projects share the slots of a process."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from engine.wasm.config import PoolSettings
+from engine.wasm.pool import Pool
+
+SLOTS, PLACES = 16, 6
+
+
+def pool(slots: int = SLOTS, places: int = PLACES) -> Pool:
+    return Pool(PoolSettings(instances=slots, warm=2), places)
+
+
+def taken(of: Pool, project: str, requests: int = SLOTS) -> list[int]:
+    """Let a Project take slots until there is none for it; return the kinds that it got."""
+    kinds = [of.take(project) for _ in range(requests)]
+    return [kind for kind in kinds if kind is not None]
+
+
+async def waiting(of: Pool, project: str) -> "asyncio.Task[int | None]":
+    """Have a request wait in the queue."""
+    task = asyncio.create_task(of.wait(project))
+    await asyncio.sleep(0)
+    return task
+
+
+async def turns(of: Pool, begun: list[tuple[str, Awaitable[int | None]]], kinds: list[int]) -> list[str]:
+    """Have `hog` give slots back one by one; return who got each."""
+    order: list[str] = []
+
+    async def note(project: str, task: Awaitable[int | None]) -> None:
+        assert await task is not None
+        order.append(project)
+
+    notes = [asyncio.create_task(note(project, task)) for project, task in begun]
+    for kind in kinds:
+        of.give_back(kind, "hog")
+        for _ in range(5):
+            await asyncio.sleep(0)
+    for each in notes:
+        each.cancel()
+    await asyncio.gather(*notes, return_exceptions=True)
+    return order
+
+
+def test_a_project_alone_leaves_an_eighth_to_others() -> None:
+    shared = pool()
+    assert len(taken(shared, "hog")) == SLOTS * 7 // 8
+    assert len(taken(shared, "other")) == SLOTS // 8
+    assert taken(shared, "third") == []
+
+
+def test_with_fewer_than_eight_slots_none_is_spared() -> None:
+    assert len(taken(pool(7), "hog")) == 7
+
+
+def test_two_that_hold_half_each_use_all_of_them() -> None:
+    shared = pool()
+    assert [len(taken(shared, name, SLOTS // 2)) for name in ("one", "two")] == [SLOTS // 2] * 2
+
+
+def test_slots_that_keep_their_memory_are_taken_first() -> None:
+    assert taken(pool(), "a", 4) == [0, 0, 1, 1]
+
+
+def test_of_those_who_wait_the_project_that_holds_the_fewest_slots_is_next() -> None:
+    async def run() -> list[str]:
+        shared = pool()
+        kinds = taken(shared, "hog") + taken(shared, "some", 2)
+        names = ["hog", "some", "none", "hog"]
+        return await turns(shared, [(name, await waiting(shared, name)) for name in names], kinds[:6])
+
+    # Between the second and the third, two slots are spared anew.
+    assert asyncio.run(run()) == ["none", "some", "hog", "hog"]
+
+
+def test_projects_that_hold_as_many_take_turns_and_each_ones_requests_go_in_order() -> None:
+    async def run() -> list[str]:
+        shared = pool()
+        kinds = taken(shared, "hog") + taken(shared, "x", 1) + taken(shared, "y", 1)
+        names = ["x", "x", "x", "y", "y"]
+        return await turns(shared, [(name, await waiting(shared, name)) for name in names], kinds[:5])
+
+    assert asyncio.run(run()) == ["x", "y", "x", "y", "x"]
+
+
+def test_who_holds_more_than_half_waits_while_only_the_last_eighth_is_free() -> None:
+    async def run() -> tuple[bool, bool]:
+        shared = pool()
+        kinds = taken(shared, "hog")
+        more = await waiting(shared, "hog")
+        other = shared.take("other")
+        assert other is not None
+        shared.give_back(other, "other")
+        await asyncio.sleep(0)
+        before = more.done()
+        shared.give_back(kinds[0], "hog")
+        return before, await asyncio.wait_for(more, 30) is not None
+
+    assert asyncio.run(run()) == (False, True)
+
+
+def test_a_full_queue_has_the_latest_of_the_project_with_most_give_way() -> None:
+    async def run() -> list[bool]:
+        shared = pool()
+        kinds = taken(shared, "hog")
+        taken(shared, "another")
+        crowd = [await waiting(shared, "hog") for _ in range(PLACES)]
+        assert await shared.wait("hog") is None
+        others = [await waiting(shared, name) for name in ("a", "a", "a", "a", "b")]
+        for kind in kinds:
+            shared.give_back(kind, "hog")
+        return [kind is None for kind in await asyncio.gather(*crowd, *others)]
+
+    hog, a, b = [False] * 2 + [True] * 4, [False] * 3 + [True], [False]
+    assert asyncio.run(run()) == hog + a + b
+
+
+def test_no_place_in_the_queue_at_all_is_a_refusal() -> None:
+    async def run() -> int | None:
+        shared = pool(places=0)
+        taken(shared, "hog")
+        return await shared.wait("hog")
+
+    assert asyncio.run(run()) is None
+
+
+@pytest.mark.parametrize("granted", [False, True], ids=["while it waits", "as it gets a slot"])
+def test_who_is_cancelled_keeps_neither_a_place_nor_a_slot(granted: bool) -> None:
+    async def run() -> tuple[int, int | None]:
+        shared = pool(1, 1)
+        [kind] = taken(shared, "a", 1)
+        task = await waiting(shared, "b")
+        if granted:
+            shared.give_back(kind, "a")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if granted:
+            return len(taken(shared, "c")), None
+        following = await waiting(shared, "d")
+        shared.give_back(kind, "a")
+        return 1, await asyncio.wait_for(following, 30)
+
+    assert asyncio.run(run()) == (1, None if granted else 0)
