@@ -115,6 +115,7 @@ class Drive:
                 self._leaving.cancel()
             if self._pumping is not None:
                 self._pumping.cancel()
+                self._pumping = None
             if self._exchange.gone is not None:
                 self._exchange.gone.remove_done_callback(self._lost)
             if self._exchange.listen is not None:

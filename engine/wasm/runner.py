@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
@@ -61,6 +62,7 @@ class Runner:
         self.pool = Pool(fitting(pool or PoolSettings()), queue)
         self.reclaimer = Reclaimer()
         self._loaded: OrderedDict[tuple[str, bool], Loaded] = OrderedDict()
+        self._loading: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
         self._active: set[Drive] = set()
         self._ended: asyncio.Event | None = None
         self._reaper: asyncio.TimerHandle | None = None
@@ -70,26 +72,33 @@ class Runner:
         self.epochs = Epochs(self.pool.increment_epoch, self._active)
 
     async def load(self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]) -> Loaded:
-        """Compile (or find compiled) and link a component.
+        """Compile (or find compiled) and link a component: once, for all that have it. Warm slots keep memory
+        for each that is loaded.
 
         Raises `ComponentRejected` and `CodeUnkept`.
         """
         key = (artifact.digest, fast)
-        loaded = self._loaded.get(key)
-        if loaded is None:
-            compiled = await compile_component(
-                artifact.component, artifact.digest, self.cache, fast=fast, report=report
-            )
-            programs = tuple(
-                Program(load_component(engine, compiled.path), engine, self.runs)
-                for engine in (slots.engine(compiled.compiler) for slots in self.pool.slots)
-            )
-            memories = await asyncio.to_thread(lambda: maxima(artifact.component.read_bytes()))
-            self._loaded[key] = loaded = Loaded(programs, memories)
-            while len(self._loaded) > PROGRAMS:
-                self._loaded.popitem(last=False)
+        async with self._loading.setdefault(key, asyncio.Lock()):
+            loaded = self._loaded.get(key)
+            if loaded is None:
+                self._loaded[key] = loaded = await self._load(artifact, fast=fast, report=report)
+                while len(self._loaded) > PROGRAMS:
+                    self._loaded.popitem(last=False)
         self._loaded.move_to_end(key)
         return loaded
+
+    async def _load(
+        self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
+    ) -> Loaded:
+        compiled = await compile_component(
+            artifact.component, artifact.digest, self.cache, fast=fast, report=report
+        )
+        programs = tuple(
+            Program(load_component(engine, compiled.path), engine, self.runs)
+            for engine in (slots.engine(compiled.compiler) for slots in self.pool.slots)
+        )
+        memories = await asyncio.to_thread(lambda: maxima(artifact.component.read_bytes()))
+        return Loaded(programs, memories)
 
     async def guest(
         self,

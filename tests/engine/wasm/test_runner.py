@@ -334,6 +334,15 @@ def test_a_dead_peer_is_an_error_for_the_guest(serve: Serve) -> None:
     assert answer.report.outcome == "guest-failed"
 
 
+def test_who_loads_a_component_at_the_same_time_shares_it(serve: Serve, artifact: ComponentArtifact) -> None:
+    async def both(_guest: Any, runner: Any) -> list[Any]:
+        loads = (runner.load(artifact, fast=True, report=lambda line: None) for _ in range(2))
+        return list(await asyncio.gather(*loads))
+
+    first, second = serve(both)
+    assert first is second
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells how often a thread went to sleep")
 def test_nothing_ticks_while_nothing_runs(serve: Serve) -> None:
     async def body(guest: Any, _runner: Any) -> list[str]:
