@@ -13,7 +13,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # What Python made of sources is kept: tests start it some hundred times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-tools rust-target check format pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console soak clean
+.PHONY: demo install test test-tools rust-target check format pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console bench-many soak clean
 
 # Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
 ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
@@ -92,9 +92,9 @@ format: $(VENV)/.installed-dev
 	@"$(BIN)/ruff" format .
 	@"$(BIN)/ruff" check --fix .
 
-bench: bench-hello bench-workers bench-body bench-reload bench-sse bench-fairness bench-slow bench-tables bench-flips
+bench: bench-hello bench-workers bench-many bench-body bench-reload bench-sse bench-fairness bench-slow bench-tables bench-flips
 
-bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service: bench-%: $(VENV)/.installed-dev rust-target
+bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-many: bench-%: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m bench.$*
 
 bench-console: $(VENV)/.installed-dev

@@ -1,9 +1,9 @@
 """A load generator in a process of its own: `python -m bench.load PORT PATH SECONDS CONNECTIONS [RATE]`.
 
-PATH may begin with the name of a host. Keep-alive HTTP/1.1 over plain sockets and one epoll, so that it costs
-the machine little. Without RATE it sends as fast as answers come, with it that many requests a second in all.
-SIGTERM ends it early. Prints one JSON document: requests, failed (another status than 200, or no answer) and
-seconds.
+PATH may begin with the name of a host; several, with commas between them, are asked in turn. Keep-alive
+HTTP/1.1 over plain sockets and one epoll, so that it costs the machine little. Without RATE it sends as fast
+as answers come, with it that many requests a second in all. SIGTERM ends it early. Prints one JSON document:
+requests, failed (another status than 200, or no answer) and seconds.
 """
 
 import json
@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from itertools import cycle
 from typing import Any
 
 PIECE = 256 << 10
@@ -52,13 +53,16 @@ class Client:
         return int(head[9:12])
 
 
+def _request(path: str, port: int) -> bytes:
+    host, _, rest = path.partition("/")
+    return f"GET /{rest} HTTP/1.1\r\nhost: {host or f'localhost:{port}'}\r\naccept: */*\r\n\r\n".encode()
+
+
 class Load:
     """All connections of one server."""
 
     def __init__(self, port: int, path: str, connections: int, rate: float) -> None:
-        host, _, rest = path.partition("/")
-        host = host or f"localhost:{port}"
-        self._request = f"GET /{rest} HTTP/1.1\r\nhost: {host}\r\naccept: */*\r\n\r\n".encode()
+        self._asking = cycle([_request(each, port) for each in path.split(",")])
         self._interval = connections / rate if rate else 0.0
         self._poller = select.epoll()
         self._clients = {
@@ -105,7 +109,7 @@ class Load:
         client.asked = now
         self._waiting.add(client)
         try:
-            client.socket.sendall(self._request)
+            client.socket.sendall(next(self._asking))
         except ConnectionError:
             self._lose(client)
 

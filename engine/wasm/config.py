@@ -43,7 +43,8 @@ class PoolSettings:
     `warm` of them keep the memory that they touched for the next instance, reset to its first state, in
     place of giving it back to the system. A third of a short run's time is saved so (page faults), for up
     to `RESIDENT_MIB` of RSS a slot and some 30 ms when a slot is used for the first time; so only as many
-    slots as short runs occupy at once are worth it, and the rest, where long streams end up, stay cold.
+    slots as short runs occupy at once are worth it, and the rest, where long streams end up, stay cold. Who
+    runs in them is `warmth.py`'s to say.
     """
 
     instances: int = 2048

@@ -3,8 +3,8 @@
 Owns admission. A request waits while there is no slot for it. Then the Project that holds the fewest slots is
 next, and within a Project who came first. A Project that holds more than half of all slots leaves the last
 eighth to others, who so need not wait until its runs end, which may be long. Refused is, once too many wait,
-the latest of the Project that has most requests waiting (`queue.py`).
-Slots that keep their memory (see `PoolSettings.warm`) are handed out first.
+the latest of the Project that has most requests waiting (`queue.py`). Which kind of slot a request gets is
+`warmth.py`'s to say, while there are both.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from engine.wasm.abi import address, increment_epoch
 from engine.wasm.config import Compiler, PoolSettings, engine
 from engine.wasm.queue import Queue
 from engine.wasm.reclaimer import BACKLOG
+from engine.wasm.warmth import Use, Warmth
 
 SPARED = 8
 """One of so many slots is spared for Projects that do not hold more than half of all."""
@@ -55,47 +56,61 @@ class Pool:
         self._spared = settings.instances // SPARED
         self._held: dict[str, int] = {}
         self._queue = Queue(queue)
+        self._warmth = Warmth()
 
     def _may_take(self, project: str) -> bool:
         free = self._free
         return free > self._spared or (free > 0 and self._held.get(project, 0) <= self._many)
 
-    def take(self, project: str) -> int | None:
+    def take(self, project: str, use: Use) -> int | None:
         """Return the position in `slots` of a slot's kind; `None` when there is none now for this Project.
 
         Whoever waits may not have what is free either: a slot that they may have is never left free.
         """
         if not self._may_take(project):
             return None
-        kind = next(i for i, slots in enumerate(self.slots) if slots.free)
-        self.slots[kind].free -= 1
-        self._free -= 1
-        self._held[project] = self._held.get(project, 0) + 1
-        return kind
+        self._admit(project)
+        return self._choose(use)
 
-    async def wait(self, project: str) -> int | None:
+    async def wait(self, project: str, use: Use) -> int | None:
         """Wait for what `take` could not give; return `None` when others have the places of the queue."""
         place = self._queue.join(project)
         if place is None:
             return None
         try:
-            return await asyncio.shield(place)
+            admitted = await asyncio.shield(place)
         except asyncio.CancelledError:
             self._queue.leave(project, place)
-            if place.done() and (kind := place.result()) is not None:
-                self.give_back(kind, project)
+            if place.done() and place.result():
+                self._dismiss(project)
             raise
+        return self._choose(use) if admitted else None
 
     def give_back(self, kind: int, project: str) -> None:
         """Return a slot."""
         self.slots[kind].free += 1
+        self._dismiss(project)
+
+    def _choose(self, use: Use) -> int:
+        warm = self._warmth.asked(use)
+        kinds = range(len(self.slots)) if warm else reversed(range(len(self.slots)))
+        kind = next(i for i in kinds if self.slots[i].free)
+        self.slots[kind].free -= 1
+        return kind
+
+    def _admit(self, project: str) -> None:
+        self._free -= 1
+        self._held[project] = self._held.get(project, 0) + 1
+
+    def _dismiss(self, project: str) -> None:
         self._free += 1
         self._held[project] -= 1
         if not self._held[project]:
             del self._held[project]
         following = self._queue.next(self._held)
-        if following is not None and (taken := self.take(following)) is not None:
-            self._queue.call(following, taken)
+        if following is not None and self._may_take(following):
+            self._admit(following)
+            self._queue.call(following)
 
     def increment_epoch(self) -> None:
         """Move every engine's epoch on; callable from any thread."""

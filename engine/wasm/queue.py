@@ -6,8 +6,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 
-Place = asyncio.Future[int | None]
-"""A request in the queue; its result is what kind of slot it got, `None` when it gave way."""
+Place = asyncio.Future[bool]
+"""A request in the queue; its result is whether it has a slot, or gave way."""
 
 
 class Queue:
@@ -28,7 +28,7 @@ class Queue:
             longest = max(self._lines, key=lambda each: len(self._lines[each]), default=project)
             if len(self._lines.get(project, ())) + 1 >= len(self._lines.get(longest, ())):
                 return None
-            self._pop(longest, last=True).set_result(None)
+            self._pop(longest, last=True).set_result(False)
         place = asyncio.get_running_loop().create_future()
         self._lines.setdefault(project, OrderedDict())[place] = None
         self._taken += 1
@@ -47,10 +47,10 @@ class Queue:
         """
         return min(self._lines, key=lambda project: held.get(project, 0), default=None)
 
-    def call(self, project: str, kind: int) -> None:
+    def call(self, project: str) -> None:
         """Give the first of a Project's line a slot."""
         self._lines.move_to_end(project)
-        self._pop(project, last=False).set_result(kind)
+        self._pop(project, last=False).set_result(True)
 
     def _pop(self, project: str, *, last: bool) -> Place:
         place, _ = self._lines[project].popitem(last=last)

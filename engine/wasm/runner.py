@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -33,6 +33,7 @@ from engine.wasm.reclaimer import Reclaimer
 from engine.wasm.room import fitting
 from engine.wasm.run import Run
 from engine.wasm.waiting import Ahead, ClientGone, slot
+from engine.wasm.warmth import Use
 
 REAP_NS = 20_000_000
 """How soon after one look at the runs whose time is over there is another, at the earliest."""
@@ -48,6 +49,7 @@ class Loaded:
 
     programs: tuple[Program, ...]
     memories: tuple[int | None, ...]
+    use: Use = field(default_factory=Use)
 
 
 class Runner:
@@ -196,7 +198,7 @@ class Guest:
         doors: Mapping[str, OpenDoor] = NO_DOORS,
     ) -> None:
         self.resource = resource
-        self.programs = loaded.programs
+        self.programs, self._use = loaded.programs, loaded.use
         self.runner = runner
         self.script = artifact.script
         self.environment = {**resource.env, **environment}
@@ -221,12 +223,12 @@ class Guest:
     async def run(self, exchange: Exchange) -> RunReport:
         """Answer one request with a fresh instance."""
         pool, project = self.runner.pool, self.project
-        kind = pool.take(project)
+        kind = pool.take(project, self._use)
         if kind is None:
             began, ahead = time.monotonic_ns(), Ahead(exchange.receive)
             exchange.receive, exchange.listen = ahead.receive, None
             try:
-                kind = await slot(pool, project, ahead, exchange.gone)
+                kind = await slot(pool, project, self._use, ahead, exchange.gone)
             except ClientGone:
                 waited = time.monotonic_ns() - began
                 return RunReport("client-gone", "the client went away", None, waited, 0, None, 0, 0)

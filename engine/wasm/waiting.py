@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.wasm.exchange import Receive
 from engine.wasm.pool import Pool
+from engine.wasm.warmth import Use
 
 READ_AHEAD = 65_536
 """Bytes of a body that are read while its request waits."""
@@ -42,13 +43,15 @@ class Ahead:
         return False
 
 
-async def slot(pool: Pool, project: str, ahead: Ahead, gone: "asyncio.Future[None] | None") -> int | None:
+async def slot(
+    pool: Pool, project: str, use: Use, ahead: Ahead, gone: "asyncio.Future[None] | None"
+) -> int | None:
     """Wait for a slot: what `Pool.wait` returns. Raises `ClientGone`; then the place in the queue is free.
 
     `gone` is done when the client leaves; where it is not known, what the client sends tells.
     """
     loop = asyncio.get_running_loop()
-    taking, leaving = loop.create_task(pool.wait(project)), loop.create_task(ahead.gone())
+    taking, leaving = loop.create_task(pool.wait(project, use)), loop.create_task(ahead.gone())
     signs: set[asyncio.Future[Any]] = {leaving} if gone is None else {leaving, gone}
     try:
         while not taking.done():

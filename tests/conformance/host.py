@@ -143,7 +143,7 @@ class Host:
         self.runner: engine.wasm.runner.Runner = self.wait(self._start(cache))
 
     async def _start(self, cache: Path) -> engine.wasm.runner.Runner:
-        return engine.wasm.runner.Runner(cache, PoolSettings(instances=8, warm=4, memory_mib=64))
+        return engine.wasm.runner.Runner(cache, PoolSettings(instances=8, warm=8, memory_mib=64))
 
     def close(self) -> None:
         self.wait(self.runner.aclose())

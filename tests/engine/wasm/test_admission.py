@@ -10,6 +10,7 @@ from engine.artifact import ComponentArtifact
 from engine.wasm.config import PoolSettings
 from engine.wasm.pool import Pool
 from engine.wasm.waiting import Ahead, ClientGone, slot
+from engine.wasm.warmth import Use
 from tests.engine.wasm.conftest import Answer, Client
 
 pytestmark = pytest.mark.slow
@@ -142,8 +143,9 @@ def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> N
         for _ in range(20):
             inbox.put_nowait({"type": "http.request", "body": bytes(50_000), "more_body": True})
         pool, gone = Pool(PoolSettings(instances=1, warm=0), 1), asyncio.get_running_loop().create_future()
-        kind = pool.take("test")
-        waiting = asyncio.create_task(slot(pool, "test", Ahead(inbox.get), gone))
+        use = Use()
+        kind = pool.take("test", use)
+        waiting = asyncio.create_task(slot(pool, "test", use, Ahead(inbox.get), gone))
         for _ in range(20):
             await asyncio.sleep(0)
         assert inbox.qsize() == 18 and not waiting.done()
@@ -152,7 +154,7 @@ def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> N
             await asyncio.wait_for(waiting, 30)
         assert kind is not None
         pool.give_back(kind, "test")
-        return pool.take("test")
+        return pool.take("test", use)
 
     assert asyncio.run(wait()) == 0
 

@@ -7,8 +7,10 @@ import pytest
 
 from engine.wasm.config import PoolSettings
 from engine.wasm.pool import Pool
+from engine.wasm.warmth import Use
 
 SLOTS, PLACES = 16, 6
+USE = Use()
 
 
 def pool(slots: int = SLOTS, places: int = PLACES) -> Pool:
@@ -17,13 +19,13 @@ def pool(slots: int = SLOTS, places: int = PLACES) -> Pool:
 
 def taken(of: Pool, project: str, requests: int = SLOTS) -> list[int]:
     """Let a Project take slots until there is none for it; return the kinds that it got."""
-    kinds = [of.take(project) for _ in range(requests)]
+    kinds = [of.take(project, USE) for _ in range(requests)]
     return [kind for kind in kinds if kind is not None]
 
 
 async def waiting(of: Pool, project: str) -> "asyncio.Task[int | None]":
     """Have a request wait in the queue."""
-    task = asyncio.create_task(of.wait(project))
+    task = asyncio.create_task(of.wait(project, USE))
     await asyncio.sleep(0)
     return task
 
@@ -63,10 +65,6 @@ def test_two_that_hold_half_each_use_all_of_them() -> None:
     assert [len(taken(shared, name, SLOTS // 2)) for name in ("one", "two")] == [SLOTS // 2] * 2
 
 
-def test_slots_that_keep_their_memory_are_taken_first() -> None:
-    assert taken(pool(), "a", 4) == [0, 0, 1, 1]
-
-
 def test_of_those_who_wait_the_project_that_holds_the_fewest_slots_is_next() -> None:
     async def run() -> list[str]:
         shared = pool()
@@ -93,7 +91,7 @@ def test_who_holds_more_than_half_waits_while_only_the_last_eighth_is_free() -> 
         shared = pool()
         kinds = taken(shared, "hog")
         more = await waiting(shared, "hog")
-        other = shared.take("other")
+        other = shared.take("other", USE)
         assert other is not None
         shared.give_back(other, "other")
         await asyncio.sleep(0)
@@ -110,7 +108,7 @@ def test_a_full_queue_has_the_latest_of_the_project_with_most_give_way() -> None
         kinds = taken(shared, "hog")
         taken(shared, "another")
         crowd = [await waiting(shared, "hog") for _ in range(PLACES)]
-        assert await shared.wait("hog") is None
+        assert await shared.wait("hog", USE) is None
         others = [await waiting(shared, name) for name in ("a", "a", "a", "a", "b")]
         for kind in kinds:
             shared.give_back(kind, "hog")
@@ -124,7 +122,7 @@ def test_no_place_in_the_queue_at_all_is_a_refusal() -> None:
     async def run() -> int | None:
         shared = pool(places=0)
         taken(shared, "hog")
-        return await shared.wait("hog")
+        return await shared.wait("hog", USE)
 
     assert asyncio.run(run()) is None
 

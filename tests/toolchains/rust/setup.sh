@@ -35,7 +35,8 @@ rm -rf "$making"
 mkdir -p "$making/debs" "$making/root" "$making/bin"
 
 say "fetching Debian's packages of rustc"
-if ! apt-cache show rustc-web >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then apt-get update -qq >&2; fi
+# Lists that are months old name packages that are gone, or whose sources lack what is looked for below.
+if [ "$(id -u)" = 0 ]; then apt-get update -qq >&2 || say "apt's lists could not be renewed"; fi
 version=$(apt-cache show rustc-web | sed -n 's/^Version: //p' | head -n 1)
 [ -n "$version" ] || fail "apt has no package rustc-web"
 std="libstd-rust-web-$(echo "$version" | cut -d. -f1,2)"

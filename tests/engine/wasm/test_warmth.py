@@ -1,0 +1,82 @@
+"""Which components have warm slots."""
+
+import pytest
+
+from engine.wasm import warmth
+from engine.wasm.config import PoolSettings
+from engine.wasm.pool import Pool
+from engine.wasm.warmth import CALM_NS, GAP_NS, IN_A_ROW, PLACES, Use, Warmth
+
+
+class Clock:
+    """The clock of `warmth.py`, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.now = 10**12
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(warmth, "monotonic_ns", clock)
+    return clock
+
+
+def asked(of: Warmth, use: Use, times: int = IN_A_ROW) -> list[bool]:
+    """Ask a component so many times; return when it was to run in a warm slot."""
+    return [of.asked(use) for _ in range(times)]
+
+
+def test_a_component_is_warm_once_it_was_asked_again_and_again(clock: Clock) -> None:
+    assert asked(Warmth(), Use(), IN_A_ROW + 1) == [False] * (IN_A_ROW - 1) + [True, True]
+
+
+def test_one_that_is_asked_now_and_then_stays_cold(clock: Clock) -> None:
+    of, use = Warmth(), Use()
+    for _ in range(3 * IN_A_ROW):
+        clock.now += GAP_NS
+        assert not of.asked(use)
+
+
+def test_a_warm_one_may_pause_while_nobody_wants_its_place(clock: Clock) -> None:
+    of, use = Warmth(), Use()
+    asked(of, use)
+    clock.now += 100 * CALM_NS
+    assert of.asked(use)
+
+
+def test_more_components_than_places_do_not_take_them_from_each_other(clock: Clock) -> None:
+    of, uses = Warmth(), [Use() for _ in range(3 * PLACES)]
+    for use in uses:
+        asked(of, use)
+    for _ in range(5):
+        clock.now += GAP_NS - 1
+        assert [of.asked(use) for use in uses] == [True] * PLACES + [False] * 2 * PLACES
+
+
+def test_who_was_not_asked_for_long_gives_its_place_to_a_busy_one(clock: Clock) -> None:
+    of, uses, busy = Warmth(), [Use() for _ in range(PLACES)], Use()
+    for use in uses:
+        asked(of, use)
+    clock.now += CALM_NS - 1
+    for use in uses[1:]:
+        of.asked(use)
+    assert asked(of, busy)[-1] is False
+    clock.now += 1
+    assert of.asked(busy)
+    assert [of.asked(use) for use in uses] == [False] + [True] * (PLACES - 1)
+
+
+def test_slots_of_the_other_kind_are_taken_when_there_are_no_more_of_the_right_one() -> None:
+    pool, often, seldom = Pool(PoolSettings(instances=4, warm=2), 0), Use(), Use()
+    for _ in range(IN_A_ROW):
+        taken = pool.take("one", often)
+        assert taken is not None
+        pool.give_back(taken, "one")
+    assert [pool.take("one", often) for _ in range(3)] == [0, 0, 1]
+    assert pool.take("one", seldom) == 1
+    pool.give_back(0, "one")
+    assert pool.take("one", seldom) == 0
