@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from bench.processes import ROOT, environ, load, loaded, svc_dev_process
+from bench.processes import ROOT, load, loaded, svc_dev_process
 
 ROUNDS = 5
 SECONDS = 4.0
@@ -45,7 +45,7 @@ def in_terminal(command: Sequence[str], folder: Path) -> Iterator[tuple[subproce
     """Run a program in a terminal of 120 by 40; yield it and the last of what it wrote."""
     control, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    env = {**environ(), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
     process = subprocess.Popen(
         command, cwd=folder, env=env, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
     )

@@ -7,6 +7,7 @@ late a loop with nothing to do was at the same time, in a process of its own: wh
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 from bench.console_app import lags, p99
 from bench.console_engine import in_terminal, project
 from bench.console_timeline import fill
-from bench.processes import ROOT, environ
+from bench.processes import ROOT
 
 RECORDS = 1_000_000
 RATE = 5_000
@@ -34,7 +35,7 @@ def figures(seconds: float = SECONDS, records: int = RECORDS, rate: float = RATE
         shown = [sys.executable, "-m", "bench.console_app", str(root), str(seconds), str(result)]
         with in_terminal(shown, root) as (process, seen):
             writing = subprocess.Popen(
-                [*writer, str(seconds + START_SECONDS)], env={**environ(), "PYTHONPATH": str(ROOT)}
+                [*writer, str(seconds + START_SECONDS)], env={**os.environ, "PYTHONPATH": str(ROOT)}
             )
             try:
                 idle = asyncio.run(lags(seconds + SETTLE_SECONDS))

@@ -15,14 +15,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench-results.json"
 
 
-def environ() -> dict[str, str]:
-    """Return this environment, with the Rust that `make rust-target` had to make first on PATH."""
-    made = Path(os.environ.get("SVC_TEST_CACHE", "")) / "rust-toolchain"
-    if not (made / "complete").exists():
-        return dict(os.environ)
-    return {**os.environ, "PATH": f"{made / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-
-
 @contextlib.contextmanager
 def svc_dev(project: Path, *options: str) -> Iterator[int]:
     """Run `svc dev` on a Project and yield its port once it serves; its progress goes to our stderr."""
@@ -34,7 +26,7 @@ def svc_dev(project: Path, *options: str) -> Iterator[int]:
 def svc_dev_process(project: Path, *options: str) -> Iterator[tuple[int, int]]:
     """Run `svc dev` likewise, and yield its port and its process id."""
     command = [sys.executable, "-m", "svc_tui", "dev", "--port", "0", *options]
-    env = {**environ(), "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

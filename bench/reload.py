@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bench.processes import ROOT, environ, load, loaded, svc_dev, write_results
+from bench.processes import ROOT, load, loaded, svc_dev, write_results
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildRequest, Lane, silent
 from engine.manifest.load import load as load_manifest
@@ -114,7 +114,6 @@ def main() -> None:
             for process in loads:
                 process.terminate()
             failed = sum(loaded(process)["failed"] for process in loads)
-        os.environ |= environ()
         alone = {
             lane.name: asyncio.run(parts_ms(project, lane.name, lane)) for lane in (GoLane(), RustLane())
         }

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.processes import ROOT, environ
+from bench.processes import ROOT
 from engine.artifact import Artifact
 from engine.manifest.load import load
 from engine.manifest.model import Resource
@@ -79,7 +79,7 @@ class Serving:
         command += ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *self._options]
         self.process = subprocess.Popen(
             command,
-            env={**environ(), "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if not self._token else subprocess.DEVNULL,
             text=True,
