@@ -5,8 +5,9 @@ and out of it again; a body gets it here as it came, in the very call that bring
 """
 
 import asyncio
-from collections import deque
 from typing import Any, Protocol
+
+from engine.parts import Parts
 
 HELD_BYTES = 128 << 10
 """What waits at most for its reader, but for one part, before the socket is read no more."""
@@ -30,9 +31,7 @@ class Incoming(asyncio.StreamReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._parts: deque[bytes] = deque()
-        self._begin = 0  # of what is left of the first part
-        self._size = 0
+        self._parts = Parts()
         self._ended = False
         self._failure: Exception | None = None
         self._reading: asyncio.Future[None] | None = None
@@ -50,10 +49,9 @@ class Incoming(asyncio.StreamReader):
         if self._body is not None:
             data = self._into_body(self._body, data)
         if data:
-            self._parts.append(data)
-            self._size += len(data)
+            self._parts.add(data)
             self._wake()
-            if self._size > HELD_BYTES:
+            if self._parts.size > HELD_BYTES:
                 self.pause()
 
     def feed_eof(self) -> None:
@@ -84,21 +82,9 @@ class Incoming(asyncio.StreamReader):
                 self._reading = None
         if self._failure is not None:
             raise self._failure
-        data = self._next(n) if self._parts else b""
-        if self._size <= HELD_BYTES // 2:
+        data = self._parts.take(n) if self._parts else b""
+        if self._parts.size <= HELD_BYTES // 2:
             self.resume()
-        return data
-
-    def _next(self, most: int) -> bytes:
-        part, begin = self._parts[0], self._begin
-        if 0 <= most < len(part) - begin:
-            self._begin = begin + most
-            data = part[begin : self._begin]
-        else:
-            self._parts.popleft()
-            self._begin = 0
-            data = part[begin:]
-        self._size -= len(data)
         return data
 
     def divert(self, body: Body, begun: bytes) -> None:
@@ -107,16 +93,9 @@ class Incoming(asyncio.StreamReader):
         self._body = body
         rest = self._into_body(body, begun)
         while self._parts and self._body is not None:
-            rest = self._into_body(body, self._next(-1))
+            rest = self._into_body(body, self._parts.take())
         if rest:
-            self._put_back(rest)
-
-    def _put_back(self, data: bytes) -> None:
-        if self._begin:
-            self._parts[0] = self._parts[0][self._begin :]
-            self._begin = 0
-        self._parts.appendleft(data)
-        self._size += len(data)
+            self._parts.put_back(rest)
 
     def _into_body(self, body: Body, data: bytes) -> bytes:
         rest = body.feed(data)

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from engine.parts import Parts
+
 BUDGET = 262_144
 """Bytes that may wait in one buffer before its producer is held back: four calls of 64 KiB."""
 
@@ -25,13 +27,11 @@ class Keeper(Protocol):
 class Inflow:
     """Bytes that the loop feeds and the guest takes; a `keeper` counts those that wait."""
 
-    __slots__ = ("_chunks", "_keeper", "_size", "_taken", "discarding", "ended", "error", "on_room")
+    __slots__ = ("_keeper", "_parts", "discarding", "ended", "error", "on_room")
 
     def __init__(self, *, ended: bool = False, keeper: Keeper | None = None) -> None:
         self._keeper = keeper
-        self._chunks: deque[bytes] = deque()
-        self._size = 0
-        self._taken = 0  # how much of the first chunk
+        self._parts = Parts()
         self.ended = ended
         self.error: Any = None
         self.discarding = False
@@ -40,13 +40,12 @@ class Inflow:
     @property
     def full(self) -> bool:
         """Whether the loop should hold its source back."""
-        return self._size >= BUDGET
+        return self._parts.size >= BUDGET
 
     def feed(self, data: bytes) -> None:
         """Add bytes from the loop's side; dropped when the guest has let go of the stream."""
         if data and not self.discarding:
-            self._chunks.append(data)
-            self._size += len(data)
+            self._parts.add(data)
             if self._keeper is not None:
                 self._keeper.kept += len(data)
 
@@ -59,24 +58,15 @@ class Inflow:
         """Let go of what is buffered and of all that is still to come."""
         self.discarding = True
         if self._keeper is not None:
-            self._keeper.kept -= self._size
-        self._chunks.clear()
-        self._size = self._taken = 0
+            self._keeper.kept -= self._parts.size
+        self._parts.clear()
         self._report_room()
 
     def take(self, most: int) -> bytes:
         """Return up to `most` bytes, or `b""` when there are none now."""
-        if not self._chunks:
+        if not self._parts:
             return b""
-        begin, head = self._taken, self._chunks[0]
-        if len(head) - begin > most:
-            self._taken = begin + most
-            data = head[begin : self._taken]
-        else:
-            self._chunks.popleft()
-            self._taken = 0
-            data = head[begin:]
-        self._size -= len(data)
+        data = self._parts.take(most)
         if self._keeper is not None:
             self._keeper.kept -= len(data)
         if not self.full:
@@ -90,11 +80,11 @@ class Inflow:
     @property
     def exhausted(self) -> bool:
         """Whether every byte has been taken and no more come."""
-        return self.ended and not self._chunks
+        return self.ended and not self._parts
 
     def ready(self) -> bool:
         """Whether a read would return at once: bytes, the end, or an error."""
-        return bool(self._chunks) or self.ended
+        return bool(self._parts) or self.ended
 
 
 class Outflow:

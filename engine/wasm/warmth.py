@@ -3,7 +3,7 @@
 A warm slot is quick for the component whose memory it keeps, and slower than a cold one for any other, whose
 memory has to be made anew: a js component's first run in one takes seven times as long. So warm slots belong
 to few components, those that are asked again and again, and change hands only when one was not asked for a
-while. All others run in cold slots, which take a tenth longer each time.
+while. All others run in cold slots, which cost page faults each time.
 """
 
 from collections import OrderedDict
