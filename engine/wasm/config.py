@@ -54,7 +54,7 @@ class PoolSettings:
 
 def code_key(compiler: Compiler) -> str:
     """Return what compiled code depends on besides the component: part of its cache key."""
-    return f"wasmtime-{version('wasmtime')}-{compiler}-4"
+    return f"wasmtime-{version('wasmtime')}-{compiler}-5"
 
 
 def compile_config(compiler: Compiler) -> Config:

@@ -98,6 +98,8 @@ class Drive:
         peak: int | None = None
         text: str | None = None
         try:
+            if self._exchange.listen is not None and not run.body.ended:
+                self._listen()  # What came with the head is there for the guest's first read.
             await guest.runner.turn()
             if self.reason is not None:
                 raise _Stopped

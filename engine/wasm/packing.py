@@ -31,24 +31,23 @@ from engine.wasm.codec import (
 
 MOST = 65536
 """The most bytes that are packed at once."""
-_BLOCK, _PACKED_BLOCK, _WORDS = 56, 64, 7
-# Places in the memory that packing works in, three pages: a call's results, bytes, and bytes packed.
-RESULTS = 0
-RAW = 64
-PACKED = RAW + MOST + _PACKED_BLOCK
-PAGES = 3
+BLOCK = 56
+"""Bytes that are packed together."""
+PACKED_BLOCK = 64
+"""Characters that they become."""
+_WORDS = BLOCK // 8
 _LOW, _HIGH = 0x7F7F7F7F7F7F7F7F, 0x0101010101010101
 
 
 def packed_size(count: int) -> int:
     """Return how many characters so many bytes become."""
-    return -(-count // _BLOCK) * _PACKED_BLOCK
+    return -(-count // BLOCK) * PACKED_BLOCK
 
 
-def _pack_word(index: int) -> str:
+def _pack_word(index: int, raw: str, packed: str) -> str:
     return f"""
-      (local.set $word (i64.load offset={RAW + 8 * index} align=1 (local.get $from)))
-      (i64.store offset={PACKED + 8 * index} align=1 (local.get $to)
+      (local.set $word (i64.load {raw} offset={8 * index} align=1 (local.get $from)))
+      (i64.store {packed} offset={8 * index} align=1 (local.get $to)
         (i64.and (local.get $word) (i64.const {_LOW:#x})))
       (local.set $high (i64.or (local.get $high)
         (i64.shl
@@ -56,49 +55,51 @@ def _pack_word(index: int) -> str:
           (i64.const {index}))))"""
 
 
-def _unpack_word(index: int) -> str:
+def _unpack_word(index: int, raw: str, packed: str) -> str:
     return f"""
-      (i64.store offset={RAW + 8 * index} align=1 (local.get $from)
+      (i64.store {raw} offset={8 * index} align=1 (local.get $to)
         (i64.or
-          (i64.load offset={PACKED + 8 * index} align=1 (local.get $to))
+          (i64.load {packed} offset={8 * index} align=1 (local.get $from))
           (i64.shl
             (i64.and (i64.shr_u (local.get $high) (i64.const {index})) (i64.const {_HIGH:#x}))
             (i64.const 7))))"""
 
 
-FUNCTIONS = f"""
-  (func $packed_size (param $count i32) (result i32)
-    (i32.mul
-      (i32.div_u (i32.add (local.get $count) (i32.const {_BLOCK - 1})) (i32.const {_BLOCK}))
-      (i32.const {_PACKED_BLOCK})))
-  (func $pack (param $count i32) (result i32)
-    (local $from i32) (local $to i32) (local $word i64) (local $high i64)
-    (loop $each
-      (local.set $high (i64.const 0)){"".join(map(_pack_word, range(_WORDS)))}
-      (i64.store offset={PACKED + 8 * _WORDS} align=1 (local.get $to) (local.get $high))
-      (local.set $to (i32.add (local.get $to) (i32.const {_PACKED_BLOCK})))
-      (br_if $each
-        (i32.lt_u
-          (local.tee $from (i32.add (local.get $from) (i32.const {_BLOCK})))
-          (local.get $count))))
-    (local.get $to))
-  (func $unpack (param $count i32)
-    (local $from i32) (local $to i32) (local $high i64)
-    (loop $each
-      (local.set $high (i64.load offset={PACKED + 8 * _WORDS} align=1 (local.get $to))){
-    "".join(map(_unpack_word, range(_WORDS)))
-}
-      (local.set $to (i32.add (local.get $to) (i32.const {_PACKED_BLOCK})))
-      (br_if $each
-        (i32.lt_u
-          (local.tee $from (i32.add (local.get $from) (i32.const {_BLOCK})))
-          (local.get $count)))))
-"""
-"""`$pack` and `$unpack` work on the first memory of the module that they are part of, between its places RAW
-and PACKED. They take a number of bytes, from 1 to MOST; `$pack` returns the number of characters."""
+def functions(suffix: str, raw: str, packed: str) -> str:
+    """Return the text of `$pack<suffix>` and `$unpack<suffix>`, between a memory of bytes and one of characters.
 
-_HOST = f"""(module (memory (export "memory") {PAGES} {PAGES})
-  {FUNCTIONS}
+    Each takes where from, where to, and a number of bytes of at least 1, and returns where what it wrote ends.
+    Whole blocks are read and written, so up to 55 bytes more.
+    """
+    pack_words = "".join(_pack_word(index, raw, packed) for index in range(_WORDS))
+    unpack_words = "".join(_unpack_word(index, raw, packed) for index in range(_WORDS))
+    return f"""
+  (func $pack{suffix} (param $from i32) (param $to i32) (param $count i32) (result i32)
+    (local $end i32) (local $word i64) (local $high i64)
+    (local.set $end (i32.add (local.get $from) (local.get $count)))
+    (loop $each
+      (local.set $high (i64.const 0)){pack_words}
+      (i64.store {packed} offset={8 * _WORDS} align=1 (local.get $to) (local.get $high))
+      (local.set $to (i32.add (local.get $to) (i32.const {PACKED_BLOCK})))
+      (local.set $from (i32.add (local.get $from) (i32.const {BLOCK})))
+      (br_if $each (i32.lt_u (local.get $from) (local.get $end))))
+    (local.get $to))
+  (func $unpack{suffix} (param $from i32) (param $to i32) (param $count i32) (result i32)
+    (local $end i32) (local $high i64)
+    (local.set $end (i32.add (local.get $to) (local.get $count)))
+    (loop $each
+      (local.set $high (i64.load {packed} offset={8 * _WORDS} align=1 (local.get $from))){unpack_words}
+      (local.set $from (i32.add (local.get $from) (i32.const {PACKED_BLOCK})))
+      (local.set $to (i32.add (local.get $to) (i32.const {BLOCK})))
+      (br_if $each (i32.lt_u (local.get $to) (local.get $end))))
+    (local.get $to))
+"""
+
+
+# Places in the host's own memory: bytes, and bytes packed.
+_RAW, _PACKED, _PAGES = 0, MOST + BLOCK, 3
+_HOST = f"""(module (memory (export "memory") {_PAGES} {_PAGES})
+  {functions("", "0", "0")}
   (export "pack" (func $pack))
   (export "unpack" (func $unpack)))"""
 
@@ -126,15 +127,16 @@ class _Packer:
         self._context = ctypes.cast(store._context(), _P).value
         self._functions = {name: exports[name]._func for name in ("pack", "unpack")}
         base = ctypes.cast(memory.data_ptr(store), _P).value or 0
-        self.raw, self.packed = base + RAW, base + PACKED
-        self._value = (ctypes.c_uint64 * 2)()  # a wasmtime_val_raw_t
+        self.raw, self.packed = base + _RAW, base + _PACKED
+        self._values = (ctypes.c_uint64 * 6)()  # three of wasmtime_val_raw_t
         self._trap = _P()
 
-    def run(self, name: str, count: int) -> None:
-        """Call a function with a number of bytes."""
-        self._value[0] = count
-        function, value = ctypes.addressof(self._functions[name]), ctypes.addressof(self._value)
-        if _call(self._context, function, value, 1, ctypes.addressof(self._trap)) or self._trap:
+    def run(self, name: str, source: int, target: int, count: int) -> None:
+        """Call a function with two places and a number of bytes."""
+        values = self._values
+        values[0], values[2], values[4] = source, target, count
+        function, at = ctypes.addressof(self._functions[name]), ctypes.addressof(values)
+        if _call(self._context, function, at, 3, ctypes.addressof(self._trap)) or self._trap:
             raise RuntimeError("packing failed")
 
 
@@ -156,8 +158,8 @@ def pack(data: bytes) -> tuple[int, int]:
         raise ValueError(f"{count} bytes can not be packed at once")
     ctypes.memmove(packer.raw, data, count)
     # What an earlier call left behind the bytes is nobody's business.
-    ctypes.memset(packer.raw + count, 0, _BLOCK)
-    packer.run("pack", count)
+    ctypes.memset(packer.raw + count, 0, BLOCK)
+    packer.run("pack", _RAW, _PACKED, count)
     return packer.packed, packed_size(count)
 
 
@@ -170,7 +172,7 @@ def unpack(text: int, size: int, count: int) -> bytes:
         raise ValueError(f"{size} characters do not hold {count} bytes")
     packer = _packer()
     ctypes.memmove(packer.packed, text, size)
-    packer.run("unpack", count)
+    packer.run("unpack", _PACKED, _RAW, count)
     return ctypes.string_at(packer.raw, count)
 
 

@@ -6,24 +6,36 @@ import (
 	"syscall"
 )
 
-// ahead is what the lane adds to Go's runtime, so that it can start before there is a request. A runtime without
-// it has initialized the packages of the program by itself.
-type ahead interface {
+// added is what the lane adds to Go's runtime. One without it has initialized the packages of the program by itself,
+// can not be started before there is a request, and always waits in its network poller.
+type added interface {
 	// Renew fetches what the runtime got when it started and two runs must not share, and returns the environment.
 	Renew() []string
+	// MakeRoom has the heap grow now, by about as much as a request takes, and not while one waits for it.
+	MakeRoom()
 	// InitProgram initializes the packages of the program.
 	InitProgram()
+	// Alone tells whether no goroutine but the calling one can go on before the host has something new.
+	Alone() bool
 }
 
 var frozen bool
+
+// startedByRuntime is more goroutines than the runtime starts for itself. Each runs until it waits.
+const startedByRuntime = 16
 
 // freeze tells whether a copy of the instance as it is now can answer a request. The host calls it when it has
 // started the runtime for all instances to come.
 //
 //go:wasmexport svc_freeze
 func freeze() int32 {
-	if _, known := any((*runtime.Func)(nil)).(ahead); !known {
+	goruntime, known := any((*runtime.Func)(nil)).(added)
+	if !known {
 		return 0
+	}
+	goruntime.MakeRoom()
+	for range startedByRuntime {
+		runtime.Gosched()
 	}
 	frozen = true
 	return 1
@@ -31,15 +43,21 @@ func freeze() int32 {
 
 // getReady has the program ready for its request.
 func getReady() {
-	runtime, known := any((*runtime.Func)(nil)).(ahead)
+	goruntime, known := any((*runtime.Func)(nil)).(added)
 	if !known {
 		return
 	}
 	if frozen {
-		for _, variable := range runtime.Renew() {
+		for _, variable := range goruntime.Renew() {
 			name, value, _ := strings.Cut(variable, "=")
 			_ = syscall.Setenv(name, value)
 		}
 	}
-	runtime.InitProgram()
+	goruntime.InitProgram()
+}
+
+// alone tells whether the whole instance may wait in a call of the host: no other goroutine misses anything.
+func alone() bool {
+	goruntime, known := any((*runtime.Func)(nil)).(added)
+	return known && goruntime.Alone()
 }

@@ -111,6 +111,9 @@ func outgoingHandle(request, some, options int32, to unsafe.Pointer)
 //go:wasmimport wasi:io/streams@0.2.4 [method]input-stream.read
 func inputRead(stream int32, size uint64, to unsafe.Pointer)
 
+//go:wasmimport wasi:io/streams@0.2.4 [method]input-stream.blocking-read
+func inputBlockingRead(stream int32, size uint64, to unsafe.Pointer)
+
 //go:wasmimport wasi:io/streams@0.2.4 [method]input-stream.subscribe
 func inputSubscribe(stream int32) int32
 
@@ -134,6 +137,9 @@ func outputDrop(stream int32)
 
 //go:wasmimport wasi:io/error@0.2.4 [resource-drop]error
 func errorDrop(err int32)
+
+//go:wasmimport wasi:io/poll@0.2.4 [method]pollable.block
+func pollableBlock(pollable int32)
 
 //go:wasmimport wasi:io/poll@0.2.4 [resource-drop]pollable
 func pollableDrop(pollable int32)

@@ -41,7 +41,7 @@ func (r *Reader) Read(to []byte) (int, error) {
 		if r.err != nil {
 			return 0, r.err
 		}
-		if n := r.fill(to); n > 0 {
+		if n := r.fill(to, true); n > 0 {
 			return n, nil
 		}
 		if r.err == nil && len(r.rest) == 0 {
@@ -58,13 +58,14 @@ func (r *Reader) Read(to []byte) (int, error) {
 // Empty tells whether the body is known to have nothing (more); it does not wait to find out.
 func (r *Reader) Empty() bool {
 	if r.err == nil && len(r.rest) == 0 {
-		r.fill(nil)
+		r.fill(nil, false)
 	}
 	return r.err == io.EOF && len(r.rest) == 0
 }
 
-// fill reads once without waiting: into the caller's bytes when they are many, else into a buffer.
-func (r *Reader) fill(to []byte) int {
+// fill reads once: into the caller's bytes when they are many, else into a buffer. It does not wait, but where it may
+// and nothing else could be done meanwhile.
+func (r *Reader) fill(to []byte, patient bool) int {
 	direct := len(to) >= readSize/16
 	if !direct {
 		if r.buffer == nil {
@@ -74,7 +75,11 @@ func (r *Reader) fill(to []byte) int {
 	}
 	size := min(len(to), readSize)
 	into(unsafe.Pointer(&to[0]), uint32(size))
-	inputRead(r.stream, uint64(size), results())
+	if patient && r.ctx.Err() == nil && alone() {
+		inputBlockingRead(r.stream, uint64(size), results())
+	} else {
+		inputRead(r.stream, uint64(size), results())
+	}
 	failed, pointer, count := byteAt(0) != 0, uint32At(4), uint32At(8)
 	into(nil, 0)
 	if failed {

@@ -12,9 +12,13 @@ import (
 const firstPollable = 0x10000
 
 // wait returns when the pollable is ready, or with the context's error when that ends first. It drops the
-// pollable. Other goroutines run meanwhile: the pollable waits in Go's network poller.
+// pollable. Other goroutines run meanwhile: the pollable waits in Go's network poller, unless there are none to run.
 func wait(ctx context.Context, pollable int32) error {
 	defer pollableDrop(pollable)
+	if ctx.Err() == nil && alone() {
+		pollableBlock(pollable)
+		return nil
+	}
 	file := os.NewFile(uintptr(firstPollable+pollable), "pollable")
 	defer file.Close()
 	raw, err := file.SyscallConn()
