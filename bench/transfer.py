@@ -5,14 +5,16 @@ line: the bytes a second (10⁶) of COUNT transfers one after the other; "exact"
 comes are to the byte what they should be. Raw sockets, so that it costs the machine little.
 """
 
+import select
 import socket
 import sys
-import threading
 import time
 
 from bench.payload import BLOCK_SIZE, block
 
 BLOCK = block()
+_PIECES = 64
+"""Blocks that are handed to the system at once."""
 
 
 class Connection:
@@ -21,35 +23,51 @@ class Connection:
     def __init__(self, port: int, host: str) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setblocking(False)
         self._host = host.encode()
-        self._buffer = bytearray(1 << 20)
-        self._view = memoryview(self._buffer)
+        self._view = memoryview(bytearray(1 << 20))
+        self._unsent: list[bytes | memoryview] = []
 
     def request(self, method: bytes, path: bytes, body: list[bytes]) -> tuple[int, bytes]:
         """Send a request; return the length of the response, and what came of its body with its head."""
         size = sum(map(len, body))
         head = b"%s %s HTTP/1.1\r\nhost: %s\r\ncontent-length: %d\r\n\r\n" % (method, path, self._host, size)
-        # From a thread: a server may answer while it still reads.
-        sending = threading.Thread(target=self._send, args=([head, *body],))
-        sending.start()
+        self._unsent = [head, *body]
+        self._send()
         received = b""
         while b"\r\n\r\n" not in received:
-            received += self._receive()
+            received += self._received()
         head, _, rest = received.partition(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 200"):
             sys.exit(f"the answer was {received[:300]!r}")
         at = head.lower().index(b"content-length:")
         return int(head[at + 15 :].split(b"\r\n", 1)[0]), rest
 
-    def _send(self, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._socket.sendall(piece)
+    def _send(self) -> None:
+        """Send what the system takes now."""
+        while self._unsent:
+            try:
+                sent = self._socket.sendmsg(self._unsent[:_PIECES])
+            except BlockingIOError:
+                return
+            while self._unsent and sent >= len(self._unsent[0]):
+                sent -= len(self._unsent.pop(0))
+            if sent:
+                self._unsent[0] = memoryview(self._unsent[0])[sent:]
 
-    def _receive(self) -> bytes:
-        count = self._socket.recv_into(self._buffer)
-        if not count:
-            sys.exit("the connection was closed")
-        return self._view[:count].tobytes()
+    def _receive(self, into: memoryview) -> int:
+        """Wait until something comes, and go on sending meanwhile: a server may answer while it still reads."""
+        while True:
+            try:
+                count = self._socket.recv_into(into)
+            except BlockingIOError:
+                select.select([self._socket], [self._socket] if self._unsent else [], [])
+                self._send()
+                continue
+            return count or sys.exit("the connection was closed")
+
+    def _received(self) -> bytes:
+        return self._view[: self._receive(self._view)].tobytes()
 
     def body(self, method: bytes, path: bytes, body: list[bytes]) -> bytes:
         """Return the whole body of an answer."""
@@ -57,7 +75,7 @@ class Connection:
         parts = [received]
         length -= len(received)
         while length:
-            parts.append(self._receive())
+            parts.append(self._received())
             length -= len(parts[-1])
         return b"".join(parts)
 
@@ -66,10 +84,7 @@ class Connection:
         length, received = self.request(b"GET", path, [])
         length -= len(received)
         while length:
-            count = self._socket.recv_into(self._view[: min(length, len(self._buffer))])
-            if not count:
-                sys.exit("the connection was closed")
-            length -= count
+            length -= self._receive(self._view[: min(length, len(self._view))])
 
 
 def main() -> None:

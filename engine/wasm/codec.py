@@ -46,7 +46,7 @@ _flags_new = _declare("wasmtime_component_valflags_new_uninit", None, _P, _SIZE)
 _bytes_new = _declare("wasm_byte_vec_new", None, _P, _SIZE, ctypes.c_char_p)
 _bytes_copy = _declare("wasm_byte_vec_new", None, _P, _SIZE, _P)
 
-_BOOL, _F32, _F64, _CHAR, _STRING = 0, 9, 10, 11, 12
+_BOOL, _U32, _F32, _F64, _CHAR, _STRING = 0, 6, 9, 10, 11, 12
 _LIST, _RECORD, _TUPLE, _VARIANT, _ENUM, _OPTION, _RESULT, _FLAGS, _RESOURCE = range(13, 22)
 # type -> (kind, bits, signed)
 _INTEGERS: dict[type, tuple[int, int, bool]] = {
@@ -55,19 +55,21 @@ _INTEGERS: dict[type, tuple[int, int, bool]] = {
     types.S16: (3, 16, True),
     types.U16: (4, 16, False),
     types.S32: (5, 32, True),
-    types.U32: (6, 32, False),
+    types.U32: (_U32, 32, False),
     types.S64: (7, 64, True),
     types.U64: (8, 64, False),
 }
 _pack1 = struct.Struct("<QQ16x").pack
 _pack2 = struct.Struct("<QQQ8x").pack
 _pack3 = struct.Struct("<QQQQ").pack
+_pack_counted_text = struct.Struct("<QQQ8xQQ16x").pack
 _unpack4 = struct.Struct("<4Q").unpack_from
 _U8_ELEMENT = bytes([2]) + bytes(31)
 _OK_UNIT, _ERR_UNIT = _pack2(_RESULT, 1, 0), _pack2(_RESULT, 0, 0)
 _COMMON = 256
 """Resources of a run whose numbers come again in every run."""
 value_at = block(VALUE_SIZE)
+_pair_at = block(2 * VALUE_SIZE)
 
 
 class Err(Exception):
@@ -258,16 +260,15 @@ def _common(number: int, resource_type: int) -> int:
     return int(_host_new(True, number, resource_type))
 
 
-def lower_text(handles: Any, text: bytes | int, size: int) -> bytes:
-    """Encode a string: UTF-8 that is given, or that stands at an address."""
+def lower_counted_text(handles: Any, text: bytes | int, size: int, count: int) -> bytes:
+    """Encode a tuple of a string and a `u32`. The string is UTF-8 that is given, or stands at an address."""
     scratch = handles.scratch
-    (_bytes_new if isinstance(text, bytes) else _bytes_copy)(scratch.vec_at, size, text)
-    return _pack2(_STRING, scratch.vec[0], scratch.vec[1])
-
-
-def lower_pair(handles: Any, first: bytes, second: bytes) -> bytes:
-    """Encode a tuple of two encoded values."""
-    return _lower_values(handles, _TUPLE, [first, second])
+    vec, vec_at = scratch.vec, scratch.vec_at
+    (_bytes_new if isinstance(text, bytes) else _bytes_copy)(vec_at, size, text)
+    values = _pack_counted_text(_STRING, vec[0], vec[1], _U32, count)
+    _list_new(vec_at, 2)
+    _pair_at(vec[1]).raw = values
+    return _pack2(_TUPLE, 2, vec[1])
 
 
 def _lower_bytes(handles: Any, data: bytes) -> bytes:

@@ -144,6 +144,7 @@ class Drive:
     async def _finish(self, invocation: Invocation) -> str | None:
         """Advance an invocation to its end; return its error's text."""
         text: str | None = None
+        self._guest.runner.reclaimer.hand_over()
         try:
             await self._advance(invocation)
         finally:

@@ -23,9 +23,7 @@ from engine.wasm.abi import LIBRARY, block, bytes_at
 from engine.wasm.codec import (
     argument_lifter,
     lifter,
-    lower_pair,
-    lower_text,
-    lowerer,
+    lower_counted_text,
     result_encoder,
 )
 
@@ -125,18 +123,19 @@ class _Packer:
         memory = exports["memory"]
         self._keep = (store, exports)
         self._context = ctypes.cast(store._context(), _P).value
-        self._functions = {name: exports[name]._func for name in ("pack", "unpack")}
+        self.pack, self.unpack = (ctypes.addressof(exports[name]._func) for name in ("pack", "unpack"))
         base = ctypes.cast(memory.data_ptr(store), _P).value or 0
         self.raw, self.packed = base + _RAW, base + _PACKED
         self._values = (ctypes.c_uint64 * 6)()  # three of wasmtime_val_raw_t
+        self._values_at = ctypes.addressof(self._values)
         self._trap = _P()
+        self._trap_at = ctypes.addressof(self._trap)
 
-    def run(self, name: str, source: int, target: int, count: int) -> None:
+    def run(self, function: int, source: int, target: int, count: int) -> None:
         """Call a function with two places and a number of bytes."""
         values = self._values
         values[0], values[2], values[4] = source, target, count
-        function, at = ctypes.addressof(self._functions[name]), ctypes.addressof(values)
-        if _call(self._context, function, at, 3, ctypes.addressof(self._trap)) or self._trap:
+        if _call(self._context, function, self._values_at, 3, self._trap_at) or self._trap:
             raise RuntimeError("packing failed")
 
 
@@ -157,9 +156,9 @@ def pack(data: bytes) -> tuple[int, int]:
     if not 0 < count <= MOST:
         raise ValueError(f"{count} bytes can not be packed at once")
     ctypes.memmove(packer.raw, data, count)
-    # What an earlier call left behind the bytes is nobody's business.
-    ctypes.memset(packer.raw + count, 0, BLOCK)
-    packer.run("pack", _RAW, _PACKED, count)
+    if count % BLOCK:  # What an earlier call left behind the bytes is nobody's business.
+        ctypes.memset(packer.raw + count, 0, BLOCK)
+    packer.run(packer.pack, _RAW, _PACKED, count)
     return packer.packed, packed_size(count)
 
 
@@ -172,7 +171,7 @@ def unpack(text: int, size: int, count: int) -> bytes:
         raise ValueError(f"{size} characters do not hold {count} bytes")
     packer = _packer()
     ctypes.memmove(packer.packed, text, size)
-    packer.run("unpack", _PACKED, _RAW, count)
+    packer.run(packer.unpack, _PACKED, _RAW, count)
     return ctypes.string_at(packer.raw, count)
 
 
@@ -219,11 +218,9 @@ def packed_result(
     kind = function.result
     if not isinstance(kind, types.ResultType) or not isinstance(kind.ok, types.TupleType):
         return result_encoder(function)
-    count = lowerer(kind.ok.elements[1])
-
     def text(h: Any, data: bytes) -> bytes:
         if not data or data.isascii():
-            return lower_pair(h, lower_text(h, data, len(data)), count(h, len(data)))
-        return lower_pair(h, lower_text(h, *pack(data)), count(h, len(data)))
+            return lower_counted_text(h, data, len(data), len(data))
+        return lower_counted_text(h, *pack(data), len(data))
 
     return result_encoder(function, text)

@@ -1,12 +1,15 @@
-"""Changes two files of Go's library for hosted programs: Go compiles the copies in their place (`-overlay`).
+"""Changes three files of Go's library for hosted programs: Go compiles the copies in their place (`-overlay`).
 
 - net/http: every http.Transport goes through the host, not only the default one. Programs and packages make
   transports of their own, for time-outs or connection limits that mean nothing here.
 - runtime: the packages of the program are initialized when its first request comes, not when the runtime
   starts, so that the host can start the runtime ahead (`engine/wasm/snapshot.py`).
+- crypto/tls: a connection that shakes hands again does so by the function with which it did at first. Go's linker
+  keeps what a connection's Read may call wherever net/http is used; so it need not keep the handshake, a quarter of
+  a program, in those that make no connection.
 
-What is added to each is in `library/`, and reaches the guest library by methods that it looks for. A Go whose
-files are other ones is left as it is, and the guest library does without.
+What is added is in `library/`, and reaches the guest library by methods that it looks for. A Go whose files are other
+ones is left as it is, and the guest library does without.
 """
 
 import json
@@ -23,12 +26,12 @@ _LIBRARY = Path(__file__).parent / "library"
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What `file` (below GOROOT/src) has `before` once, it has `after` instead, and `added` at its end."""
+    """What `file` (below GOROOT/src) has `before` once, it has `after` instead, and at its end the file `added`."""
 
     file: str
     before: str
     after: str
-    added: str
+    added: str | None = None
 
     def applied(self, root: Path) -> str | None:
         """Return the changed copy, `None` where the file is another one."""
@@ -38,8 +41,10 @@ class _Change:
             return None
         if source.count(self.before) != 1:
             return None
-        added = (_LIBRARY / self.added).read_text(encoding="utf-8")
-        return source.replace(self.before, self.after) + "\n" + added
+        changed = source.replace(self.before, self.after)
+        if self.added is None:
+            return changed
+        return changed + "\n" + (_LIBRARY / self.added).read_text(encoding="utf-8")
 
 
 _CHANGES = (
@@ -54,6 +59,11 @@ _CHANGES = (
         "\t\tdoInit(m.inittasks)\n",
         "\t\tdoInit(withoutProgram(m.inittasks))\n",
         "proc.go.added",
+    ),
+    _Change(
+        "crypto/tls/conn.go",
+        "c.handshakeErr = c.clientHandshake(context.Background())",
+        "c.handshakeErr = c.handshakeFn(context.Background())",
     ),
 )
 

@@ -144,9 +144,10 @@ def _over(stream: InputStream | OutputStream, code: Any) -> Err:
 def take(stream: InputStream, most: int) -> bytes:
     """Take up to `most` bytes that are there now; raise at the end of the stream."""
     flow = stream.flow
-    if flow.exhausted:
+    data = flow.take(most)
+    if not data and flow.exhausted:
         raise _over(stream, flow.error)
-    return flow.take(most)
+    return data
 
 
 @method(STREAMS, "input-stream", "read")

@@ -31,6 +31,5 @@ def read(run: Run, stream: io.InputStream, most: int) -> bytes:
 @packed(INTERFACE, "blocking-read", blocking=True)
 def blocking_read(run: Run, stream: io.InputStream, most: int) -> Wait | bytes:
     """Read at least one byte, or hear of the end."""
-    if most and not stream.flow.ready():
-        return Wait([stream.flow], lambda: read(run, stream, most))
-    return read(run, stream, most)
+    data = read(run, stream, most)
+    return data if data or not most else Wait([stream.flow], lambda: read(run, stream, most))
