@@ -56,7 +56,7 @@ class Connection:
                 self._unsent[0] = memoryview(self._unsent[0])[sent:]
 
     def _receive(self, into: memoryview) -> int:
-        """Wait until something comes, and go on sending meanwhile: a server may answer while it still reads."""
+        """Wait until something comes; go on sending meanwhile: a server may answer while it still reads."""
         while True:
             try:
                 count = self._socket.recv_into(into)

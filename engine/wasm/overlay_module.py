@@ -16,7 +16,7 @@ INTERFACE = "svc:bytes/streams"
 PACKED_TWIN = "-packed"
 """What the name of the host's function for packed bytes ends with."""
 
-# Places in the memory that calls work in: a call's results, the last bytes that fill no block, and bytes packed.
+# Places in the memory that calls work in: results, the last bytes, which fill no block, and bytes packed.
 _RESULTS, _REST, _PACKED = 0, 64, 128
 _PAGES = 2
 

@@ -64,10 +64,10 @@ def _unpack_word(index: int, raw: str, packed: str) -> str:
 
 
 def functions(suffix: str, raw: str, packed: str) -> str:
-    """Return the text of `$pack<suffix>` and `$unpack<suffix>`, between a memory of bytes and one of characters.
+    """Return the text of `$pack<suffix>` and `$unpack<suffix>`, between memories of bytes and characters.
 
-    Each takes where from, where to, and a number of bytes of at least 1, and returns where what it wrote ends.
-    Whole blocks are read and written, so up to 55 bytes more.
+    Each takes where from, where to, and a number of bytes of at least 1, and returns where what it wrote
+    ends. Whole blocks are read and written, so up to 55 bytes more.
     """
     pack_words = "".join(_pack_word(index, raw, packed) for index in range(_WORDS))
     unpack_words = "".join(_unpack_word(index, raw, packed) for index in range(_WORDS))
@@ -218,6 +218,7 @@ def packed_result(
     kind = function.result
     if not isinstance(kind, types.ResultType) or not isinstance(kind.ok, types.TupleType):
         return result_encoder(function)
+
     def text(h: Any, data: bytes) -> bytes:
         if not data or data.isascii():
             return lower_counted_text(h, data, len(data), len(data))

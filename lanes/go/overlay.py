@@ -1,15 +1,15 @@
-"""Changes three files of Go's library for hosted programs: Go compiles the copies in their place (`-overlay`).
+"""Changes files of Go's library for hosted programs: Go compiles the copies in their place (`-overlay`).
 
 - net/http: every http.Transport goes through the host, not only the default one. Programs and packages make
   transports of their own, for time-outs or connection limits that mean nothing here.
 - runtime: the packages of the program are initialized when its first request comes, not when the runtime
   starts, so that the host can start the runtime ahead (`engine/wasm/snapshot.py`).
-- crypto/tls: a connection that shakes hands again does so by the function with which it did at first. Go's linker
-  keeps what a connection's Read may call wherever net/http is used; so it need not keep the handshake, a quarter of
-  a program, in those that make no connection.
+- crypto/tls: a connection that shakes hands again does so by the function with which it did at first. Go's
+  linker keeps what a connection's Read may call wherever net/http is used; so it need not keep the handshake,
+  a quarter of a program, in those that make no connection.
 
-What is added is in `library/`, and reaches the guest library by methods that it looks for. A Go whose files are other
-ones is left as it is, and the guest library does without.
+What is added is in `library/`, and reaches the guest library by methods that it looks for. A Go whose files
+are other ones is left as it is, and the guest library does without.
 """
 
 import json
@@ -26,7 +26,7 @@ _LIBRARY = Path(__file__).parent / "library"
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What `file` (below GOROOT/src) has `before` once, it has `after` instead, and at its end the file `added`."""
+    """What `file` (below GOROOT/src) has `before` once, it has `after` instead; the file `added` follows."""
 
     file: str
     before: str

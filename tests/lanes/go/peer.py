@@ -1,6 +1,7 @@
 """A server that guests call: a thread, so that hosted and native programs see the same one."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +46,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.seen.append((self.command, self.path, self.headers.items(), body))
         if path == "/together":
             self.server.all_there.wait()
+        elif path == "/late":
+            time.sleep(0.2)
         elif path == "/never":
             self.server.over.wait(30)
             self.close_connection = True

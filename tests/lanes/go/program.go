@@ -16,6 +16,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -269,6 +270,22 @@ func clients() {
 			response.Body.Close()
 			_, err = response.Body.Read(first)
 			fmt.Fprint(w, string(first), err != nil, " ")
+		}
+	})
+	handle("/meanwhile", func(w http.ResponseWriter, r *http.Request, url string) {
+		done := make(chan bool, 1)
+		go func() {
+			for range 100 {
+				runtime.Gosched()
+			}
+			done <- true
+		}()
+		_, err := http.Get(url)
+		select {
+		case <-done:
+			fmt.Fprint(w, "done meanwhile ", err)
+		default:
+			fmt.Fprint(w, "not begun ", err)
 		}
 	})
 	handle("/own-transport", func(w http.ResponseWriter, r *http.Request, url string) {

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wasmtime import Engine, MemoryType
+from wasmtime import Module as WasmModule
 
 from engine.artifact import ComponentArtifact
+from engine.wasm.memory_probe import PAGE
+from engine.wasm.scan import CoreModule, Instantiated, scan
 from engine.wasm.snapshot import add_snapshot
-from tests.lanes.go.conftest import Module, Reply
+from tests.lanes.go.conftest import HELLO, Module, Reply
 
 pytestmark = pytest.mark.slow
 
@@ -145,3 +149,22 @@ def test_a_development_build_sees_the_same(
         {k: v for k, v in json.loads(each.text).items() if k not in varying} for each in (reply, deployed[0])
     ]
     assert shown[0] == shown[1]
+
+
+def pages_at_first(component: bytes) -> int:
+    """Return how many pages of memory the program's module has when an instance of it is made."""
+    outline = scan(component)
+    for instance in outline.spaces["core-instance"]:
+        place = outline.origin("core-module", instance.module) if isinstance(instance, Instantiated) else None
+        if isinstance(place, CoreModule) and b"svc_freeze" in component[place.start : place.end]:
+            exports = WasmModule(Engine(), component[place.start : place.end]).exports
+            return next(each.type.limits.min for each in exports if isinstance(each.type, MemoryType))
+    raise LookupError("no module that can be started ahead")
+
+
+def test_memory_need_not_grow_for_a_short_request(module: Module) -> None:
+    module.program(HELLO)
+    artifact = module.build("deploy")
+    begun = add_snapshot(artifact.component.read_bytes())
+    [reply] = module.ask(artifact, "/", fast=False)
+    assert reply.report.peak_memory == pages_at_first(begun) * PAGE

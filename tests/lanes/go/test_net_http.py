@@ -228,6 +228,10 @@ def test_several_requests_take_the_time_of_one(ask: Ask, other: Peer) -> None:
     assert [line.split()[4] for line in lines] == [f"/together?{n}" for n in range(5)]
 
 
+def test_others_go_on_while_one_waits(ask: Ask) -> None:
+    assert ask("/meanwhile?url=URL/late").text == "done meanwhile <nil>"
+
+
 def test_requests_end_in_time(ask: Ask) -> None:
     assert ask("/deadline?url=URL/never").text == "true context deadline exceeded"
     assert ask("/client-timeout?url=URL/never").text == "true true"

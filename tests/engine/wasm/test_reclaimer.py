@@ -1,0 +1,87 @@
+"""When the memory of an instance that is over is given back, and by whom."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+
+import pytest
+from wasmtime import Engine
+
+from engine.wasm.abi import Store, address
+from engine.wasm.reclaimer import BACKLOG, HELD_SECONDS, LITTLE, Reclaimer
+
+MUCH = LITTLE + 1
+Stores = Callable[[], Store]
+
+
+class _Watched(Store):
+    """A store that notes by which thread it was closed."""
+
+    __slots__ = ("_closed",)
+
+    def __init__(self, engine: int, closed: list[str]) -> None:
+        super().__init__(engine, memory_limit=1 << 20)
+        self._closed = closed
+
+    def close(self) -> None:
+        super().close()
+        self._closed.append(threading.current_thread().name)
+
+
+def closing(test: Callable[[Reclaimer, Stores, list[str]], Coroutine[None, None, None]]) -> list[str]:
+    """Run a test on a loop; return by which threads stores were closed, to the end."""
+    engine, closed = Engine(), list[str]()
+
+    async def main() -> None:
+        reclaimer = Reclaimer()
+        try:
+            await test(reclaimer, lambda: _Watched(address(engine), closed), closed)
+        finally:
+            reclaimer.stop()
+
+    asyncio.run(main())
+    return closed
+
+
+async def until(closed: list[str], count: int) -> None:
+    async with asyncio.timeout(10):
+        while len(closed) < count:  # noqa: ASYNC110 - another thread closes them
+            await asyncio.sleep(0.001)
+
+
+def test_little_is_given_back_at_once() -> None:
+    async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
+        reclaimer.close(store(), LITTLE)
+        assert closed == ["MainThread"]
+
+    assert closing(test) == ["MainThread"]
+
+
+@pytest.mark.parametrize("memory", [MUCH, None])
+def test_much_is_given_back_beside_the_next_run(memory: int | None) -> None:
+    async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
+        reclaimer.close(store(), memory)
+        assert closed == []
+        reclaimer.hand_over()
+        await until(closed, 1)
+
+    assert closing(test) == ["reclaimer"]
+
+
+def test_it_is_not_held_for_long_when_no_run_begins() -> None:
+    async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
+        for number in (1, 2):
+            reclaimer.close(store(), MUCH)
+            await asyncio.sleep(HELD_SECONDS / 10)
+            await until(closed, number)
+
+    assert closing(test) == ["reclaimer"] * 2
+
+
+def test_no_more_are_held_than_there_are_slots_for() -> None:
+    async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
+        for _ in range(BACKLOG + 2):
+            reclaimer.close(store(), MUCH)
+        assert closed == ["MainThread"] * 3
+
+    assert closing(test) == ["MainThread"] * 3 + ["reclaimer"] * (BACKLOG - 1)

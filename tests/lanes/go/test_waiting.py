@@ -1,0 +1,128 @@
+"""How a program waits for its host: in one call where nothing else could be done meanwhile."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from engine.wasm.callbacks import Wait
+from engine.wasm.exchange import Exchange
+from engine.wasm.runner import Runner
+from engine.wasm.wasi.registry import FUNCTIONS
+from tests.lanes.go.conftest import Module
+
+pytestmark = pytest.mark.slow
+READ, POLL = "svc:bytes/streams#blocking-read", "wasi:io/poll#poll"
+PROGRAM = """\
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"svc/guest"
+)
+
+func answer(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/timer" {
+		defer time.AfterFunc(time.Hour, func() {}).Stop()
+	}
+	sent, err := io.ReadAll(r.Body)
+	fmt.Fprint(w, len(sent), err)
+}
+
+func main() { guest.Serve(http.HandlerFunc(answer)) }
+"""
+Waits = dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> ComponentArtifact:
+    made = Module((tmp_path_factory.mktemp("waiting") / "project ü").resolve(), cache)
+    made.program(PROGRAM)
+    return made.build("deploy")
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Waits]:
+    """How often a guest was held in each of the two functions."""
+    found = {READ: 0, POLL: 0}
+
+    def watched(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            value = body(*arguments)
+            found[name] += isinstance(value, Wait)
+            return value
+
+        return called
+
+    for name in found:
+        monkeypatch.setitem(
+            FUNCTIONS, name, replace(FUNCTIONS[name], body=watched(name, FUNCTIONS[name].body))
+        )
+    yield found
+
+
+def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bool) -> bytes:
+    """Send 200,000 bytes: with the head, or a moment later; return the body of the answer."""
+    messages = [{"type": "http.request", "body": b"x" * 200_000, "more_body": False}]
+    sent = bytearray()
+
+    def listen(hear: Callable[[dict[str, Any]], bool] | None) -> None:
+        if hear is None or not messages:
+            return
+        if with_head:
+            hear(messages.pop())
+        else:
+            asyncio.get_running_loop().call_later(0.05, hear, messages.pop())
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("who listens does not ask")
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.extend(message.get("body", b""))
+
+    async def main() -> None:
+        runner = Runner(cache)
+        try:
+            resource = Resource("api", "go", cache)
+            guest = await runner.guest(resource, artifact, {}, fast=False, report=lambda line: None)
+            fields = [(b"host", b"api.localhost"), (b"content-length", b"200000")]
+            exchange = Exchange(
+                *("POST", "http", "api.localhost", path, fields, receive, send),
+                env={},
+                on_line=lambda stream, line: None,
+                max_body=1 << 20,
+                listen=listen,
+            )
+            report = await guest.run(exchange)
+            assert report.outcome == "ok", report.detail
+        finally:
+            await runner.aclose()
+
+    asyncio.run(main())
+    return bytes(sent)
+
+
+def test_who_is_alone_waits_in_the_read(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:
+    assert upload(artifact, cache, "/", with_head=False) == b"200000 <nil>"
+    assert waits == {READ: 1, POLL: 0}
+
+
+def test_who_is_not_waits_with_the_others(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:
+    assert upload(artifact, cache, "/timer", with_head=False) == b"200000 <nil>"
+    assert waits == {READ: 0, POLL: 1}
+
+
+def test_what_came_with_the_head_is_not_waited_for(
+    artifact: ComponentArtifact, cache: Path, waits: Waits
+) -> None:
+    assert upload(artifact, cache, "/", with_head=True) == b"200000 <nil>"
+    assert waits == {READ: 0, POLL: 0}
