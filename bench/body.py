@@ -1,7 +1,7 @@
 """MB a second of bodies in each lane on a service, against a bare Hypercorn: a process and a connection each.
 
-Responses and uploads of 64 KiB, 1 MiB and 64 MiB, of bytes that are no text. Rounds are interleaved; the median
-of their ratios counts. Before them each server sends and echoes a body that is compared to the byte.
+Responses and uploads of 64 KiB, 1 MiB and 64 MiB, of bytes that are no text. Rounds are interleaved; the
+median of their ratios counts. Before them each server sends and echoes a body that is compared to the byte.
 """
 
 import subprocess
