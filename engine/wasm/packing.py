@@ -121,10 +121,10 @@ class _Packer:
         store = Store(engine)
         exports: Any = Instance(store, module, []).exports(store)
         memory = exports["memory"]
-        functions = [exports[name]._func for name in ("pack", "unpack")]
-        self._keep = (store, exports, functions)
+        kept = [exports[name]._func for name in ("pack", "unpack")]
+        self._keep = (store, exports, kept)
         self._context = ctypes.cast(store._context(), _P).value
-        self.pack, self.unpack = map(ctypes.addressof, functions)
+        self.pack, self.unpack = map(ctypes.addressof, kept)
         base = ctypes.cast(memory.data_ptr(store), _P).value or 0
         self.raw, self.packed = base + _RAW, base + _PACKED
         self._values = (ctypes.c_uint64 * 6)()  # three of wasmtime_val_raw_t

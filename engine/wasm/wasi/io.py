@@ -1,7 +1,8 @@
 """`wasi:io@0.2`: errors, pollables, streams (source: wasi:io 0.2.12, `package.wit`)."""
 
+from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.wasm.callbacks import Wait
 from engine.wasm.codec import Err
@@ -14,6 +15,7 @@ STREAMS = "wasi:io/streams"
 POLLED = 16_384
 """Pollables that one call may wait for: to look at so many takes the host some 10 ms."""
 _deadline = attrgetter("deadline")
+_T = TypeVar("_T")
 
 
 @resource("error")
@@ -150,6 +152,13 @@ def take(stream: InputStream, most: int) -> bytes:
     return data
 
 
+def when_ready(stream: InputStream, most: int, finish: Callable[[], _T]) -> Wait | _T:
+    """Finish now where there are bytes or the end, or none are asked for; else when there are."""
+    if most and not stream.flow.ready():
+        return Wait([stream.flow], finish)
+    return finish()
+
+
 @method(STREAMS, "input-stream", "read")
 def read(run: Run, stream: InputStream, most: int) -> bytes:
     """Read what is there now, possibly nothing."""
@@ -159,9 +168,7 @@ def read(run: Run, stream: InputStream, most: int) -> bytes:
 @method(STREAMS, "input-stream", "blocking-read", blocking=True)
 def blocking_read(run: Run, stream: InputStream, most: int) -> Wait | bytes:
     """Read at least one byte, or hear of the end."""
-    if most and not stream.flow.ready():
-        return Wait([stream.flow], lambda: read(run, stream, most))
-    return read(run, stream, most)
+    return when_ready(stream, most, lambda: read(run, stream, most))
 
 
 @method(STREAMS, "input-stream", "skip")
@@ -173,9 +180,7 @@ def skip(run: Run, stream: InputStream, most: int) -> int:
 @method(STREAMS, "input-stream", "blocking-skip", blocking=True)
 def blocking_skip(run: Run, stream: InputStream, most: int) -> Wait | int:
     """Throw away at least one byte, or hear of the end."""
-    if most and not stream.flow.ready():
-        return Wait([stream.flow], lambda: skip(run, stream, most))
-    return skip(run, stream, most)
+    return when_ready(stream, most, lambda: skip(run, stream, most))
 
 
 @method(STREAMS, "input-stream", "subscribe")

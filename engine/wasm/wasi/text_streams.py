@@ -31,5 +31,4 @@ def read(run: Run, stream: io.InputStream, most: int) -> bytes:
 @packed(INTERFACE, "blocking-read", blocking=True)
 def blocking_read(run: Run, stream: io.InputStream, most: int) -> Wait | bytes:
     """Read at least one byte, or hear of the end."""
-    data = read(run, stream, most)
-    return data if data or not most else Wait([stream.flow], lambda: read(run, stream, most))
+    return io.when_ready(stream, most, lambda: read(run, stream, most))

@@ -19,6 +19,12 @@ type added interface {
 	Alone() bool
 }
 
+// withAdded returns what is added, and whether it is there.
+func withAdded() (added, bool) {
+	found, known := any((*runtime.Func)(nil)).(added)
+	return found, known
+}
+
 var frozen bool
 
 // startedByRuntime is more goroutines than the runtime starts for itself. Each runs until it waits.
@@ -29,11 +35,11 @@ const startedByRuntime = 16
 //
 //go:wasmexport svc_freeze
 func freeze() int32 {
-	goruntime, known := any((*runtime.Func)(nil)).(added)
+	methods, known := withAdded()
 	if !known {
 		return 0
 	}
-	goruntime.MakeRoom()
+	methods.MakeRoom()
 	for range startedByRuntime {
 		runtime.Gosched()
 	}
@@ -43,21 +49,15 @@ func freeze() int32 {
 
 // getReady has the program ready for its request.
 func getReady() {
-	goruntime, known := any((*runtime.Func)(nil)).(added)
+	methods, known := withAdded()
 	if !known {
 		return
 	}
 	if frozen {
-		for _, variable := range goruntime.Renew() {
+		for _, variable := range methods.Renew() {
 			name, value, _ := strings.Cut(variable, "=")
 			_ = syscall.Setenv(name, value)
 		}
 	}
-	goruntime.InitProgram()
-}
-
-// alone tells whether the whole instance may wait in a call of the host: no other goroutine misses anything.
-func alone() bool {
-	goruntime, known := any((*runtime.Func)(nil)).(added)
-	return known && goruntime.Alone()
+	methods.InitProgram()
 }

@@ -75,7 +75,7 @@ func (r *Reader) fill(to []byte, patient bool) int {
 	}
 	size := min(len(to), readSize)
 	into(unsafe.Pointer(&to[0]), uint32(size))
-	if patient && r.ctx.Err() == nil && alone() {
+	if patient && alone(r.ctx) {
 		inputBlockingRead(r.stream, uint64(size), results())
 	} else {
 		inputRead(r.stream, uint64(size), results())

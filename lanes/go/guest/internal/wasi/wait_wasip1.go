@@ -11,11 +11,18 @@ import (
 // descriptors for pollables.
 const firstPollable = 0x10000
 
+// alone tells whether the whole instance may wait in a call of the host: no other goroutine misses anything, and the
+// context has not ended.
+func alone(ctx context.Context) bool {
+	methods, known := withAdded()
+	return known && ctx.Err() == nil && methods.Alone()
+}
+
 // wait returns when the pollable is ready, or with the context's error when that ends first. It drops the
 // pollable. Other goroutines run meanwhile: the pollable waits in Go's network poller, unless there are none to run.
 func wait(ctx context.Context, pollable int32) error {
 	defer pollableDrop(pollable)
-	if ctx.Err() == nil && alone() {
+	if alone(ctx) {
 		pollableBlock(pollable)
 		return nil
 	}
