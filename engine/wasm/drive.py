@@ -6,6 +6,7 @@ epoch it has computed for a while); from then until it waits again it is polled 
 """
 
 import asyncio
+from functools import partial
 from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -158,7 +159,7 @@ class Drive:
         run, waited_ns, ended, heavy = self._run, 0, False, False
         while True:
             if heavy:
-                done = await self._poll_in_worker(invocation)
+                done = await self._guest.runner.aside(partial(self._poll_aside, invocation))
             else:
                 before = self._compute_ns
                 done = self._poll(invocation)
@@ -174,32 +175,26 @@ class Drive:
                 waited_ns, ended, heavy = self._compute_ns, False, False
                 await self._until_ready(run.wait)
             elif ended or self._compute_ns - waited_ns >= HEAVY_NS:
-                self._guest.runner.epochs.heavy()
                 self._listen()
                 heavy = True
             else:
                 ended = True
 
     def _poll(self, invocation: Invocation) -> bool:
-        # Not the wall clock: on a busy machine, and while other threads hold the interpreter's lock, it
-        # goes on for half as long again.
+        """Poll on the event loop's thread."""
+        runner = self._guest.runner
+        began = runner.clock.begin()
+        runner.epochs.computing(began)
+        done = invocation.poll()
+        self._compute_ns += runner.clock.since(began)
+        return done
+
+    def _poll_aside(self, invocation: Invocation) -> bool:
+        """Poll on another thread."""
         began = thread_time_ns()
         done = invocation.poll()
         self._compute_ns += thread_time_ns() - began
         return done
-
-    async def _poll_in_worker(self, invocation: Invocation) -> bool:
-        """Poll in a worker thread; never leave before the thread has let go of the guest."""
-        job = asyncio.get_running_loop().run_in_executor(self._guest.runner.workers, self._poll, invocation)
-        cancelled = False
-        while not job.done():
-            try:
-                await asyncio.shield(job)
-            except asyncio.CancelledError:
-                cancelled = True
-        if cancelled:
-            raise asyncio.CancelledError
-        return job.result()
 
     async def _until_ready(self, wait: Wait) -> None:
         loop = asyncio.get_running_loop()

@@ -1,57 +1,66 @@
-"""Has epochs pass while there are runs: at the end of one, guest code gives way (`drive.py`).
+"""Has an epoch end when guest code computes for long: then it gives way (`drive.py`).
 
-Owns the thread that does. To wake costs it, and the event loop that hands the interpreter's lock over, some
-150 µs each time. So epochs are long as long as nobody needs short ones, and none pass once nothing runs.
+Owns the thread that ends it. The event loop puts its alarm off each time that it lets guest code compute; so
+the thread is woken, which costs the loop some 500 µs, only where guest code holds the loop for long. While
+guest code computes in worker threads, epochs end one after the other.
 """
 
 import threading
-import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-LONG_SECONDS = 0.05
-SHORT_SECONDS = 0.02
-SHORT_FOR_SECONDS = 10.0
-"""How long epochs are short after a guest was heavy: another may come."""
+from engine.wasm.alarm import alarm
+
+SECONDS = 0.02
+PUT_OFF_NS = 5_000_000
+"""How long the alarm is not put off again: code on the loop may have so much less than `SECONDS`."""
 
 
 class Epochs:
-    """Call `begun` after each addition to the runs, on one thread."""
+    """Call everything but `close` on the event loop's thread."""
 
-    def __init__(self, increment: Callable[[], None], runs: Sized) -> None:
-        """`increment` ends an epoch, `runs` are those that are under way."""
+    def __init__(self, increment: Callable[[], None]) -> None:
+        """`increment` ends an epoch; it is called on another thread."""
         self._increment = increment
-        self._runs = runs
-        self._closed = self._resting = self._recent = False
-        self._short_until = 0.0
-        self._begun = threading.Event()
+        self._alarm = alarm()
+        self._aside = 0
+        self._next_ns = 0
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="epoch", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
-        while not self._closed:
-            time.sleep(SHORT_SECONDS if time.monotonic() < self._short_until else LONG_SECONDS)
+        while True:
+            self._alarm.wait()
+            if self._closed:
+                return
             self._increment()
-            if self._recent or self._runs:
-                self._recent = False
-                continue
-            self._resting = True
-            if not self._runs and not self._closed:  # None began since.
-                self._begun.wait()
-            self._resting = False
-            self._begun.clear()
+            if self._aside:
+                self._alarm.set(SECONDS)
 
-    def begun(self) -> None:
-        """Have epochs pass from now on: a run began."""
-        self._recent = True
-        if self._resting:
-            self._begun.set()
+    def computing(self, now_ns: int) -> None:
+        """Have an epoch end in `SECONDS`, unless this is called again: guest code goes on, on this thread.
 
-    def heavy(self) -> None:
-        """Have short epochs pass: a guest computes for long."""
-        self._short_until = time.monotonic() + SHORT_FOR_SECONDS
+        `now_ns` is `time.monotonic_ns()`.
+        """
+        if now_ns >= self._next_ns and not self._aside:
+            self._next_ns = now_ns + PUT_OFF_NS
+            self._alarm.set(SECONDS)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Have epochs end while guest code computes on another thread."""
+        if not self._aside:
+            self._alarm.set(SECONDS)
+        self._aside += 1
+        try:
+            yield
+        finally:
+            self._aside -= 1
 
     def close(self) -> None:
         """End the thread."""
         self._closed = True
-        self._begun.set()
+        self._alarm.set(1e-9)
         self._thread.join()
+        self._alarm.close()

@@ -19,6 +19,7 @@ from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.sourcemap import SourceMap
 from engine.wasm.compile import compile_component, load_component
+from engine.wasm.compute_clock import ComputeClock
 from engine.wasm.config import MIB, PoolSettings
 from engine.wasm.doorway import Doorway, OpenDoor
 from engine.wasm.drive import Drive
@@ -71,7 +72,8 @@ class Runner:
         self._due_ns = 0
         self._turn_ns = 0
         self._turning = False
-        self.epochs = Epochs(self.pool.increment_epoch, self._active)
+        self.clock = ComputeClock()
+        self.epochs = Epochs(self.pool.increment_epoch)
 
     async def load(self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]) -> Loaded:
         """Compile (or find compiled) and link a component: once, for all that have it. Warm slots keep memory
@@ -119,7 +121,6 @@ class Runner:
     def watch(self, drive: Drive) -> None:
         """Stop this run when its time is over."""
         self._active.add(drive)
-        self.epochs.begun()
         if self._reaper is None or drive.deadline_ns < self._due_ns:
             self._reap_at(drive.deadline_ns)
 
@@ -128,6 +129,20 @@ class Runner:
         self._active.discard(drive)
         if self._ended is not None and not self._active:
             self._ended.set()
+
+    async def aside(self, poll: Callable[[], bool]) -> bool:
+        """Poll in a worker thread; never leave before the thread has let go of the guest."""
+        cancelled = False
+        with self.epochs.aside():
+            job = asyncio.get_running_loop().run_in_executor(self.workers, poll)
+            while not job.done():
+                try:
+                    await asyncio.shield(job)
+                except asyncio.CancelledError:
+                    cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
+        return job.result()
 
     def computed(self, nanoseconds: int) -> None:
         """Count what a guest computed on the event loop since that went round last."""

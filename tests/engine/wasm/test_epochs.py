@@ -1,68 +1,86 @@
-"""Epochs pass while there are runs, short ones while guests are heavy."""
+"""An epoch ends when guest code computes for long, and epochs end while some computes in another thread."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from engine.wasm.epochs import LONG_SECONDS, SHORT_SECONDS, Epochs
+from engine.wasm.epochs import PUT_OFF_NS, SECONDS, Epochs
 from tests.waiting import until
 
+PROMPT = SECONDS - 2 * PUT_OFF_NS / 1e9
+"""Who says so often that guest code computes surely puts the end of the epoch off."""
 
-class Watched:
-    """Epochs whose thread tells how long it means to sleep, and sleeps a millisecond."""
 
-    def __init__(self, sleep: Callable[[float], None]) -> None:
-        self.slept: list[float] = []
-        self.passed = 0
-        self.runs: set[int] = set()
-        self._sleep = sleep
-        self.epochs = Epochs(self._pass, self.runs)
+class Counted:
+    """Epochs, and how many ended."""
 
-    def _pass(self) -> None:
-        self.passed += 1
+    def __init__(self) -> None:
+        self.ended = 0
+        self.epochs = Epochs(self._end)
 
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self._sleep(0.001)
+    def _end(self) -> None:
+        self.ended += 1
 
-    def begin(self) -> None:
-        self.runs.add(1)
-        self.epochs.begun()
-
-    def until_more_pass(self) -> None:
-        before = self.passed
-        until(lambda: self.passed > before + 3)
-
-    def until_it_rests(self) -> None:
-        before = -1
-        while before != self.passed:
-            before = self.passed
-            self._sleep(0.1)
+    def computing(self) -> None:
+        self.epochs.computing(time.monotonic_ns())
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
-    made: list[Watched] = []
-    sleep = time.sleep
-    monkeypatch.setattr("time.sleep", lambda seconds: made[0].sleep(seconds) if made else sleep(0))
-    made.append(Watched(sleep))
-    yield made[0]
-    made[0].epochs.close()
-    monkeypatch.undo()
+def counted() -> Iterator[Counted]:
+    made = Counted()
+    yield made
+    made.epochs.close()
 
 
-def test_none_pass_once_nothing_runs_and_they_do_again_with_the_next_run(watched: Watched) -> None:
-    watched.until_it_rests()
-    for _ in range(3):
-        watched.begin()
-        watched.until_more_pass()
-        watched.runs.clear()
-        watched.until_it_rests()
+def test_none_ends_before_guest_code_computes(counted: Counted) -> None:
+    time.sleep(5 * SECONDS)
+    assert counted.ended == 0
 
 
-def test_they_are_short_while_guests_are_heavy(watched: Watched) -> None:
-    watched.begin()
-    until(lambda: watched.slept[-3:] == [LONG_SECONDS] * 3)
-    watched.epochs.heavy()
-    until(lambda: watched.slept[-3:] == [SHORT_SECONDS] * 3)
+def test_one_ends_when_guest_code_computes_for_long(counted: Counted) -> None:
+    for number in range(1, 4):
+        counted.computing()
+        until(lambda number=number: counted.ended == number)
+        time.sleep(5 * SECONDS)
+        assert counted.ended == number
+
+
+def short_whiles(counted: Counted) -> int | None:
+    """Return how many epochs ended meanwhile; `None` where the machine made one of the whiles long."""
+    counted.computing()
+    before, last, prompt = counted.ended, time.monotonic(), True
+    for _ in range(200):
+        time.sleep(0.001)
+        counted.computing()
+        now = time.monotonic()
+        prompt, last = prompt and now - last < PROMPT, now
+    return counted.ended - before if prompt else None
+
+
+def test_none_ends_while_one_short_while_follows_another(counted: Counted) -> None:
+    found: list[int | None] = []
+    until(lambda: found.append(short_whiles(counted)) or found[-1] is not None)
+    assert found[-1] == 0
+
+
+def test_they_end_while_guest_code_computes_in_another_thread(counted: Counted) -> None:
+    with counted.epochs.aside():
+        until(lambda: counted.ended > 3)
+        with counted.epochs.aside():
+            counted.computing()
+        before = counted.ended
+        until(lambda: counted.ended > before + 3)
+    time.sleep(2 * SECONDS)
+    before = counted.ended
+    time.sleep(5 * SECONDS)
+    assert counted.ended == before
+
+
+def test_who_computes_on_the_loop_does_not_put_off_the_others(counted: Counted) -> None:
+    with counted.epochs.aside():
+        end = time.monotonic() + 60
+        while counted.ended < 3:
+            assert time.monotonic() < end
+            counted.computing()
+            time.sleep(0.001)

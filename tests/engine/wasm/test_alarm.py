@@ -1,0 +1,103 @@
+"""Alarms ring when they were set to, and who waits for one sleeps through its being put off."""
+
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.wasm.alarm import Alarm, SleepingAlarm, TimerAlarm, alarm
+from tests.waiting import until
+
+LINUX = sys.platform == "linux"
+KINDS = [SleepingAlarm, *([TimerAlarm] if LINUX else [])]
+
+
+class Waiting:
+    """A thread that waits for an alarm again and again, and tells when it rang."""
+
+    def __init__(self, kind: Callable[[], Alarm]) -> None:
+        self.alarm = kind()
+        self.rang: list[float] = []
+        self._over = False
+        self.thread = threading.Thread(target=self._work)
+        self.thread.start()
+
+    def _work(self) -> None:
+        while True:
+            self.alarm.wait()
+            if self._over:
+                return
+            self.rang.append(time.monotonic())
+
+    def close(self) -> None:
+        self._over = True
+        self.alarm.set(1e-9)
+        self.thread.join()
+        self.alarm.close()
+
+
+@pytest.fixture(params=KINDS)
+def waiting(request: pytest.FixtureRequest) -> Iterator[Waiting]:
+    made = Waiting(request.param)
+    yield made
+    made.close()
+
+
+def test_it_does_not_ring_before_it_was_set(waiting: Waiting) -> None:
+    time.sleep(0.05)
+    assert waiting.rang == []
+
+
+def test_it_rings_when_its_time_has_come(waiting: Waiting) -> None:
+    for seconds in (0.03, 0.001):
+        waiting.rang.clear()
+        began = time.monotonic()
+        waiting.alarm.set(seconds)
+        until(lambda: bool(waiting.rang))
+        assert waiting.rang[0] - began >= seconds
+
+
+def test_it_may_be_put_off(waiting: Waiting) -> None:
+    waiting.alarm.set(0.5)
+    for _ in range(30):
+        time.sleep(0.02)
+        waiting.alarm.set(0.5)
+    put_off = time.monotonic()
+    until(lambda: bool(waiting.rang))
+    assert waiting.rang[0] >= put_off + 0.5
+
+
+@pytest.mark.skipif(not LINUX, reason="elsewhere the thread looks whether its alarm was put off")
+def test_who_waits_is_not_woken_when_it_is_put_off() -> None:
+    waiting = Waiting(alarm)
+    status = Path(f"/proc/self/task/{waiting.thread.native_id}/status")
+
+    def woken() -> int:
+        lines = dict(line.split(":\t") for line in status.read_text().splitlines() if ":\t" in line)
+        return int(lines["voluntary_ctxt_switches"])
+
+    try:
+        until(lambda: "S (sleeping)" in status.read_text())
+        before = woken()
+        for _ in range(50):
+            waiting.alarm.set(10)
+            time.sleep(0.001)
+        assert woken() == before
+        assert waiting.rang == []
+    finally:
+        waiting.close()
+
+
+@pytest.mark.skipif(not LINUX, reason="timers that are files are Linux's")
+def test_where_no_file_can_be_opened_it_says_so() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            TimerAlarm()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,53 @@
+"""What a thread computes: all of it, and nothing of what it waits for or does besides, nearly."""
+
+import time
+
+from engine.wasm.compute_clock import SHORT_NS, ComputeClock
+
+UNSURE_NS = SHORT_NS + 200_000
+"""By so much a while may be measured too long; the rest is what the test itself does."""
+
+
+def compute(nanoseconds: int) -> int:
+    """Compute for so long; return for how long."""
+    began = time.thread_time_ns()
+    while (spent := time.thread_time_ns() - began) < nanoseconds:
+        pass
+    return spent
+
+
+def test_what_is_short_takes_as_long_as_it_takes() -> None:
+    clock = ComputeClock()
+    for _ in range(100):
+        outer = time.monotonic_ns()
+        began = clock.begin()
+        spent = compute(20_000)
+        found = clock.since(began)
+        assert spent <= found <= min(time.monotonic_ns() - outer, spent + UNSURE_NS)
+
+
+def test_what_is_long_takes_what_was_computed() -> None:
+    clock = ComputeClock()
+    for nanoseconds in (SHORT_NS, 5_000_000, 50_000_000):
+        began = clock.begin()
+        spent = compute(nanoseconds)
+        assert spent <= clock.since(began) <= spent + UNSURE_NS
+
+
+def test_waiting_does_not_count() -> None:
+    clock = ComputeClock()
+    for seconds in (0.001, 0.05):
+        began = clock.begin()
+        time.sleep(seconds)
+        assert clock.since(began) <= UNSURE_NS
+
+
+def test_what_is_done_between_two_whiles_does_not_count() -> None:
+    clock = ComputeClock()
+    for between in (100_000, 10_000_000):
+        for wait in (0, 0.01):
+            compute(between)
+            began = clock.begin()
+            time.sleep(wait)
+            spent = compute(100_000)
+            assert clock.since(began) <= spent + UNSURE_NS
