@@ -9,7 +9,7 @@ component, which today's tools do not make, are not seen, and each may have as m
 from collections.abc import Sequence
 
 from engine.wasm.memory_probe import PAGE
-from engine.wasm.scan import CoreModule, Instantiated, Reader, Unscannable, scan
+from engine.wasm.scan import Reader, Unscannable, scan
 
 _HEADER, _MEMORY_SECTION = 8, 5
 _HAS_MAXIMUM, _IS_64_BIT = 1, 4
@@ -21,7 +21,8 @@ def maxima(component: bytes) -> tuple[int | None, ...]:
     Empty when the component can not be read so far.
     """
     try:
-        return tuple(_of_component(component))
+        modules = [component[each.start : each.end] for each in scan(component).modules()]
+        return tuple(maximum for module in modules for maximum in _of_module(module))
     except Unscannable:
         return ()
 
@@ -34,16 +35,6 @@ def share(maxima: Sequence[int | None], limit: int) -> int:
             return left // count // PAGE * PAGE
         left, count = left - maximum, count - 1
     return limit
-
-
-def _of_component(component: bytes) -> list[int | None]:
-    outline, found = scan(component), list[int | None]()
-    for instance in outline.spaces.get("core-instance", []):
-        if isinstance(instance, Instantiated):
-            module = outline.origin("core-module", instance.module)
-            if isinstance(module, CoreModule):
-                found += _of_module(component[module.start : module.end])
-    return found
 
 
 def _of_module(module: bytes) -> list[int | None]:

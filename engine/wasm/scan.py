@@ -5,7 +5,7 @@ model's `Binary.md`, the parts that today's component builders emit; anything el
 never another error.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -125,6 +125,14 @@ class Outline:
         """Return where an item comes from; `None` for one that is not there, too."""
         items = self.spaces.get(space, [])
         return items[index] if index is not None and index < len(items) else None
+
+    def modules(self) -> Iterator[CoreModule]:
+        """Yield the module of each core instance that is made of one."""
+        for instance in self.spaces.get("core-instance", ()):
+            if isinstance(instance, Instantiated):
+                module = self.origin("core-module", instance.module)
+                if isinstance(module, CoreModule):
+                    yield module
 
 
 class Reader:

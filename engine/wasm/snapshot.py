@@ -20,7 +20,7 @@ from wasmtime import Engine, Func, FuncType, Instance, Memory, Module, Store, Tr
 from engine.wasm.appendix import CORE_MODULE
 from engine.wasm.config import MIB, compile_config, compilers
 from engine.wasm.preset import FUNCTION, MEMORY, ModuleBinary, State
-from engine.wasm.scan import CoreModule, Instantiated, Outline, Unscannable, scan
+from engine.wasm.scan import CoreModule, Outline, Unscannable, scan
 from engine.wasm.sections import section
 
 FREEZE, START, BYTES = b"svc_freeze", b"_initialize", b"memory"
@@ -95,10 +95,7 @@ def add_snapshot(component: bytes) -> bytes:
 
 def _place(component: bytes, outline: Outline) -> CoreModule:
     """Return where the module stands. Raises `Unscannable` where not one instance of one is made."""
-    instances = [each for each in outline.spaces.get("core-instance", ()) if isinstance(each, Instantiated)]
-    found = [outline.origin("core-module", each.module) for each in instances]
-    places = [each for each in found if isinstance(each, CoreModule)]
-    places = [each for each in places if component.find(FREEZE, each.start, each.end) >= 0]
+    places = [each for each in outline.modules() if component.find(FREEZE, each.start, each.end) >= 0]
     if len(places) != 1:
         raise Unscannable("not one instance of one module that can be started")
     return places[0]

@@ -12,7 +12,7 @@ from wasmtime import Module as WasmModule
 
 from engine.artifact import ComponentArtifact
 from engine.wasm.memory_probe import PAGE
-from engine.wasm.scan import CoreModule, Instantiated, scan
+from engine.wasm.scan import scan
 from engine.wasm.snapshot import add_snapshot
 from tests.lanes.go.conftest import HELLO, Module, Reply
 
@@ -153,13 +153,10 @@ def test_a_development_build_sees_the_same(
 
 def pages_at_first(component: bytes) -> int:
     """Return how many pages of memory the program's module has when an instance of it is made."""
-    outline = scan(component)
-    for instance in outline.spaces["core-instance"]:
-        place = outline.origin("core-module", instance.module) if isinstance(instance, Instantiated) else None
-        if isinstance(place, CoreModule) and b"svc_freeze" in component[place.start : place.end]:
-            exports = WasmModule(Engine(), component[place.start : place.end]).exports
-            return next(each.type.limits.min for each in exports if isinstance(each.type, MemoryType))
-    raise LookupError("no module that can be started ahead")
+    modules = [component[each.start : each.end] for each in scan(component).modules()]
+    program = next(each for each in modules if b"svc_freeze" in each)
+    exports = WasmModule(Engine(), program).exports
+    return next(each.type.limits.min for each in exports if isinstance(each.type, MemoryType))
 
 
 def test_memory_need_not_grow_for_a_short_request(module: Module) -> None:
