@@ -289,6 +289,7 @@ class PlainRequest:
 
     async def _end(self, *, go_on: bool) -> None:
         self.answered = True
+        self._hear = None  # That nobody listens any more is not that the client has gone.
         self._hold(back=False)
         self.leave()
         await self._wire.answered(go_on=go_on and self.whole)

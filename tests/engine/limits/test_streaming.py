@@ -129,3 +129,19 @@ def test_a_client_that_closes_its_sending_side_has_left(cache: Path, version: st
             return (await site.recorded()).code
 
     assert hosted(cache, test) == "client-gone"
+
+
+@both
+def test_who_waited_and_then_answers_at_once_has_answered(cache: Path, version: str) -> None:
+    """The end of the answer is not the client's leaving, whoever still listens for that."""
+
+    async def upload() -> AsyncIterator[bytes]:
+        yield b"a part"
+
+    async def test(site: Hosted) -> list[str]:
+        async with connected(version, site.port) as client:
+            for body in (None, upload()):
+                assert bytes((await client.ask("/s20", body)).body) == b"hello\n"
+        return [(await site.recorded(number)).code for number in (1, 2)]
+
+    assert hosted(cache, test) == ["", ""]
