@@ -226,7 +226,8 @@ class PlainRequest:
     async def receive(self) -> dict[str, Any]:
         """Return a part of the body (ASGI); then wait until the answer is whole, or the client gone.
 
-        What came before the client left is told first.
+        What came before the client left is told first. `answered`, which ASGI does not have, tells the end of
+        the answer from a client that left before.
         """
         while (message := self._next()) is None:
             await self._until_news()
@@ -255,7 +256,7 @@ class PlainRequest:
         if self.whole and not self._told:
             self._told = True
             return _NO_BODY.copy()
-        return {"type": "http.disconnect"} if self._left else None
+        return {"type": "http.disconnect", "answered": self.answered} if self._left else None
 
     async def _until_news(self) -> None:
         self._news = self._news or asyncio.Event()
@@ -289,7 +290,6 @@ class PlainRequest:
 
     async def _end(self, *, go_on: bool) -> None:
         self.answered = True
-        self._hear = None  # That nobody listens any more is not that the client has gone.
         self._hold(back=False)
         self.leave()
         await self._wire.answered(go_on=go_on and self.whole)

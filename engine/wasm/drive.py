@@ -251,6 +251,7 @@ class Drive:
         body = self._run.body
         if message["type"] == "http.disconnect":
             body.on_room = None
+            self._complete = self._complete or message.get("answered", False)
             self._lost()
             return False
         data = message.get("body", b"")

@@ -145,3 +145,15 @@ def test_who_waited_and_then_answers_at_once_has_answered(cache: Path, version: 
         return [(await site.recorded(number)).code for number in (1, 2)]
 
     assert hosted(cache, test) == ["", ""]
+
+
+def test_who_has_answered_and_reads_on_hears_that_no_more_comes(cache: Path) -> None:
+    """Of an upload with a length that stops half-way: nobody waits for the rest once the answer is whole."""
+
+    async def test(site: Hosted) -> str:
+        async with connected("1.1", site.port) as client:
+            client.writer.write(f"POST /q HTTP/1.1\r\nhost: {HOST}\r\ncontent-length: 9\r\n\r\nhalf".encode())
+            assert bytes((await client.answer()).body).endswith(b"hello\n")
+            return (await site.recorded()).code
+
+    assert hosted(cache, test) == ""

@@ -145,7 +145,7 @@ def test_a_light_run_takes_what_its_threads_spent_even_when_others_hold_it_up(
         return found[1:]
 
     found = measure(body)
-    assert min(compute for compute, _ in found) > burst_ns * bursts / 4
+    assert min(compute for compute, _ in found) > burst_ns * bursts / 3
     # What the host itself takes around a run differs from run to run when the machine has other work.
     assert HOST_LEAVES <= statistics.median(compute / spent for compute, spent in found) <= 1.05
 

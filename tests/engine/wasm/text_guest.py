@@ -81,6 +81,15 @@ ROUTES = {
           (br_if $l (i32.eqz (i32.load8_u (i32.const 256)))))
         (call $say (i32.const 512) (i32.const 6))""",
     ),
+    "q": (
+        "say hello and end the answer, then read the request body to its end",
+        """(call $open) (call $say (i32.const 512) (i32.const 6)) (call $end)
+        (loop $l
+          (global.set $next (i32.const 65536))
+          (call $read (global.get $in) (i64.const 4096) (i32.const 256))
+          (br_if $l (i32.eqz (i32.load8_u (i32.const 256)))))
+        return""",
+    ),
     "e": (
         "send each part of the request body back as it comes",
         """(call $open) (call $begin) (loop $l
