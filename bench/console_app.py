@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.listen import allow_connections, bind
+from engine.http.sockets import allow_connections, bind
 from engine.manifest.load import load
 from screens.logs.screen import LogsScreen
 from screens.widgets.virtual_rows import VirtualRows
-from svc_tui.app import Console
-from svc_tui.attachment import Embedded
-from svc_tui.entrance import Entrance
+from svc_tui.console.app import Console
+from svc_tui.console.engine import Embedded
+from svc_tui.console.start import Entrance
 
 SAMPLE_SECONDS = 0.005
 LOOK_SECONDS = 0.02

@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from bench.console_app import resident
-from engine.listen import bind
+from engine.http.sockets import bind
 from screens.tables.screen import TablesScreen
 from screens.widgets.virtual_rows import VirtualRows
-from svc_tui.app import Console
-from svc_tui.attachment import Embedded
-from svc_tui.entrance import Entrance
+from svc_tui.console.app import Console
+from svc_tui.console.engine import Embedded
+from svc_tui.console.start import Entrance
 
 ROWS = 1_000_000
 JUMPS = 200

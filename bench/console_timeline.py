@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+from engine.timeline.bus import Timeline
 from engine.timeline.database import place
-from engine.timeline.feed import Timeline
 from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.store import Keep, TimelineStore

@@ -18,8 +18,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from doors.tables.database import FILE, open_owner
 from doors.tables.door import TablesDoor
+from doors.tables.sqlite.connections import FILE, open_owner
 from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse
 
 ROUNDS = 50

@@ -22,10 +22,10 @@ from bench.processes import ROOT, load, loaded, svc_dev, write_results
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildRequest, Lane, silent
 from engine.manifest.load import load as load_manifest
-from engine.wasm.compile import compile_component
+from engine.wasm.compile.compiler import compile_component
 from lanes.go.lane import GoLane
 from lanes.rust.lane import RustLane
-from svc_tui.home import Home
+from svc_tui.user_home import Home
 
 SAVES = 20
 ALONE = 5

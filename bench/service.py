@@ -15,9 +15,9 @@ from bench.processes import ROOT
 from engine.artifact import Artifact
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from svc_tui import deploying
 from svc_tui.client import Client
-from svc_tui.home import Home
+from svc_tui.deploy import uploader
+from svc_tui.user_home import Home
 
 DOMAIN = "apps.example"
 HOST = f"front--flips.{DOMAIN}"
@@ -139,24 +139,24 @@ def hosted(project: Path, *options: str) -> Iterator[int]:
             serving.stop()
 
 
-def build(root: Path, version: int) -> deploying.Bundle:
+def build(root: Path, version: int) -> uploader.Bundle:
     """Build a version."""
     (root / "svc.toml").write_text(_MANIFEST.format(version=version))
     (root / "site" / "index.html").write_text(f"front {version}")
     return bundle(root)
 
 
-def bundle(root: Path) -> deploying.Bundle:
+def bundle(root: Path) -> uploader.Bundle:
     """Build a Project for deploying."""
     cache = Home.from_environment(os.environ).cache()
-    return asyncio.run(deploying.build(load(root), cache, Silent()))
+    return asyncio.run(uploader.build(load(root), cache, Silent()))
 
 
-def deploy(client: Client, bundle: deploying.Bundle) -> dict[str, Any]:
+def deploy(client: Client, bundle: uploader.Bundle) -> dict[str, Any]:
     """Deploy what was built."""
-    planned = deploying.plan(client, bundle)
-    deploying.upload(client, bundle, planned["missing"], Silent())
-    return deploying.deploy(client, bundle, planned["revision"], Silent(), commit="", message="", allow=False)
+    planned = uploader.plan(client, bundle)
+    uploader.upload(client, bundle, planned["missing"], Silent())
+    return uploader.deploy(client, bundle, planned["revision"], Silent(), commit="", message="", allow=False)
 
 
 def expected(version: int, path_version: int) -> str:

@@ -18,8 +18,8 @@ from statistics import median
 
 from bench import tables_guest
 from bench.processes import write_results
-from doors.tables.database import FILE, open_owner
 from doors.tables.door import ProjectTables, TablesDoor
+from doors.tables.sqlite.connections import FILE, open_owner
 from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse
 
 ROUNDS = 5

@@ -12,12 +12,14 @@ from typing import Any
 from wasmtime import Engine
 from wasmtime.component import Component
 
-from engine.wasm import abi, compile, config, drive, epochs, invocation, runner
-from engine.wasm.config import Compiler
-from engine.wasm.overlay import add_overlay
-from engine.wasm.snapshot import add_snapshot
-from svc_tui import service
+from engine.wasm.binary.fast_streams import add_overlay
+from engine.wasm.binary.preinit.run import add_snapshot
+from engine.wasm.capi import wasmtime
+from engine.wasm.compile import compiler
+from engine.wasm.execution import config, epoch_ticker, execution, invocation, runner
+from engine.wasm.execution.config import Compiler
 from svc_tui.main import run
+from svc_tui.serve import server
 
 MEMORY = "SVC_BENCH_MEMORY"
 """Tells the bytes that an instance has: how it is given back depends on them, with meters and without."""
@@ -31,17 +33,17 @@ def _without_epochs(compiler: Compiler) -> Any:
     return made
 
 
-async def _compiled(component: Path, digest: str, cache: Path, **_options: Any) -> compile.Compiled:
+async def _compiled(component: Path, digest: str, cache: Path, **_options: Any) -> compiler.Compiled:
     target = cache / "compiled" / f"{digest}-unmetered.cwasm"
     if not target.exists():
         engine = Engine(_without_epochs(Compiler.OPTIMISING))
         target.parent.mkdir(parents=True, exist_ok=True)
         made = add_overlay(add_snapshot(component.read_bytes()))
         target.write_bytes(Component(engine, made).serialize())
-    return compile.Compiled(target, Compiler.OPTIMISING)
+    return compiler.Compiled(target, Compiler.OPTIMISING)
 
 
-def _watch(self: runner.Runner, course: drive.Drive) -> None:
+def _watch(self: runner.Runner, course: execution.Drive) -> None:
     self._active.add(course)
 
 
@@ -61,12 +63,12 @@ def main() -> None:
     _put(config, "compile_config", _without_epochs)
     _put(runner, "compile_component", _compiled)
     _put(runner.Runner, "watch", _watch)
-    _put(epochs.Epochs, "_work", lambda self: None)
-    _put(drive.Drive, "_poll", lambda self, invocation: invocation.poll())
+    _put(epoch_ticker.Epochs, "_work", lambda self: None)
+    _put(execution.Drive, "_poll", lambda self, invocation: invocation.poll())
     _put(invocation.Invocation, "peak", int(os.environ[MEMORY]))
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
-        _put(abi, name, lambda *_arguments: None)
-    _put(service, "Recorder", _NoRecorder)
+        _put(wasmtime, name, lambda *_arguments: None)
+    _put(server, "Recorder", _NoRecorder)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from engine.ansi import uncoloured
 from engine.artifact import Artifact
-from engine.colour import uncoloured
 from engine.errors import SvcError
 from engine.manifest.model import Resource
 
@@ -25,7 +25,7 @@ class Diagnostic:
 
     `file` is relative to the Project folder (POSIX separators); `line` and `column` count from 1, 0 when
     unknown; `frame` is a ready code frame of a few lines, or empty. It may have the compiler's own colours,
-    which a face shows or leaves out (`engine/colour.py`).
+    which a face shows or leaves out (`engine/ansi.py`).
     """
 
     message: str

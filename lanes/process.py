@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lanes.group import Tail
+from lanes.process_group import Tail
 
 NICENESS = 10
 

@@ -16,8 +16,8 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from screens.ending import EndsFirst
-from screens.link import Link, State
+from screens.project_client import Link, State
+from screens.shutdown_order import EndsFirst
 from svc_tui.client import SvcError
 
 Tab = Literal["board", "tables", "logs"]

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from svc_tui import kept_file
+from svc_tui import atomic_export
 from svc_tui.client import SvcError
 
 BAR = 24
@@ -60,7 +60,7 @@ def keep(path: Path, pieces: Iterator[bytes], tell: Tell, stopped: threading.Eve
             size += len(piece)
             tell(size, 0)
 
-    return kept_file.keep(path, told())
+    return atomic_export.keep(path, told())
 
 
 def size(count: int) -> str:

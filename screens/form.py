@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from screens.ending import EndsFirst
+from screens.shutdown_order import EndsFirst
 from svc_tui.client import SvcError
 
 T = TypeVar("T")

@@ -22,10 +22,10 @@ from textual.widgets import Input, TextArea
 
 from screens import charset, paste
 from screens.ascii import Ascii
-from screens.plain import Plain
+from screens.control_chars import Plain
+from screens.key_sequencer import Typist
 from screens.terminal_driver import TerminalDriver
 from screens.theme import DARK, THEMES
-from screens.typist import Typist
 
 Shown = TypeVar("Shown")
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from quart import Blueprint
 
-from doors.tables.console.blueprint import blueprint as tables
-from doors.tables.console.size import size
-from engine.control import logs, projects, timeline
+from doors.tables.api.routes import blueprint as tables
+from doors.tables.api.stats import size
+from engine.control import projects
 from engine.control.projects import OneProject
+from engine.control.routes import logs, timeline
 
 DOORS = {"tables": size, "telemetry": None}
 """What is told of each Door in a Project's state: the tables that it keeps, or the records that it takes."""

@@ -14,9 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from engine.errors import SvcError
-from svc_tui.terminal import diagnostics, output
-from svc_tui.terminal.console import COLOR_MODES, ColorMode
-from svc_tui.terminal.diagnostics import ExitCode
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stderr import ExitCode
+from svc_tui.terminal.style import COLOR_MODES, ColorMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _version(wanted: bool) -> None:
         # Reading a distribution's metadata costs more than the rest of a start.
         from importlib.metadata import version
 
-        output.line(f"svc {version('svc-tui')}")
+        stdout.line(f"svc {version('svc-tui')}")
         raise typer.Exit
 
 
@@ -114,8 +114,8 @@ def svc(
     """Host small web applications from a terminal."""
     if color not in COLOR_MODES:
         raise SvcError(f'there is no colour mode "{color}"', "Use auto, always or never.", code="usage")
-    output.set_color(cast(ColorMode, color))
-    diagnostics.set_color(cast(ColorMode, color))
+    stdout.set_color(cast(ColorMode, color))
+    stderr.set_color(cast(ColorMode, color))
     if folder != Path():
         try:
             os.chdir(folder)
@@ -126,7 +126,7 @@ def svc(
         if sys.stdin.isatty() and sys.stdout.isatty():
             importlib.import_module("svc_tui.commands.console").console()
         else:
-            output.line(context.get_help())
+            stdout.line(context.get_help())
 
 
 def run(arguments: list[str]) -> int:
@@ -134,25 +134,25 @@ def run(arguments: list[str]) -> int:
     try:
         result = typer.main.get_command(app).main(arguments, prog_name="svc", standalone_mode=False)
     except SvcError as error:
-        diagnostics.render(error)
-        return diagnostics.exit_code(error)
+        stderr.render(error)
+        return stderr.exit_code(error)
     except typer.Exit as error:
         return error.exit_code
     except typer.TyperException as error:
-        diagnostics.render(_usage(error))
+        stderr.render(_usage(error))
         return ExitCode.USAGE
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except SystemExit as error:
         # What the parser makes of a closed pipe while it prints help.
         if isinstance(error.__context__, BrokenPipeError):
-            output.closed_pipe()
+            stdout.closed_pipe()
         raise
     except Exception as error:
         if os.environ.get("SVC_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}".rstrip(": ")
-        diagnostics.render(SvcError(f"svc failed: {what}", "Set SVC_DEBUG=1 to see where."))
+        stderr.render(SvcError(f"svc failed: {what}", "Set SVC_DEBUG=1 to see where."))
         return ExitCode.FAILED
     return result if isinstance(result, int) else ExitCode.OK
 

@@ -3,7 +3,7 @@
 import sys
 
 from engine.workers.worker import main
-from svc_tui.assembly import doors
+from svc_tui.composition import doors
 
 if __name__ == "__main__":
     main(sys.argv[1:], doors())

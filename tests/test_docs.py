@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import typer
 
-import engine.wasm.check
+import engine.wasm.compile.check
 from engine.gateway.problem import KINDS
 from engine.wasm.wasi.registry import FUNCTIONS
 from svc_tui.main import COMMANDS, app
-from svc_tui.terminal.diagnostics import ExitCode
+from svc_tui.terminal.stderr import ExitCode
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -75,10 +75,10 @@ def documented_name(key: str) -> str:
 
 
 def test_the_table_of_interfaces_is_the_table_of_the_linker() -> None:
-    assert interface_states().keys() == engine.wasm.check.HOSTED
+    assert interface_states().keys() == engine.wasm.compile.check.HOSTED
     hosted = {name.partition("#")[0] for name in FUNCTIONS}
     assert {n for n, state in interface_states().items() if state == "types only"} == (
-        engine.wasm.check.HOSTED - hosted
+        engine.wasm.compile.check.HOSTED - hosted
     )
 
 

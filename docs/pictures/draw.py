@@ -16,11 +16,11 @@ from time import monotonic, sleep
 
 from textual.pilot import Pilot
 
-from engine.listen import bind
-from svc_tui.app import Console
-from svc_tui.attachment import Embedded
+from engine.http.sockets import bind
 from svc_tui.client import Unreachable
-from svc_tui.entrance import Entrance
+from svc_tui.console.app import Console
+from svc_tui.console.engine import Embedded
+from svc_tui.console.start import Entrance
 
 PICTURES = Path(__file__).resolve().parent
 ROOT = PICTURES.parent.parent

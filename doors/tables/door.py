@@ -8,10 +8,10 @@ import time
 from collections.abc import Awaitable
 from pathlib import Path
 
-from doors.tables.database import FILE, MAX_BYTES
-from doors.tables.problem import Problem
-from doors.tables.store import Store
-from doors.tables.wire import Request, read_request
+from doors.tables.guest.open_database import Store
+from doors.tables.guest.problem import Problem
+from doors.tables.guest.protocol import Request, read_request
+from doors.tables.sqlite.connections import FILE, MAX_BYTES
 from engine.door import DoorPlace, DoorRequest, DoorResponse, LogEntry
 
 MAX_OPEN = 64

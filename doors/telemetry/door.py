@@ -9,15 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from doors.telemetry import otlp_json, otlp_protobuf
-from doors.telemetry.exchange import (
-    PLAIN_BYTES,
-    Encoding,
-    Refused,
-    accepted,
-    encoding_of,
-    plain,
-    refusal,
-)
+from doors.telemetry.http import PLAIN_BYTES, Encoding, Refused, accepted, encoding_of, plain, refusal
 from doors.telemetry.record import PARTS, BadRecord, TooMany, entry_of
 from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
 

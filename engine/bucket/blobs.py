@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.bucket import durable, layout, uploads
+from engine.bucket.blob_writer import Incoming
+from engine.bucket.blocking_calls import Threads
 from engine.bucket.errors import BlobDamaged, BucketError, DigestMismatch, UploadBusy, disk_error
-from engine.bucket.gather import gathered
-from engine.bucket.incoming import Incoming
 from engine.bucket.protocols import BlobInfo, Conflict, Digest, as_digest, is_digest
-from engine.bucket.reading import Damaged, Reading, digest_of
-from engine.bucket.threads import Threads
+from engine.bucket.rechunk import gathered
 from engine.bucket.uploads import Upload
+from engine.bucket.verifying_reader import Damaged, Reading, digest_of
 
 T = TypeVar("T")
 THREADS = 4

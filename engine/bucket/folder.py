@@ -5,9 +5,9 @@ from pathlib import Path
 
 from engine.bucket import layout
 from engine.bucket.blobs import FolderBlobs
-from engine.bucket.cells import DatabaseCells
 from engine.bucket.database import Database
 from engine.bucket.errors import disk_error
+from engine.bucket.kv import DatabaseCells
 from engine.bucket.lock import lock
 from engine.bucket.log import DatabaseLog
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.bucket import durable
+from engine.bucket.blob_writer import settle, write_all
 from engine.bucket.errors import DigestMismatch, disk_error, is_no_room
-from engine.bucket.incoming import settle, write_all
 from engine.bucket.protocols import Digest
-from engine.bucket.reading import digest_of
+from engine.bucket.verifying_reader import digest_of
 
 
 class Upload:

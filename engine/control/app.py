@@ -14,11 +14,11 @@ from quart_schema import Info, QuartSchema, RequestSchemaValidationError, valida
 from werkzeug.exceptions import HTTPException
 
 from engine.bucket.errors import is_no_room
-from engine.control import answers, document
+from engine.control import errors, openapi
 from engine.control.access import Authority, Principal, Role, Unauthenticated
-from engine.control.body import StreamedConnection, StreamedRequest
+from engine.control.streaming_body import StreamedConnection, StreamedRequest
 from engine.errors import SvcError
-from engine.manifest.document import NAME_RULE, is_name
+from engine.manifest.schema import NAME_RULE, is_name
 
 API_VERSION = "1"
 MOST_BODY = 4 << 20
@@ -60,7 +60,7 @@ def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
     app.config["BODY_TIMEOUT"] = None
     QuartSchema(
         app,
-        openapi_provider_class=document.provider(_is_open),
+        openapi_provider_class=openapi.provider(_is_open),
         info=Info(title="svc control API", version=API_VERSION),
         openapi_path="/openapi.json",
         redoc_ui_path=None,
@@ -84,7 +84,7 @@ def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
         g.principal = found
         project = (request.view_args or {}).get("project", "")
         if project and not is_name(project):
-            raise answers.NotFound(f'no Project can be named "{project[:80]}"', NAME_RULE)
+            raise errors.NotFound(f'no Project can be named "{project[:80]}"', NAME_RULE)
 
     app.register_error_handler(SvcError, _refused)
     app.register_error_handler(RequestSchemaValidationError, _malformed)
@@ -94,15 +94,15 @@ def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
 
 
 async def _refused(error: Exception) -> Response:
-    return answers.problem(cast(SvcError, error))
+    return errors.problem(cast(SvcError, error))
 
 
 async def _malformed(error: Exception) -> Response:
-    return answers.of_schema(cast(RequestSchemaValidationError, error))
+    return errors.of_schema(cast(RequestSchemaValidationError, error))
 
 
 async def _http(error: Exception) -> Response:
-    return answers.of_http(cast(HTTPException, error))
+    return errors.of_http(cast(HTTPException, error))
 
 
 def failed(error: Exception) -> SvcError:
@@ -117,8 +117,8 @@ def failed(error: Exception) -> SvcError:
 
 async def _failed(error: Exception) -> Response:
     if isinstance(error, RecursionError | UnicodeDecodeError):
-        return answers.problem(SvcError("the request can not be read as JSON", code="invalid"))
-    return answers.problem(failed(error))
+        return errors.problem(SvcError("the request can not be read as JSON", code="invalid"))
+    return errors.problem(failed(error))
 
 
 class Health(BaseModel):

@@ -8,8 +8,8 @@ from typing import Protocol
 from quart import Blueprint
 from quart_schema import validate_response
 
-from engine.control.answers import NotFound
 from engine.control.app import principal
+from engine.control.errors import NotFound
 
 
 class Projects(Protocol):

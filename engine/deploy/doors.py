@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 from engine.door import DOMAIN, Door, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
-from engine.timeline.feed import Timeline
+from engine.timeline.bus import Timeline
 from engine.timeline.record import StructuredRecord
-from engine.wasm.doorway import OpenDoor
+from engine.wasm.outbound.door_calls import OpenDoor
 
 Uses = Counter[tuple[str, str]]
 """How often Doors were asked, by Door and Resource."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from engine.bucket.protocols import Bucket, Cell, Conflict
-from engine.deploy import store
-from engine.deploy.records import Deployment, RecordError, decode
+from engine.deploy import package_store
+from engine.deploy.deployment import Deployment, RecordError, decode
 from engine.errors import SvcError
 
 RECORDS, LIVE = "deployments/", "live/"
@@ -96,7 +96,7 @@ class History:
         """
         deployment = await self.get(project, id_)
         for part in deployment.resources.values():
-            await store.keep(self._bucket.blobs, part.package)
+            await package_store.keep(self._bucket.blobs, part.package)
         before = await self.live(project)
         flips = (*(before.flips if before is not None else ()), Flip(id_, at_ns, by, message))[-FLIPS_KEPT:]
         answer = await self._cells.cas(LIVE + project, _FLIPS.dump_json(flips), revision)

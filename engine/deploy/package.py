@@ -19,7 +19,7 @@ from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
-from engine.image import BLOBS, INDEX, blob_path, read_index
+from engine.static_files.bundle import BLOBS, INDEX, blob_path, read_index
 
 VERSION = 1
 COMPONENT, SCRIPT, SOURCE_MAP = "component.wasm", "script.js", "source.map"

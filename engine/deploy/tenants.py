@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.deploy.doors import Doors, Uses
 from engine.door import Door
-from engine.timeline.feed import Timeline
+from engine.timeline.bus import Timeline
 
 
 class Tenants:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from engine.artifact import Artifact, ComponentArtifact
 from engine.deploy.doors import Doors
 from engine.errors import SvcError
-from engine.gateway.static import StaticResponder
+from engine.gateway.routes import Version
+from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildMode
 from engine.manifest.model import Project, Resource
-from engine.routes import Version
-from engine.wasm.check import told_of
-from engine.wasm.runner import Runner
+from engine.wasm.compile.check import told_of
+from engine.wasm.execution.runner import Runner
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Owns routing, mounts, request ids, spans and the platform's answers. Files are `static.py`'s, guests are
 the runner's; nothing here knows the web server, except that an exception out of `__call__` after the
-response began must cut the connection (`engine/server.py` sees to it).
+response began must cut the connection (`engine/http/server.py` sees to it).
 """
 
 import time
@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from engine.gateway.capture import Capture
-from engine.gateway.identity import Trace, request_id
 from engine.gateway.problem import Insight, send_problem, wants_page
-from engine.gateway.static_body import FileChanged
-from engine.routes import Endpoint, NotReady, RouteTable
-from engine.timeline.feed import Timeline
+from engine.gateway.recording_limit import Capture
+from engine.gateway.routes import Endpoint, NotReady, RouteTable
+from engine.gateway.static.body import FileChanged
+from engine.gateway.tracing import Trace, request_id
+from engine.timeline.bus import Timeline
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import Recording
-from engine.wasm.exchange import Exchange, Headers, Listen, Receive, RunReport, Send
+from engine.wasm.execution.request import Exchange, Headers, Listen, Receive, RunReport, Send
 
 GONE = "svc.gone"
 """The ASGI extension that has a future which is done when the client has left."""

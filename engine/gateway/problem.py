@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from engine.errors import SvcError
-from engine.gateway.pages import page
-from engine.wasm.exchange import Headers, Send
+from engine.gateway.error_page import page
+from engine.wasm.execution.request import Headers, Send
 
 JSON = b"application/problem+json"
 HTML = b"text/html; charset=utf-8"

@@ -13,11 +13,11 @@ from urllib.parse import unquote
 
 from engine.errors import SvcError
 from engine.gateway.app import GONE, REQUEST_ID, Cut
-from engine.gateway.identity import request_id
-from engine.timeline.feed import Timeline
+from engine.gateway.tracing import request_id
+from engine.timeline.bus import Timeline
 from engine.timeline.record import PlatformRecord, Record
 from engine.timeline.recording import HIDDEN, MOST_BODY, Exchange, Recording, exchange
-from engine.wasm.exchange import Receive, Send
+from engine.wasm.execution.request import Receive, Send
 
 SECONDS = 60.0
 """How long an answer may take before its client is taken to have left."""

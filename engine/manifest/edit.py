@@ -20,7 +20,7 @@ from engine.manifest.load import MANIFEST, decoded, parsed, read
 from engine.manifest.model import Project, Resource
 from engine.manifest.mounts import pattern_problem
 from engine.manifest.problems import ManifestError, did_you_mean
-from engine.manifest.splice import Splice, added, changed, removed, spliced
+from engine.manifest.text_edit import Splice, added, changed, removed, spliced
 
 _MARK = "\ufeff"
 """What some editors put before UTF-8."""

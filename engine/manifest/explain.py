@@ -10,10 +10,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from engine.manifest.document import Document, ProjectTable, ResourceTable
 from engine.manifest.model import LaneName
-from engine.manifest.places import KeyPath, Places, places
+from engine.manifest.positions import KeyPath, Places, places
 from engine.manifest.problems import Problem, did_you_mean, dotted
+from engine.manifest.schema import Document, ProjectTable, ResourceTable
 
 _WANTED = {
     "bool_type": "true or false",

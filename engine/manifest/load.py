@@ -12,13 +12,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import SvcError
-from engine.manifest.check import findings
-from engine.manifest.document import Document, ResourceTable
-from engine.manifest.entry import js_entry
 from engine.manifest.explain import syntax_problem, type_problem
+from engine.manifest.js_entry import js_entry
 from engine.manifest.model import Mount, Project, Resource
-from engine.manifest.places import KeyPath, Places, places
+from engine.manifest.positions import KeyPath, Places, places
 from engine.manifest.problems import ManifestError, Problem, dotted
+from engine.manifest.schema import Document, ResourceTable
+from engine.manifest.validate import findings
 
 MANIFEST = "svc.toml"
 MAX_BYTES = 256 << 10

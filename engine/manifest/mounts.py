@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote, unquote
 
-from engine.manifest.document import ResourceTable
-from engine.manifest.places import KeyPath
+from engine.manifest.positions import KeyPath
 from engine.manifest.problems import did_you_mean
+from engine.manifest.schema import ResourceTable
 
 Finding = tuple[KeyPath, str, str]
 """Where (key path), what is wrong, what to do."""

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.manifest.places import KeyPath
+from engine.manifest.positions import KeyPath
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -1,37 +1,139 @@
-"""The JSON Schema of `svc.toml`, for editors; generated from the models of `document.py`.
+"""The shape of `svc.toml`, as pydantic models: types, ranges and the words that document each key.
 
-Owns nothing but the generation. `python -m engine.manifest.schema` writes it to standard output.
+Owns what can be said of one key alone. What relates keys to each other, or to folders, is in `check.py`.
+The JSON Schema is generated from here.
 """
 
-import json
-import sys
-from typing import Any
+import re
+from typing import Annotated
 
-from engine.manifest.document import Document
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+from engine.manifest.model import LaneName
 
-
-def schema() -> dict[str, Any]:
-    """Return the schema of a whole manifest (JSON Schema 2020-12)."""
-    made = Document.model_json_schema(by_alias=False)
-    resource = made["$defs"]["ResourceTable"]
-    for table in (made, *made["$defs"].values()):
-        for key in table["properties"].values():
-            key.pop("title", None)
-            if key.get("default", ...) is None:
-                del key["default"]
-    resource["properties"]["runLimitSecs"] = dict(resource["properties"]["run_limit_secs"])
-    resource["not"] = {"required": ["run_limit_secs", "runLimitSecs"]}
-    resource["if"] = {"properties": {"lane": {"const": "static"}}, "required": ["lane"]}
-    resource["then"] = {"required": ["output"]}
-    return {"$schema": DIALECT, **made, "title": "svc.toml"}
+NAME_LENGTH = 39
+NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
+NAME_PATTERN = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+_NAME_SCHEMA = {"type": "string", "pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
+_VARIABLE_NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
-def text() -> str:
-    """Return the schema as the text that is checked in."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+def is_name(text: str) -> bool:
+    """Whether the text may name a Project or a Resource: `--` separates the two in host names."""
+    return len(text) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN[1:-1], text) is not None
 
 
-if __name__ == "__main__":
-    sys.stdout.write(text())
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+
+class ResourceTable(_Table):
+    """One Resource: a part of the Project that answers requests."""
+
+    lane: Annotated[LaneName, Field(description="What the Resource is built with.")]
+    public: Annotated[
+        bool,
+        Field(description="true: reachable at its own address. false: reachable through a mount only."),
+    ] = False
+    workdir: Annotated[
+        str, Field(description="Folder of the Resource's sources, inside the Project folder.")
+    ] = "."
+    build: Annotated[
+        str | None,
+        Field(description="Shell command that builds the Resource, run in workdir.", min_length=1),
+        WithJsonSchema({"type": "string", "minLength": 1}),
+    ] = None
+    output: Annotated[
+        str | None,
+        Field(
+            description="static: folder to serve. Otherwise: the component that build leaves.", min_length=1
+        ),
+        WithJsonSchema({"type": "string", "minLength": 1}),
+    ] = None
+    entry: Annotated[
+        str | None,
+        Field(description="js: the module that exports the handler, relative to workdir.", min_length=1),
+        WithJsonSchema({"type": "string", "minLength": 1}),
+    ] = None
+    spa: Annotated[
+        bool, Field(description="static: answer navigations that match no file with /index.html.")
+    ] = False
+    mounts: Annotated[
+        dict[str, str],
+        Field(
+            description="Path pattern (/prefix/* or an exact path) -> Resource that answers those requests.",
+            json_schema_extra={"propertyNames": {"pattern": r"^/([^*?#]*/)?\*$|^/[^*?#]*$"}},
+        ),
+    ] = {}
+    run_limit_secs: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=900,
+            validation_alias=AliasChoices("run_limit_secs", "runLimitSecs"),
+            description="Seconds that one run may take, its streamed response included. Also: runLimitSecs.",
+        ),
+    ] = 30
+    memory_limit_mb: Annotated[
+        int, Field(ge=16, le=1024, description="MiB of memory that one instance may use.")
+    ] = 128
+    egress: Annotated[
+        list[str], Field(description="Origins that the Resource may call, e.g. https://api.example.com.")
+    ] = []
+    env: Annotated[
+        dict[str, str],
+        Field(
+            description="Environment variables of the Resource.",
+            json_schema_extra={"propertyNames": _VARIABLE_NAMES},
+        ),
+    ] = {}
+    secrets: Annotated[
+        list[str],
+        Field(
+            description="Names of environment variables whose values are kept outside the manifest.",
+        ),
+    ] = []
+
+
+class ProjectTable(_Table):
+    """The Project as a whole."""
+
+    name: Annotated[
+        str,
+        Field(description="Project name: a-z, 0-9 and single -, a letter first, at most 39 characters."),
+        WithJsonSchema(_NAME_SCHEMA),
+    ]
+    check: Annotated[
+        str | None,
+        Field(
+            description="Path that every public Resource must answer below 400 before a deploy goes live.",
+            pattern=r"^/[!-~]*$",
+        ),
+        WithJsonSchema({"type": "string", "pattern": "^/[!-~]*$"}),
+    ] = None
+    record_bodies: Annotated[
+        bool,
+        Field(
+            description="svc dev keeps requests and responses, so that they can be looked at and replayed."
+        ),
+    ] = True
+    redact_headers: Annotated[
+        list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]],
+        Field(description="Header fields whose values are never kept, besides those that never are."),
+    ] = []
+
+
+class Document(_Table):
+    """A whole `svc.toml`."""
+
+    project: Annotated[ProjectTable, Field(description="The Project.")]
+    resource: Annotated[
+        dict[str, ResourceTable],
+        Field(
+            description="The Resources, by name.",
+            min_length=1,
+            json_schema_extra={
+                "propertyNames": {key: value for key, value in _NAME_SCHEMA.items() if key != "type"}
+            },
+        ),
+    ]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import apsw
 
 from engine.errors import SvcError
-from engine.own_folder import FOLDER, made
+from engine.files.data_dir import FOLDER, made
 
 FILE = "timeline.db"
 VERSION = 1

@@ -13,7 +13,7 @@ from engine.door import Severity
 from engine.timeline.database import BOUNDS, FIELDS, Database
 from engine.timeline.recording import Exchange
 from engine.timeline.recording import decode as decode_exchange
-from engine.timeline.row import NUMBERS, Entry, decode, searchable
+from engine.timeline.stored_record import NUMBERS, Entry, decode, searchable
 
 PAGE = 1000
 _COLUMNS = ", ".join(("cursor", *FIELDS))

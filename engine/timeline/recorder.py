@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.aside import put_aside
 from engine.errors import SvcError
+from engine.files.quarantine import quarantine_database
+from engine.timeline.bus import Timeline
 from engine.timeline.database import DamagedTimeline, NewerTimeline, TimelineError, damaged
-from engine.timeline.feed import Timeline
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recording import Recording
 from engine.timeline.store import Keep, TimelineStore
@@ -166,7 +166,7 @@ class TimelineRecorder:
         self._let_go()
         if isinstance(error, DamagedTimeline):
             try:
-                aside = put_aside(self._path, "timeline", damaged)
+                aside = quarantine_database(self._path, "timeline", damaged)
             except SvcError as worse:
                 error = worse
             else:

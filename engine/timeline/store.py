@@ -8,7 +8,7 @@ from engine.timeline.database import BOUNDS, FIELDS, Database
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording, exchange
 from engine.timeline.recording import encode as encode_exchange
-from engine.timeline.row import encode
+from engine.timeline.stored_record import encode
 
 _ROW = f"({', '.join('?' * (len(FIELDS) + 2))})"
 _AT_ONCE = (128, 16, 4, 1)

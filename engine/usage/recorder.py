@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from engine.aside import put_aside
 from engine.errors import SvcError
-from engine.timeline.feed import Timeline
-from engine.usage.count import MINUTE_NS, Count, Counter, Key
+from engine.files.quarantine import quarantine_database
+from engine.timeline.bus import Timeline
+from engine.usage.aggregate import MINUTE_NS, Count, Counter, Key
 from engine.usage.store import DamagedUsage, UsageError, UsageStore, damaged
 
 EVERY_SECONDS = 1.0
@@ -79,7 +79,7 @@ class Recorder:
             store.add(counts)
         except DamagedUsage as error:
             self._let_go()
-            aside = put_aside(self._path, "usage", damaged)
+            aside = quarantine_database(self._path, "usage", damaged)
             if aside is None:
                 raise
             self._warn(UsageError(f"{error.message}; a new one is begun", f"The old one is {aside}"))

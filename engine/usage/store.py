@@ -14,9 +14,9 @@ from typing import Any
 import apsw
 
 from engine.errors import SvcError
-from engine.own_folder import FOLDER as FOLDER
-from engine.own_folder import made
-from engine.usage.count import Count, Key
+from engine.files.data_dir import FOLDER as FOLDER
+from engine.files.data_dir import made
+from engine.usage.aggregate import Count, Key
 
 FILE = "usage.db"
 VERSION = 1

@@ -10,19 +10,19 @@ import socket
 from collections.abc import Callable, Sequence
 
 from engine.deploy.doors import Uses
-from engine.deploy.site import Site
+from engine.deploy.serving import Site
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Versions
 from engine.door import Door
-from engine.faults import Faults
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.peers import Peers
-from engine.server import serve
-from engine.timeline.feed import Timeline
+from engine.http.connection_limits import Peers
+from engine.http.server import serve
+from engine.log_forwarding import Faults
+from engine.timeline.bus import Timeline
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
-from engine.wasm.runner import Runner
-from engine.workers.wire import Channel, Noted, Publish, Published, Records, Serve, Start
+from engine.wasm.execution.runner import Runner
+from engine.workers.protocol import Channel, Noted, Publish, Published, Records, Serve, Start
 
 GATHER_SECONDS = 0.05
 """How long records wait for each other."""

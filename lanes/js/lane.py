@@ -17,7 +17,7 @@ from engine.sourcemap import SourceMap
 from lanes.identity import identity
 from lanes.js.bundler import Bundler
 from lanes.js.component import LIMIT_SECONDS, ComponentRefused, Order, component
-from lanes.js.diagnostics import (
+from lanes.js.errors import (
     EXPORT_HINT,
     NO_EXPORT,
     bundle_failure,
@@ -27,7 +27,7 @@ from lanes.js.diagnostics import (
 )
 from lanes.js.node import programs
 from lanes.js.toolchain import GLUE, GUEST, Toolchain, ensure, tools
-from lanes.own_component import component_of
+from lanes.prebuilt_component import component_of
 from lanes.process import run
 
 _OURS = Path(__file__).resolve().parent

@@ -18,7 +18,7 @@ from lanes.js.node import Node, find, managed, tool
 from lanes.js.pin import NODE
 from lanes.lock import locked
 from lanes.process import run
-from lanes.wheel import install
+from lanes.wheel_toolchain import install
 
 _HERE = Path(__file__).parent
 SCRIPTS = _HERE / "node"

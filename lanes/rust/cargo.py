@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.lane import BuildMode
-from lanes.group import KEPT, Lines, Tail, run_group
+from lanes.process_group import KEPT, Lines, Tail, run_group
 from lanes.rust.messages import LONGEST_LINE, Messages
 
 TARGET = "wasm32-wasip2"

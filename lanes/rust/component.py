@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
-from lanes.own_component import COMPONENT
+from lanes.prebuilt_component import COMPONENT
 from lanes.rust.messages import Messages
 
 HANDLER = b"wasi:http/incoming-handler@0.2"

@@ -11,10 +11,10 @@ from pathlib import Path
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
 from lanes.identity import identity
-from lanes.own_component import component_of
+from lanes.prebuilt_component import component_of
 from lanes.rust import cargo, toolchain
 from lanes.rust.component import take
-from lanes.rust.failure import explain, late
+from lanes.rust.errors import explain, late
 from lanes.rust.messages import Messages
 
 _WARNINGS_SHOWN = 10

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import wasmtime
 
-from lanes.interfaces import interfaces
+from lanes.wit_imports import interfaces
 
 BINARY = Path(__file__).with_name("guest") / "src" / "abi" / "world.bin"
 _INTERFACES = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.artifact import FolderArtifact, ImageArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool
-from lanes.command import run_build
+from lanes.build_command import run_build
 from lanes.identity import identity
 from lanes.lock import alone
 from lanes.static.pack import Packing, pack

@@ -1,7 +1,7 @@
 """Packs an output folder into a static image.
 
 Owns the way from files on disk to a complete image in the cache; which files belong is `walk`'s, the
-contents are `blobs`', the format `engine.image`'s. It runs no command.
+contents are `blobs`', the format `engine.static_files.bundle`'s. It runs no command.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.artifact import ImageArtifact, ImageFile
-from engine.content_type import compressible, content_type
-from engine.image import BLOBS, INDEX, blob_path, encode_index, index_digest
 from engine.lane import BuildFailed
+from engine.static_files.bundle import BLOBS, INDEX, blob_path, encode_index, index_digest
+from engine.static_files.content_type import compressible, content_type
 from lanes.static.blobs import Blob, BlobStore, place_blob
 from lanes.static.walk import walk
 

@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.served_name import hidden_name, served_name
+from engine.static_files.names import hidden_name, served_name
 
 
 @dataclass(frozen=True, slots=True)

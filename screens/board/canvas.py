@@ -19,11 +19,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from screens.board.cards import Line
-from screens.board.draw import ASCII, FAINT, FAINT_ASCII, HEAVY, HEAVY_ASCII, UNICODE, Cell, Hit, way
-from screens.board.picture import Picture
-from screens.board.route import Point
-from screens.board.walk import Direction, first, nearest, next_edge, step
-from screens.widgets.looks import Looks
+from screens.board.diagram import Picture
+from screens.board.edge_routing import Point
+from screens.board.navigation import Direction, first, nearest, next_edge, step
+from screens.board.render import ASCII, FAINT, FAINT_ASCII, HEAVY, HEAVY_ASCII, UNICODE, Cell, Hit, way
+from screens.widgets.component_styles import Looks
 from screens.widgets.row_source import Tone
 
 

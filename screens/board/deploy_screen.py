@@ -15,11 +15,11 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from screens.board.course import Course
-from screens.board.deploys import Deployer, Live, Progress
-from screens.board.sheet import Answer, Sheet
+from screens.board.deploy_log import Course
+from screens.board.deploy_protocol import Deployer, Live, Progress
+from screens.board.details_panel import Answer, Sheet
 from screens.console_screen import ConsoleScreen, Tab
-from screens.link import Link
+from screens.project_client import Link
 from screens.widgets.content import content
 from svc_tui.client import SvcError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from screens.board.edits import Edit, applied, read
 from screens.board.project import Mount
-from screens.link import Link
+from screens.project_client import Link
 from svc_tui.client import SvcError, Unreachable
 
 

@@ -10,13 +10,13 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from screens.board.cards import Line
-from screens.board.course import differences
+from screens.board.deploy_log import differences
+from screens.board.deploy_protocol import Deployer, Deployment, Rollback
 from screens.board.deploy_screen import DeployScreen
-from screens.board.deploys import Deployer, Deployment, Rollback
 from screens.board.details import problem
-from screens.board.sheet import Sheet
+from screens.board.details_panel import Sheet
 from screens.console_screen import ConsoleScreen, Tab
-from screens.link import Link
+from screens.project_client import Link
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Piece, Row
 from screens.widgets.virtual_rows import VirtualRows

@@ -7,11 +7,11 @@ Pure and deterministic: the same graph gives the same picture, and nothing of a 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from screens.board import place, route
-from screens.board.draw import UNICODE, Box, Cell, Hit, Route, drawn, text
+from screens.board import edge_routing, node_layout
+from screens.board.edge_routing import Point
 from screens.board.graph import Graph
-from screens.board.place import End, Rows, Side
-from screens.board.route import Point
+from screens.board.node_layout import End, Rows, Side
+from screens.board.render import UNICODE, Box, Cell, Hit, Route, drawn, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ def layout(graph: Graph, spread: int = 0, apart: int = 0) -> Placed:
 
     Columns stand `spread` cells farther apart than they have to, nodes `apart` rows, which is even.
     """
-    columns = place.ordered(graph)
-    links = place.linked(graph, columns)
-    rows = place.rows(graph, columns, links, apart)
-    ports = route.ports(links, rows)
-    lanes = route.lanes(links, rows)
-    segments = route.segments(links, ports, lanes)
-    gaps = route.gaps(links, segments, len(columns))
+    columns = node_layout.ordered(graph)
+    links = node_layout.linked(graph, columns)
+    rows = node_layout.rows(graph, columns, links, apart)
+    ports = edge_routing.ports(links, rows)
+    lanes = edge_routing.lanes(links, rows)
+    segments = edge_routing.segments(links, ports, lanes)
+    gaps = edge_routing.gaps(links, segments, len(columns))
     boxes, gap_at = _across(graph, columns, rows, gaps, spread)
     routes = {}
     for link in links:
@@ -61,7 +61,7 @@ def layout(graph: Graph, spread: int = 0, apart: int = 0) -> Placed:
         ]
         points = ((_border(boxes, link.source), begin), *corners, (_border(boxes, link.target), end))
         beside = spread // 2 + gaps[link.target.gap].behind if link.target.side is Side.LEFT else 0
-        label = route.written(link)
+        label = edge_routing.written(link)
         label_at = (gap_at[link.target.gap] + beside + 1, end) if label else points[0]
         routes[key] = Route(points, label, label_at)
     cells = drawn(boxes, routes)
@@ -74,7 +74,7 @@ def _across(
     graph: Graph,
     columns: Sequence[Sequence[str]],
     rows: Mapping[str, Rows],
-    gaps: Sequence[route.Gap],
+    gaps: Sequence[edge_routing.Gap],
     spread: int,
 ) -> tuple[dict[str, Box], list[int]]:
     """Return the box of each node and the first cell of each gap; the boxes of a column are equally wide."""

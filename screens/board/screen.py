@@ -14,14 +14,14 @@ from textual.widgets import Input
 from screens.board import details
 from screens.board.canvas import Canvas
 from screens.board.cards import Line
-from screens.board.deploys import Deployer
+from screens.board.deploy_protocol import Deployer
+from screens.board.diagram import door_of, edge_key
 from screens.board.draft import Draft
-from screens.board.draw import Hit
 from screens.board.edits import Edit, applied, default_pattern, targets
-from screens.board.picture import door_of, edge_key
 from screens.board.project import Mount
+from screens.board.render import Hit
 from screens.board.view import BoardView
-from screens.link import Link
+from screens.project_client import Link
 from svc_tui.client import SvcError
 
 

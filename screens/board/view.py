@@ -15,17 +15,17 @@ from screens import charset
 from screens.board import details
 from screens.board.canvas import Canvas
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, Line, door_card, resource_card
+from screens.board.deploy_protocol import Deployer
 from screens.board.deploy_screen import DeployScreen
-from screens.board.deploys import Deployer
-from screens.board.draw import Hit
+from screens.board.details_panel import Sheet
+from screens.board.diagram import Picture, Use, door_key, door_of, picture
 from screens.board.edits import Edit, Shown
 from screens.board.history_screen import HistoryScreen
-from screens.board.picture import Picture, Use, door_key, door_of, picture
 from screens.board.project import Door, Health, Manifest, Mount, State
-from screens.board.sheet import Sheet
+from screens.board.render import Hit
 from screens.browser import browse
 from screens.console_screen import Command, ConsoleScreen, Tab
-from screens.link import Link
+from screens.project_client import Link
 from screens.widgets.content import content
 from screens.widgets.row_source import Tone
 from svc_tui.client import SvcError, Unreachable

@@ -6,9 +6,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from screens.link import Link
 from screens.logs.filter import Filter
-from screens.logs.rows import line
+from screens.logs.format import line
+from screens.project_client import Link
 from svc_tui.client import SvcError
 
 AT_ONCE = 1000

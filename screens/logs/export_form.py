@@ -11,9 +11,9 @@ from textual.widgets import Static
 from screens.file_form import FileForm, PathField
 from screens.files import bar, keep, place, size
 from screens.form import filled
-from screens.link import Link
 from screens.logs.export import as_lines, exported
 from screens.logs.filter import Filter
+from screens.project_client import Link
 
 
 class ExportForm(FileForm[Path]):

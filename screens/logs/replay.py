@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.cells import set_cell_size
 
-from screens.logs.rows import badge, duration, size, status
+from screens.logs.format import badge, duration, size, status
 from screens.logs.trace import laid_out
 from screens.widgets.columns import shown
 from screens.widgets.lines import wrapped

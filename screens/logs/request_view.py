@@ -11,13 +11,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from screens.dialog import Question
-from screens.ending import EndsFirst
-from screens.link import Link
 from screens.logs.replay import compare
 from screens.logs.trace import lines
+from screens.project_client import Link
+from screens.shutdown_order import EndsFirst
 from screens.widgets.lines import LINE, Lines, wrapped
 from screens.widgets.row_source import Line
-from screens.widgets.windowed import GUTTER, Windowed
+from screens.widgets.virtual_list import GUTTER, Windowed
 from svc_tui.client import SvcError
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})

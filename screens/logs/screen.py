@@ -16,19 +16,19 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from screens.console_screen import Command, ConsoleScreen, Tab
-from screens.link import Link
-from screens.logs.bar import Bar, Pill
 from screens.logs.export_form import ExportForm
 from screens.logs.filter import Filter
 from screens.logs.filter_line import FilterLine
+from screens.logs.format import COLUMNS, NARROW, WIDE
+from screens.logs.record_source import Timeline
 from screens.logs.request_view import NOT_HERE, RequestView
-from screens.logs.rows import COLUMNS, NARROW, WIDE
-from screens.logs.timeline import Timeline
+from screens.logs.status_bar import Bar, Pill
 from screens.logs.trace import whole
+from screens.project_client import Link
 from screens.widgets.columns import place
 from screens.widgets.lines import LINE, Lines, wrapped
+from screens.widgets.virtual_list import GUTTER, Windowed
 from screens.widgets.virtual_rows import VirtualRows
-from screens.widgets.windowed import GUTTER, Windowed
 from svc_tui.client import SvcError
 
 EMPTY = "nothing has happened here yet · open the Project's address, or `curl` it"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from screens.logs.rows import badge, began, clock, day, duration, size, status
+from screens.logs.format import badge, began, clock, day, duration, size, status
 from screens.widgets.columns import shown
 from screens.widgets.row_source import Line
 

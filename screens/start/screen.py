@@ -13,8 +13,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens.ending import EndsFirst
 from screens.form import Field, Form
+from screens.shutdown_order import EndsFirst
 from svc_tui.client import SvcError
 
 

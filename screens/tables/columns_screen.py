@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from screens.tables.arrangement import Arrangement
+from screens.tables.column_layout import Arrangement
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows

@@ -12,13 +12,13 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from screens.files import place
-from screens.tables.cell_line import CellLine
+from screens.tables.cell_input import CellLine
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.draft import New
+from screens.tables.external_editor import command_of, edited
 from screens.tables.files import blob_of
 from screens.tables.grid import Grid, Seen, TableColumn, default
-from screens.tables.outside_editor import command_of, edited
-from screens.tables.shown import ShownTable
+from screens.tables.table_view import ShownTable
 from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
 

@@ -11,7 +11,7 @@ from textual.widgets import Static
 from screens.file_form import FileForm, PathField
 from screens.files import keep, place, size
 from screens.form import Field, filled
-from screens.link import Link
+from screens.project_client import Link
 from screens.tables.files import WHOLE, format_of
 from screens.tables.grid import Grid
 from screens.tables.query import Query

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from screens.link import Link
-from screens.tables.arrangement import Arrangement
+from screens.project_client import Link
 from screens.tables.cells import RIGHT, is_cut, piece
+from screens.tables.column_layout import Arrangement
 from screens.tables.draft import Draft, Edit, Key, New
 from screens.tables.query import Query
 from screens.tables.widths import CAP, MEASURED, Width, measured

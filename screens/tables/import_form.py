@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from screens.file_form import FileForm, PathField
 from screens.files import bar, place
 from screens.form import Field, filled
-from screens.link import Link
+from screens.project_client import Link
 from screens.tables.files import WHOLE, beginning, format_of, pieces
 from screens.tables.preview import lines
 from screens.widgets.content import content

@@ -7,12 +7,12 @@ from typing import Any
 
 from textual import events
 
-from screens.tables.cell_line import CellLine
+from screens.tables.cell_input import CellLine
+from screens.tables.clipboard_range import MOST, Range, cells, targets
 from screens.tables.draft import New
 from screens.tables.editing import EditedTable
 from screens.tables.grid import Grid
 from screens.tables.paste_screen import PasteScreen
-from screens.tables.pasted import MOST, Range, cells, targets
 from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
 

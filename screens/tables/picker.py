@@ -12,8 +12,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens.ending import EndsFirst
-from screens.link import Link
+from screens.project_client import Link
+from screens.shutdown_order import EndsFirst
 from svc_tui.client import SvcError
 
 

@@ -9,9 +9,9 @@ from textual.containers import VerticalScroll
 from textual.widgets import Input, Static, TextArea
 
 from screens.form import Field, Form, filled
-from screens.link import Link
-from screens.tables.alterations import FORMS, changes, loses, said
+from screens.project_client import Link
 from screens.tables.columns_text import FORM, columns, described
+from screens.tables.schema_commands import FORMS, changes, loses, said
 from screens.widgets.content import content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 
 from screens.console_screen import Command, Tab
-from screens.link import Link
+from screens.project_client import Link
 from screens.tables.conflicts import Conflicts
 from screens.tables.draft import Key
 from screens.tables.export_form import ExportForm

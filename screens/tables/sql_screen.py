@@ -8,11 +8,11 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 
-from screens.ending import EndsFirst
-from screens.link import Link
+from screens.project_client import Link
+from screens.shutdown_order import EndsFirst
 from screens.tables.history import History
 from screens.tables.result import ResultRows, line_and_column, position, said
-from screens.tables.shown import Nothing
+from screens.tables.table_view import Nothing
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 

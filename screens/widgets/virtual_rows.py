@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from screens.widgets.columns import Column, column_at
 from screens.widgets.row_source import Row, RowSource
-from screens.widgets.windowed import GUTTER, WAITING, Windowed
+from screens.widgets.virtual_list import GUTTER, WAITING, Windowed
 
 REFRESH_HZ = 20
 """How often a list that grows is looked at."""

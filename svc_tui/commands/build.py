@@ -10,16 +10,16 @@ import typer
 from rich.text import Text
 
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
-from engine.deploy.build import Builder
+from engine.build.builder import Builder
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
-from engine.wasm.check import told_of
-from engine.wasm.compile import compile_component
-from svc_tui.assembly import lanes
-from svc_tui.devlog import duration
-from svc_tui.home import Home
-from svc_tui.terminal import diagnostics, output
+from engine.wasm.compile.check import told_of
+from engine.wasm.compile.compiler import compile_component
+from svc_tui.composition import lanes
+from svc_tui.dev.request_log import duration
+from svc_tui.terminal import stderr, stdout
+from svc_tui.user_home import Home
 
 
 def build(
@@ -30,7 +30,7 @@ def build(
     cache = Home.from_environment(os.environ).cache()
     failures = asyncio.run(_build_all(project, cache, cached=not no_cache))
     for failure in failures[:-1]:
-        diagnostics.render(failure)
+        stderr.render(failure)
     if failures:
         raise failures[-1]
 
@@ -50,7 +50,7 @@ async def _build_all(project: Project, cache: Path, *, cached: bool) -> list[Svc
     try:
         for job in jobs:
             try:
-                output.line(await job)
+                stdout.line(await job)
             except SvcError as error:
                 failures.append(error)
     finally:
@@ -67,7 +67,7 @@ async def _build(
     began = time.perf_counter()
 
     def report(line: str) -> None:
-        diagnostics.progress(f"{resource.name}: {line.removeprefix(f'{resource.name}: ')}")
+        stderr.progress(f"{resource.name}: {line.removeprefix(f'{resource.name}: ')}")
 
     artifact = await builder.known(resource, project.root) if cached else None
     unchanged = artifact is not None

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import SvcError
-from svc_tui import keymap, opening
-from svc_tui.deploy_desk import DeployDesk, of_folder
-from svc_tui.entrance import Entrance, Outside
-from svc_tui.home import Home
-from svc_tui.session import project_here
+from svc_tui.client.credentials import project_here
+from svc_tui.console import connect, keymap
+from svc_tui.console.deployer import DeployDesk, of_folder
+from svc_tui.console.start import Entrance, Outside
+from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
-    from svc_tui.web.hosting import Where
+    from svc_tui.console.web.run import Where
 
 
 def console(
@@ -26,7 +26,7 @@ def console(
             "-p",
             min=0,
             max=65535,
-            help=f"Port to serve on; {opening.PORT}, or a free one when it is taken.",
+            help=f"Port to serve on; {connect.PORT}, or a free one when it is taken.",
         ),
     ] = None,
     service: Annotated[
@@ -50,7 +50,7 @@ def console(
     """Open the Console: Board, Tables and Logs of the Project in this folder, or of a service."""
     if web:
         # The page's server is loaded for those who want it.
-        from svc_tui.web.hosting import Where, public_url
+        from svc_tui.console.web.run import Where, public_url
 
         public = public_url(web_url, insecure=insecure)
         _web(port, project, Where(host, web_port, public, insecure), service=service)
@@ -64,7 +64,7 @@ def console(
         )
     # The toolkit takes a moment to load, and only those who see it need it.
     from screens.start.screen import Made
-    from svc_tui import app
+    from svc_tui.console import app
 
     home = Home.from_environment(os.environ).root
     keys = keymap.read(home, app.binding_ids())
@@ -82,22 +82,22 @@ def console(
             project = chosen.project
     if folder is None:
         try:
-            login, attachment = opening.of_service(project)
+            login, attachment = connect.of_service(project)
         except SvcError as error:
             if error.code != "unauthenticated" or os.environ.get("SVC_TOKEN"):
                 raise
             if app.log_in(entrance, keys) is None:
                 raise
-            login, attachment = opening.of_service(project)
+            login, attachment = connect.of_service(project)
         desk = DeployDesk(attachment.place.project, lambda: login, None)
     else:
-        attachment = opening.of_folder(folder, port)
+        attachment = connect.of_folder(folder, port)
         desk = of_folder(folder, attachment.place.project, os.environ)
     app.run(attachment, entrance, keys, desk, home)
 
 
 def _web(port: int | None, project: str, where: "Where", *, service: bool) -> None:
-    from svc_tui.web import hosting
+    from svc_tui.console.web import run
 
     folder = None if service or project else project_here()
     if folder is None and not service and not project:
@@ -106,9 +106,9 @@ def _web(port: int | None, project: str, where: "Where", *, service: bool) -> No
             "Go to a Project's folder, or name what to show: `svc console --web --service`.",
             code="no-project",
         )
-    sockets = hosting.listening(where)
-    attachment = opening.of_service(project)[1] if folder is None else opening.of_folder(folder, port)
-    hosting.host(attachment, folder, where, sockets)
+    sockets = run.listening(where)
+    attachment = connect.of_service(project)[1] if folder is None else connect.of_folder(folder, port)
+    run.host(attachment, folder, where, sockets)
 
 
 def _short(path: Path) -> str:

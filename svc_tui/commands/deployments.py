@@ -11,9 +11,9 @@ from rich.text import Text
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.deployview import address_lines, change_lines, local, rolled_back
-from svc_tui.session import Logins, connected
-from svc_tui.terminal import ask, diagnostics, output
+from svc_tui.client.credentials import Logins, connected
+from svc_tui.deploy.format import address_lines, change_lines, local, rolled_back
+from svc_tui.terminal import prompt, stderr, stdout
 
 SHOWN = 20
 
@@ -27,14 +27,14 @@ def deployments(
     with connected(Logins.from_environment(os.environ).get(root)) as client:
         found = client.call("GET", f"/v1/projects/{project}/deployments")
     if as_json:
-        output.data(found)
+        stdout.data(found)
         return
     if not found["deployments"]:
-        diagnostics.note(f"nothing of {project} was deployed yet: `svc deploy`")
+        stderr.note(f"nothing of {project} was deployed yet: `svc deploy`")
     for each in found["deployments"][:SHOWN]:
-        output.line(_line(each))
+        stdout.line(_line(each))
         if each["live"] and (back := rolled_back(found["flips"], each["id"])) is not None:
-            output.line(_rollback_line(back))
+            stdout.line(_rollback_line(back))
 
 
 def _line(deployment: dict[str, Any]) -> Text:
@@ -74,22 +74,22 @@ def rollback(
         wanted = deployment or _before(client, project)
         planned = client.call("GET", f"/v1/projects/{project}/deployments/{quote(wanted, safe='')}/rollback")
         for line in change_lines(planned["changes"]):
-            diagnostics.line(line)
+            stderr.line(line)
         if wanted == planned["live"]:
             raise SvcError(f"{wanted} is live already", "`svc deployments` lists the others.")
         if not planned["changes"]:
-            diagnostics.note(f"{wanted} is the same as what is live")
-        diagnostics.note("the rows in tables, and their schema, are not rolled back")
-        if not yes and not ask.confirm(f"have {wanted} go live in place of {planned['live']}?"):
+            stderr.note(f"{wanted} is the same as what is live")
+        stderr.note("the rows in tables, and their schema, are not rolled back")
+        if not yes and not prompt.confirm(f"have {wanted} go live in place of {planned['live']}?"):
             raise typer.Abort
         wish = {"deployment": wanted, "revision": planned["revision"], "message": message}
         done = client.call("POST", f"/v1/projects/{project}/rollback", wish)
     if as_json:
-        output.data(done)
+        stdout.data(done)
         return
-    diagnostics.note(f"live: {done['deployment']['id']}")
+    stderr.note(f"live: {done['deployment']['id']}")
     for line in address_lines(done["addresses"]):
-        output.line(line)
+        stdout.line(line)
 
 
 def _before(client: Client, project: str) -> str:

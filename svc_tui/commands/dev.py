@@ -10,21 +10,21 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from engine.control.presence import Presence
-from engine.deploy.live import Built
+from engine.control.discovery import Presence
+from engine.dev.project import Built
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY
+from engine.http.sockets import allow_connections, bind, bind_each
 from engine.lane import BuildMode
-from engine.listen import allow_connections, bind, bind_each
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
-from engine.timeline.feed import Timeline
-from svc_tui.deployview import address_lines
-from svc_tui.development import DOMAIN, Settings, developing
-from svc_tui.devlog import DevLog, duration
-from svc_tui.home import Home
-from svc_tui.terminal import diagnostics, output
-from svc_tui.terminal.output import Styled
+from engine.timeline.bus import Timeline
+from svc_tui.deploy.format import address_lines
+from svc_tui.dev.request_log import DevLog, duration
+from svc_tui.dev.server import DOMAIN, Settings, developing
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stdout import Styled
+from svc_tui.user_home import Home
 
 TICK_SECONDS = 0.2
 GATHER_SECONDS = 0.02
@@ -73,7 +73,7 @@ async def _serve(project: Project, settings: Settings) -> None:
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if not stop.is_set() and not running.ended.done():
                 for line in addresses(running.live.project, settings.port):
-                    output.line(line)
+                    stdout.line(line)
                 await running.ended
             stopped.cancel()
             ready.cancel()
@@ -86,31 +86,31 @@ class _Told:
     """Says on stderr what happens beside requests."""
 
     def error(self, error: SvcError) -> None:
-        diagnostics.render(error)
+        stderr.render(error)
 
     def warn(self, error: SvcError) -> None:
-        diagnostics.warn(error.message, error.hint)
+        stderr.warn(error.message, error.hint)
 
     def note(self, text: str) -> None:
-        diagnostics.note(text)
+        stderr.note(text)
 
     def progress(self, text: str) -> None:
-        diagnostics.progress(text)
+        stderr.progress(text)
 
     def built(self, event: Built) -> None:
         if event.error is not None:
-            diagnostics.render(event.error)
-            diagnostics.note(
+            stderr.render(event.error)
+            stderr.note(
                 f"{event.resource}: the last version that built goes on serving" if event.again else ""
             )
             return
         verb = "rebuilt" if event.again else "ready"
-        diagnostics.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
+        stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
 
 
 def _tell_of_control(presence: "asyncio.Future[Presence]") -> None:
     if not presence.cancelled() and isinstance(error := presence.exception(), SvcError):
-        diagnostics.warn(error.message, error.hint)
+        stderr.warn(error.message, error.hint)
 
 
 class _Lines:
@@ -133,7 +133,7 @@ class _Lines:
         if not lines:
             return
         try:
-            output.styled_lines(lines)
+            stdout.styled_lines(lines)
         except SystemExit:
             self._stop.set()
 

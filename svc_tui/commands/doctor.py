@@ -12,11 +12,11 @@ from engine.errors import SvcError
 from engine.lane import Lane
 from engine.manifest.load import find, load
 from engine.manifest.problems import ManifestError
-from svc_tui.assembly import lanes
-from svc_tui.checkup import Check, checkup
-from svc_tui.home import Home
-from svc_tui.terminal import diagnostics, output
-from svc_tui.terminal.diagnostics import ExitCode
+from svc_tui.composition import lanes
+from svc_tui.project.doctor import Check, checkup
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.stderr import ExitCode
+from svc_tui.user_home import Home
 
 _STYLE = {"found": "green", "managed": "green", "installable": "yellow", "missing": "bold red"}
 
@@ -31,12 +31,12 @@ def doctor(
     checks, fixed = asyncio.run(_examine(used, home, fix=fix))
     ok = fixed and not any(check.failed for check in checks)
     if as_json:
-        output.data({"ok": ok, "checks": [_document(check) for check in checks]})
-    elif output.is_terminal():
+        stdout.data({"ok": ok, "checks": [_document(check) for check in checks]})
+    elif stdout.is_terminal():
         _table(checks, used)
     else:
         for check in checks:
-            output.styled([("\t".join(str(field) for field in _document(check).values()), "")])
+            stdout.styled([("\t".join(str(field) for field in _document(check).values()), "")])
     return ExitCode.OK if ok else ExitCode.FAILED
 
 
@@ -45,7 +45,7 @@ def _used() -> set[str] | None:
     try:
         return {resource.lane for resource in load(find(Path.cwd())).resources.values()}
     except ManifestError as error:
-        diagnostics.warn(f"{error.summary}, so all lanes are alike here", "`svc build` shows them.")
+        stderr.warn(f"{error.summary}, so all lanes are alike here", "`svc build` shows them.")
     except SvcError as error:
         if error.code != "no-project":
             raise
@@ -71,9 +71,9 @@ async def _install(parts: Mapping[str, Lane], used: set[str] | None, cache: Path
         if used is not None and name not in used:
             continue
         try:
-            await lane.install(cache, lambda line, name=name: diagnostics.progress(f"{name}: {line}"))  # type: ignore[misc]
+            await lane.install(cache, lambda line, name=name: stderr.progress(f"{name}: {line}"))  # type: ignore[misc]
         except SvcError as error:
-            diagnostics.render(error)
+            stderr.render(error)
             fixed = False
     return fixed
 
@@ -102,8 +102,8 @@ def _table(checks: list[Check], used: set[str] | None) -> None:
         if check.of != shown:
             shown = check.of
             note = "  (not used by this Project)" if used is not None and not check.needed else ""
-            output.styled([("" if check is checks[0] else "\n", ""), (shown, "bold"), (note, "dim")])
-        output.styled(
+            stdout.styled([("" if check is checks[0] else "\n", ""), (shown, "bold"), (note, "dim")])
+        stdout.styled(
             [
                 (f"  {tool.name:<{names}}  ", ""),
                 (f"{check.state:<11}", _STYLE[check.state]),
@@ -112,4 +112,4 @@ def _table(checks: list[Check], used: set[str] | None) -> None:
             ]
         )
         if tool.remedy:
-            output.styled([(f"  {'':<{names}}  → {tool.remedy}", "cyan")])
+            stdout.styled([(f"  {'':<{names}}  → {tool.remedy}", "cyan")])

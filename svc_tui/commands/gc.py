@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from svc_tui.deployview import size
-from svc_tui.session import Logins, connected, project_here
-from svc_tui.terminal import diagnostics, output
+from svc_tui.client.credentials import Logins, connected, project_here
+from svc_tui.deploy.format import size
+from svc_tui.terminal import stderr, stdout
 
 
 def gc(
@@ -18,12 +18,12 @@ def gc(
     with connected(Logins.from_environment(os.environ).get(project_here())) as client:
         swept = client.call("POST", "/v1/gc", {"plan": plan})
     if as_json:
-        output.data(swept)
+        stdout.data(swept)
     elif any(swept[key] for key in ("contents", "uploads", "unpacked")):
         for line in _lines(swept):
-            output.line(line)
+            stdout.line(line)
     else:
-        diagnostics.note("there is nothing that no deployment needs; what is new stays for a day")
+        stderr.note("there is nothing that no deployment needs; what is new stays for a day")
 
 
 def _lines(swept: dict[str, Any]) -> list[str]:

@@ -8,13 +8,12 @@ from typing import Annotated
 import typer
 
 from engine.errors import SvcError
-from svc_tui import data_folder
-from svc_tui.address import check_private, service_url
-from svc_tui.client import Client
-from svc_tui.home import Home
-from svc_tui.login import ANSWER_SECONDS, entry
-from svc_tui.session import Login, Logins, connected, project_here
-from svc_tui.terminal import ask, diagnostics, output
+from svc_tui.client import Client, local_service
+from svc_tui.client.credentials import Login, Logins, connected, project_here
+from svc_tui.client.login import ANSWER_SECONDS, entry
+from svc_tui.client.urls import check_private, service_url
+from svc_tui.terminal import prompt, stderr, stdout
+from svc_tui.user_home import Home
 
 
 def login(
@@ -36,7 +35,7 @@ def login(
     """Log in to a service, or make its first owner. Without URL: to the data folder on this machine."""
     logins = Logins.from_environment(os.environ)
     if os.environ.get("SVC_TOKEN"):
-        diagnostics.warn("SVC_TOKEN is set and goes before any session", "Unset it to use this one.")
+        stderr.warn("SVC_TOKEN is set and goes before any session", "Unset it to use this one.")
     if data is None:
         url = url or os.environ.get("SVC_URL", "")
     if not url:
@@ -46,18 +45,18 @@ def login(
     else:
         found = _service(service_url(url), user, claim, password_stdin, insecure)
     in_keyring = logins.keep(found)
-    output.line(f"logged in to {found.key} as {found.user}")
+    stdout.line(f"logged in to {found.key} as {found.user}")
     if not in_keyring and found.folder is None:
-        diagnostics.note(f"the session is kept in {Home.from_environment(os.environ).root / 'sessions.json'}")
+        stderr.note(f"the session is kept in {Home.from_environment(os.environ).root / 'sessions.json'}")
     if (project := project_here()) is not None:
         logins.belongs(project, found.key)
-        diagnostics.note(f"the Project in {project} belongs to {found.key} from now on")
+        stderr.note(f"the Project in {project} belongs to {found.key} from now on")
 
 
 def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bool) -> Login:
     """Begin a session with a service."""
     if check_private(url, insecure=insecure):
-        diagnostics.warn(f"the password travels to {url} in the clear", "Whoever is in between can read it.")
+        stderr.warn(f"the password travels to {url} in the clear", "Whoever is in between can read it.")
     with entry(url, insecure=insecure) as way:
         claimed = way.claimed()
         if claim and claimed:
@@ -65,14 +64,16 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
                 f"{url} has an owner already", f"Leave --claim out: `svc login {url}`.", code="conflict"
             )
         if not claimed:
-            diagnostics.note(f"{url} has no owner yet; `svc serve` printed a claim code when it started")
-        code = None if claimed else claim or ask.line("claim code")
-        name = user or (_own_name() if password_stdin else ask.line("user name", _own_name()))
+            stderr.note(f"{url} has no owner yet; `svc serve` printed a claim code when it started")
+        code = None if claimed else claim or prompt.line("claim code")
+        name = user or (_own_name() if password_stdin else prompt.line("user name", _own_name()))
         if password_stdin:
-            password = ask.from_stdin()
+            password = prompt.from_stdin()
         else:
             password = (
-                ask.secret("password") if claimed else ask.new_secret("password, at least 10 characters")
+                prompt.secret("password")
+                if claimed
+                else prompt.new_secret("password, at least 10 characters")
             )
         return way.begin(name, password, code)
 
@@ -80,7 +81,7 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
 def _folder(data: Path | None) -> Login:
     """Have the data folder on this machine as the service; who may write it is its owner."""
     folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
-    data_folder.check(folder)
+    local_service.check(folder)
     return Login(str(folder), user="developer", folder=folder)
 
 
@@ -102,12 +103,12 @@ def logout(
             if error.code != "unauthenticated":
                 if everywhere:
                     raise
-                diagnostics.warn(
+                stderr.warn(
                     f"{found.key} could not be told: {error.message}",
                     "There the session lasts until it expires.",
                 )
     logins.forget(found.key)
-    output.line(f"logged out of {found.key}")
+    stdout.line(f"logged out of {found.key}")
 
 
 def whoami(
@@ -118,12 +119,12 @@ def whoami(
     with connected(found) as client:
         who = client.call("GET", "/v1/whoami")
     if as_json:
-        output.data({"service": found.key, **who})
+        stdout.data({"service": found.key, **who})
         return
     name = f"{who['user']} (token {who['token']})" if who["token"] else who["user"]
-    output.line(f"{name} at {found.key}")
+    stdout.line(f"{name} at {found.key}")
     for project, role in sorted(who["roles"].items()):
-        output.line(f"  {role} of {'every Project' if project == '*' else project}")
+        stdout.line(f"  {role} of {'every Project' if project == '*' else project}")
 
 
 def _own_name() -> str:

@@ -14,16 +14,16 @@ from engine.door import Severity
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.timeline.database import place
-from engine.timeline.document import document
 from engine.timeline.follow import Follower
-from engine.timeline.kept import Stretch, kept
+from engine.timeline.json_format import document
 from engine.timeline.level import SEVERITIES, severity
 from engine.timeline.query import Filter, opened
-from engine.timeline.row import Entry
-from svc_tui.logview import LogView
-from svc_tui.remote_logs import RemoteLogs, Wish
-from svc_tui.source import OfService, service_of
-from svc_tui.terminal import diagnostics, output
+from engine.timeline.selection import Stretch, kept
+from engine.timeline.stored_record import Entry
+from svc_tui.logs.format import LogView
+from svc_tui.logs.remote import RemoteLogs, Wish
+from svc_tui.logs.target import OfService, service_of
+from svc_tui.terminal import stderr, stdout
 
 TAIL = 100
 LAST = (1 << 63) - 1
@@ -76,7 +76,7 @@ def logs(
     if tail is None and since is None and after is None and request is None:
         tail = TAIL
     shown = 0
-    view = LogView(dated=not output.is_terminal(), apart=resource is not None or grep is not None)
+    view = LogView(dated=not stdout.is_terminal(), apart=resource is not None or grep is not None)
 
     def show(entries: Sequence[Entry]) -> None:
         nonlocal shown
@@ -84,9 +84,9 @@ def logs(
             return
         shown += len(entries)
         if as_json:
-            output.data_lines([document(entry) for entry in entries])
+            stdout.data_lines([document(entry) for entry in entries])
         else:
-            output.styled_lines([line for entry in entries for line in view.lines(entry.record)])
+            stdout.styled_lines([line for entry in entries for line in view.lines(entry.record)])
 
     login = service_of(root, service)
     if login is not None:
@@ -97,7 +97,7 @@ def logs(
         there = path.exists()
         if not there:
             and_now = ": waiting for `svc dev`" if follow else ": `svc dev` records what it serves"
-            diagnostics.note(f"nothing is recorded here yet{and_now}")
+            stderr.note(f"nothing is recorded here yet{and_now}")
             if not follow:
                 return
         stretch = Stretch(_back(seconds), after, tail, _back(older))
@@ -109,9 +109,9 @@ def logs(
             position = page.upto
         if follow:
             _follow(Follower(path, wanted, position), show)
-    output.styled_lines(list(view.rest()))
+    stdout.styled_lines(list(view.rest()))
     if not shown and tail != 0:
-        diagnostics.note("nothing that is recorded is what you asked for")
+        stderr.note("nothing that is recorded is what you asked for")
 
 
 def _follow(follower: Follower, show: Callable[[Sequence[Entry]], None]) -> None:
@@ -120,13 +120,13 @@ def _follow(follower: Follower, show: Callable[[Sequence[Entry]], None]) -> None
         _tell_missed(page.missed)
         show(page.entries)
         if not page.more:
-            output.pause(PAUSE_SECONDS)
+            stdout.pause(PAUSE_SECONDS)
 
 
 def _tell_missed(count: int) -> None:
     if count:
         were = "1 record was" if count == 1 else f"{count} records were"
-        diagnostics.warn(
+        stderr.warn(
             f"{were} removed before they could be shown",
             "The timeline keeps the last 7 days, and 256 MiB at most.",
         )

@@ -7,7 +7,7 @@ import typer
 
 from engine.manifest import edit
 from engine.manifest.load import MANIFEST, find, load
-from svc_tui.terminal import diagnostics, output
+from svc_tui.terminal import stderr, stdout
 
 mount = typer.Typer(help="Mounts: list them, add and remove them in svc.toml.", no_args_is_help=True)
 Of = Annotated[str, typer.Argument(metavar="RESOURCE", help="The Resource whose requests it takes.")]
@@ -23,16 +23,16 @@ def list_(as_json: Json = False) -> None:
     resources = load(find(Path.cwd())).resources
     found = [(name, each.pattern, each.target) for name, of in resources.items() for each in of.mounts]
     if as_json:
-        output.data({"mounts": [{"resource": a, "pattern": b, "target": c} for a, b, c in found]})
+        stdout.data({"mounts": [{"resource": a, "pattern": b, "target": c} for a, b, c in found]})
         return
-    if not output.is_terminal():
-        output.styled_lines([[("\t".join(row), "")] for row in found])
+    if not stdout.is_terminal():
+        stdout.styled_lines([[("\t".join(row), "")] for row in found])
         return
     if not found:
-        diagnostics.note("there are no mounts; `svc mount add RESOURCE PATTERN TARGET` adds one")
+        stderr.note("there are no mounts; `svc mount add RESOURCE PATTERN TARGET` adds one")
     names, patterns = (max((len(row[column]) for row in found), default=0) for column in (0, 1))
     for name, pattern, target in found:
-        output.styled([(f"{name:<{names}}", "cyan"), (f"  {pattern:<{patterns}}  → {target}", "")])
+        stdout.styled([(f"{name:<{names}}", "cyan"), (f"  {pattern:<{patterns}}  → {target}", "")])
 
 
 @mount.command()
@@ -68,15 +68,13 @@ def _edit(root: Path, change: edit.Change, *, plan: bool, as_json: bool) -> None
     if not plan:
         edit.write(planned)
     if as_json:
-        output.data({"written": bool(diff) and not plan, "diff": diff})
+        stdout.data({"written": bool(diff) and not plan, "diff": diff})
         return
     for line in diff.splitlines():
-        output.styled([(line, _STYLES.get(line[0], "") if line[:3] not in {"+++", "---"} else "bold")])
+        stdout.styled([(line, _STYLES.get(line[0], "") if line[:3] not in {"+++", "---"} else "bold")])
     if not diff:
-        diagnostics.note(f"{MANIFEST} says so already")
+        stderr.note(f"{MANIFEST} says so already")
     elif plan:
-        diagnostics.note("nothing is written")
+        stderr.note("nothing is written")
     else:
-        diagnostics.note(
-            f"{MANIFEST} is written; a running `svc dev` applies it at once, the service by a deploy"
-        )
+        stderr.note(f"{MANIFEST} is written; a running `svc dev` applies it at once, the service by a deploy")

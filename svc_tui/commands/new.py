@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from svc_tui.new_project import make
-from svc_tui.terminal import diagnostics, output
+from svc_tui.project.scaffold import make
+from svc_tui.terminal import stderr, stdout
 
 
 def new(
@@ -21,6 +21,6 @@ def new(
     """Make a Project that runs as it is."""
     target = Path(name)
     make(target, template)
-    diagnostics.note(f"made {target} from the {template} template; next:")
-    output.line(f"  cd {shlex.quote(str(target))}")
-    output.line("  svc dev")
+    stderr.note(f"made {target} from the {template} template; next:")
+    stdout.line(f"  cd {shlex.quote(str(target))}")
+    stdout.line("  svc dev")

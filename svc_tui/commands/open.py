@@ -9,8 +9,8 @@ import typer
 
 from engine.errors import SvcError
 from engine.manifest.load import find, load
-from svc_tui.session import Logins, connected
-from svc_tui.terminal import output
+from svc_tui.client.credentials import Logins, connected
+from svc_tui.terminal import stdout
 
 
 def open_resource(
@@ -32,6 +32,6 @@ def open_resource(
             f"Those that are: {', '.join(urls) or 'none'}.",
             code="usage",
         )
-    output.line(urls[name])
+    stdout.line(urls[name])
     if not show:
         webbrowser.open(urls[name])

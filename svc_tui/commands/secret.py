@@ -13,8 +13,8 @@ import typer
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.session import Logins, connected
-from svc_tui.terminal import ask, diagnostics, output
+from svc_tui.client.credentials import Logins, connected
+from svc_tui.terminal import prompt, stderr, stdout
 
 MOST_BYTES = 64 << 10
 secret = typer.Typer(help="Secrets of the Project: values that no file has.", no_args_is_help=True)
@@ -33,11 +33,11 @@ def _secrets() -> Iterator[tuple[Client, str]]:
 def set_secret(name: Annotated[str, typer.Argument(metavar="NAME", help="The variable's name.")]) -> None:
     """Give a secret its value: typed where nobody sees it, or all of stdin where that is no terminal."""
     with _secrets() as (client, path):
-        value = ask.secret(f"value of {name}") if sys.stdin.isatty() else _piped()
+        value = prompt.secret(f"value of {name}") if sys.stdin.isatty() else _piped()
         client.call("PUT", f"{path}/{quote(name, safe='')}", {"value": value})
     if not value:
-        diagnostics.warn(f"the value of {name} is empty", "Was there anything on stdin?")
-    diagnostics.note(f"{name} is set; guests have it from their next request on")
+        stderr.warn(f"the value of {name} is empty", "Was there anything on stdin?")
+    stderr.note(f"{name} is set; guests have it from their next request on")
 
 
 def _piped() -> str:
@@ -61,10 +61,10 @@ def list_secrets(
     with _secrets() as (client, path):
         found = client.call("GET", path)
     if as_json:
-        output.data(found)
+        stdout.data(found)
         return
     for name in found["secrets"]:
-        output.line(name)
+        stdout.line(name)
 
 
 @secret.command("rm")
@@ -72,4 +72,4 @@ def remove_secret(name: Annotated[str, typer.Argument(metavar="NAME", help="The 
     """Remove a secret."""
     with _secrets() as (client, path):
         client.call("DELETE", f"{path}/{quote(name, safe='')}")
-    diagnostics.note(f"{name} is removed")
+    stderr.note(f"{name} is removed")

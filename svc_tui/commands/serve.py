@@ -11,16 +11,16 @@ from typing import Annotated
 
 import typer
 
-from engine.certificate import Certificate
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY
-from engine.listen import PortInUse, allow_connections, authority, bind, bind_each
-from engine.peers import PER_ADDRESS, is_loopback
-from svc_tui.home import Home
-from svc_tui.service import Settings, running
-from svc_tui.supervisor import Supervisor
-from svc_tui.terminal import diagnostics, output
-from svc_tui.unit import check_name, service_unit, socket_unit
+from engine.http.connection_limits import PER_ADDRESS, is_loopback
+from engine.http.sockets import PortInUse, allow_connections, authority, bind, bind_each
+from engine.http.tls import Certificate
+from svc_tui.serve.server import Settings, running
+from svc_tui.serve.systemd import Supervisor
+from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
+from svc_tui.terminal import stderr, stdout
+from svc_tui.user_home import Home
 
 GRACE_SECONDS = 10.0
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -104,9 +104,9 @@ def serve(
         )
     check_name(name)
     if print_unit:
-        output.line(service_unit(name, sys.argv, folder, grace))
+        stdout.line(service_unit(name, sys.argv, folder, grace))
     if print_socket:
-        output.line(socket_unit(name, [(public_host, public_port), (control_host, control_port)]))
+        stdout.line(socket_unit(name, [(public_host, public_port), (control_host, control_port)]))
     if print_unit or print_socket:
         return
     allow_connections()
@@ -125,7 +125,7 @@ def serve(
         f"{scheme}://{{}}" if usual else f"{scheme}://{{}}:{port}",
         certificate,
         grace,
-        diagnostics.event,
+        stderr.event,
         per_address,
         proxied,
         max_body << 20,
@@ -143,8 +143,8 @@ async def _run(settings: Settings, scheme: str, supervisor: Supervisor) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping)
     async with running(settings, stop) as serving:
-        output.line(f"control API   {scheme}://{authority(settings.control[0])}")
-        output.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
+        stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
+        stdout.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
         supervisor.tell("READY=1")
         await serving
 

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import typer
 
-from svc_tui.session import Logins, connected, project_here
-from svc_tui.terminal import diagnostics, output
+from svc_tui.client.credentials import Logins, connected, project_here
+from svc_tui.terminal import stderr, stdout
 
 token = typer.Typer(help="Make, list and remove tokens for programs, such as CI.")
 
@@ -28,10 +28,10 @@ def create(
     with connected(found) as client:
         made = client.call("POST", "/v1/tokens", body)
     if as_json:
-        output.data(made)
+        stdout.data(made)
         return
-    diagnostics.note(f"lasts until {made['expires']}; set SVC_URL={found.url} and SVC_TOKEN to this:")
-    output.line(made["token"])
+    stderr.note(f"lasts until {made['expires']}; set SVC_URL={found.url} and SVC_TOKEN to this:")
+    stdout.line(made["token"])
 
 
 @token.command("list")
@@ -42,13 +42,13 @@ def list_(
     with connected(Logins.from_environment(os.environ).get(project_here())) as client:
         held = client.call("GET", "/v1/tokens")
     if as_json:
-        output.data(held)
+        stdout.data(held)
         return
     for one in held["tokens"]:
         where = ", ".join("every Project" if name == "*" else name for name in one["projects"])
-        output.line(f"{one['name']}  {one['role']} of {where}  used {one['used']}  until {one['expires']}")
+        stdout.line(f"{one['name']}  {one['role']} of {where}  used {one['used']}  until {one['expires']}")
     if not held["tokens"]:
-        diagnostics.note("you have no tokens")
+        stderr.note("you have no tokens")
 
 
 @token.command()
@@ -56,4 +56,4 @@ def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -
     """Remove a token; whoever shows it is refused at once."""
     with connected(Logins.from_environment(os.environ).get(project_here())) as client:
         client.call("DELETE", f"/v1/tokens/{quote(name, safe='')}")
-    output.line(f"removed {name}")
+    stdout.line(f"removed {name}")

@@ -13,12 +13,12 @@ import typer
 
 from engine.errors import SvcError
 from engine.manifest.load import find, load
-from engine.usage.count import MINUTE_NS, Count, Key
+from engine.usage.aggregate import MINUTE_NS, Count, Key
 from engine.usage.store import UsageStore, place
-from svc_tui.devlog import duration
-from svc_tui.session import Login, connected
-from svc_tui.source import OfService, service_of
-from svc_tui.terminal import diagnostics, output
+from svc_tui.client.credentials import Login, connected
+from svc_tui.dev.request_log import duration
+from svc_tui.logs.target import OfService, service_of
+from svc_tui.terminal import stderr, stdout
 
 _UNITS = {"m": 1, "h": 60, "d": 24 * 60}
 _SIZES = ("KiB", "MiB", "GiB", "TiB")
@@ -55,18 +55,18 @@ def usage(
         counts = {key: count for key, count in counts.items() if key[1] == resource}
     rows = _added(counts, first, by)
     if as_json:
-        output.data({"since": _iso(first), "by": by, "rows": [_document(key, rows[key]) for key in rows]})
+        stdout.data({"since": _iso(first), "by": by, "rows": [_document(key, rows[key]) for key in rows]})
     elif not rows:
         of = f" to {resource}" if resource is not None else ""
         counter = "`svc dev` counts what it serves" if login is None else "the service counts all of them"
-        diagnostics.note(
+        stderr.note(
             f"no request{of} was counted in the last {since}: {counter}, and --since 7d looks further back"
         )
-    elif output.is_terminal():
+    elif stdout.is_terminal():
         _table(rows, by)
     else:
         for key, count in rows.items():
-            output.styled([("\t".join(str(value) for value in _document(key, count).values()), "")])
+            stdout.styled([("\t".join(str(value) for value in _document(key, count).values()), "")])
 
 
 def _minutes(text: str) -> int:
@@ -127,10 +127,10 @@ def _table(rows: dict[Key, Count], by: By) -> None:
     lines = [_cells(resource, count) for (_, resource), count in rows.items()]
     widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
     times = [datetime.fromtimestamp(minute * 60).strftime(_SHOWN[by]) for minute, _ in rows]
-    output.styled([(_set("begin" if times[0] else "", times[0]), "dim"), (_row(heads, widths), "bold")])
+    stdout.styled([(_set("begin" if times[0] else "", times[0]), "dim"), (_row(heads, widths), "bold")])
     for when, before, cells in zip(times, ["", *times], lines, strict=False):
         name, requests, failures, *rest = _padded(cells, widths)
-        output.styled(
+        stdout.styled(
             [
                 (_set("" if when == before else when, times[0]), "dim"),
                 (name, "cyan"),

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import typer
 
 from engine.errors import SvcError
-from svc_tui.session import Logins, connected, project_here
-from svc_tui.terminal import ask, output
+from svc_tui.client.credentials import Logins, connected, project_here
+from svc_tui.terminal import prompt, stdout
 
 EVERY = "*"
 user = typer.Typer(help="Make, list and remove users, give roles, and change passwords.")
@@ -25,11 +25,11 @@ def list_(
     """List users and their roles, as far as you own the Projects."""
     found = _call("GET", "/v1/users")
     if as_json:
-        output.data(found)
+        stdout.data(found)
         return
     for one in found["users"]:
         roles = ", ".join(f"{role} of {_where(project)}" for project, role in sorted(one["roles"].items()))
-        output.line(f"{one['name']}  {roles or 'no role'}")
+        stdout.line(f"{one['name']}  {roles or 'no role'}")
 
 
 @user.command()
@@ -46,14 +46,14 @@ def add(
     if any(one["name"] == name for one in _call("GET", "/v1/users")["users"]):
         raise SvcError(f"there is a user {name} already", "Take another name.", code="conflict")
     _call("PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin), "roles": roles})
-    output.line(f"made {name}")
+    stdout.line(f"made {name}")
 
 
 @user.command()
 def rm(name: Name) -> None:
     """Remove a user; their sessions and tokens end at once."""
     _call("DELETE", f"/v1/users/{quote(name, safe='')}")
-    output.line(f"removed {name}")
+    stdout.line(f"removed {name}")
 
 
 @user.command()
@@ -70,7 +70,7 @@ def role(
         _call("DELETE", path)
     else:
         _call("PUT", path, {"role": role})
-    output.line(f"{name} is {role if role != 'none' else 'nothing'} in {_where(project)} now")
+    stdout.line(f"{name} is {role if role != 'none' else 'nothing'} in {_where(project)} now")
 
 
 @user.command()
@@ -84,16 +84,16 @@ def password(
         if name not in known:
             raise SvcError(f"there is no user {name}", "`svc user list` lists them.")
         _call("PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin)})
-        output.line(f"{name} has another password; their sessions are over")
+        stdout.line(f"{name} has another password; their sessions are over")
         return
-    old = ask.from_stdin() if password_stdin else ask.secret("old password")
+    old = prompt.from_stdin() if password_stdin else prompt.secret("old password")
     body = {"old": old, "new": _password(password_stdin)}
     ended = _call("POST", "/v1/password", body)["ended"]
-    output.line(f"you have another password; {ended} other sessions are over")
+    stdout.line(f"you have another password; {ended} other sessions are over")
 
 
 def _password(stdin: bool) -> str:
-    return ask.from_stdin() if stdin else ask.new_secret("new password, at least 10 characters")
+    return prompt.from_stdin() if stdin else prompt.new_secret("new password, at least 10 characters")
 
 
 def _call(method: str, path: str, body: Any = None) -> Any:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from rich.cells import set_cell_size
 
-from svc_tui.terminal.console import console, plain
+from svc_tui.terminal.style import console, plain
 
 
 class Progress:

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from wasmtime import wat2wasm
 from wasmtime.component import Component
 
-import engine.wasm.runner
+import engine.wasm.execution.runner
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.config import Compiler, PoolSettings
-from engine.wasm.exchange import Exchange, RunReport
-from engine.wasm.linker import Program
-from engine.wasm.memory_probe import add_probe
-from engine.wasm.overlay import add_overlay
+from engine.wasm.binary.fast_streams import add_overlay
+from engine.wasm.binary.memory_probe import add_probe
+from engine.wasm.capi.linker import Program
+from engine.wasm.execution.config import Compiler, PoolSettings
+from engine.wasm.execution.request import Exchange, RunReport
 from engine.wasm.wasi.registry import FUNCTIONS, HostFunction
 from tests.conformance.canonical import load
 from tests.conformance.guest import Guest, Step
@@ -140,10 +140,10 @@ class Host:
         self.overlaid = False
         self.called: set[str] = set()
         self.loop = asyncio.new_event_loop()
-        self.runner: engine.wasm.runner.Runner = self.wait(self._start(cache))
+        self.runner: engine.wasm.execution.runner.Runner = self.wait(self._start(cache))
 
-    async def _start(self, cache: Path) -> engine.wasm.runner.Runner:
-        return engine.wasm.runner.Runner(cache, PoolSettings(instances=8, warm=8, memory_mib=64))
+    async def _start(self, cache: Path) -> engine.wasm.execution.runner.Runner:
+        return engine.wasm.execution.runner.Runner(cache, PoolSettings(instances=8, warm=8, memory_mib=64))
 
     def close(self) -> None:
         self.wait(self.runner.aclose())
@@ -167,11 +167,11 @@ class Host:
         if self.overlaid:
             plain, binary = binary, add_overlay(binary)
             assert binary != plain
-        live = engine.wasm.runner.Guest(
+        live = engine.wasm.execution.runner.Guest(
             self.runner,
             Resource("api", "rust", Path("/"), **fields),
             ComponentArtifact(Path("/"), "", script),
-            engine.wasm.runner.Loaded(self.programs(binary), ()),
+            engine.wasm.execution.runner.Loaded(self.programs(binary), ()),
             {"SVC_PROJECT": "test"},
             doors,
         )

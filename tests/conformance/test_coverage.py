@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.wasm.check import HANDLER
+from engine.wasm.compile.check import HANDLER
 from engine.wasm.wasi.registry import FUNCTIONS
 from tests.conformance.host import Host
 from tests.conformance.wit import functions

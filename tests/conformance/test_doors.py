@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.door import Caller, DoorRequest, DoorResponse
-from engine.wasm.doorway import OpenDoor
+from engine.wasm.outbound.door_calls import OpenDoor
 from tests.conformance.calling import MILLISECOND, MOST, making, taking
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host

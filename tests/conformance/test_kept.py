@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 import pytest
 
 from engine.door import DoorRequest, DoorResponse
-from engine.wasm.doorway import OpenDoor
-from engine.wasm.run import KEPT, UNSENT
+from engine.wasm.execution.run_state import KEPT, UNSENT
+from engine.wasm.outbound.door_calls import OpenDoor
 from engine.wasm.wasi.http_outgoing import AT_ONCE
 from tests.conformance.calling import SERVER, call, making, taking
 from tests.conformance.guest import Guest, Step

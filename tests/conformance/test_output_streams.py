@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.wasm.streams import BUDGET
+from engine.wasm.execution.buffers import BUDGET
 from tests.conformance.canonical import HANDLE
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Client, Host

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from engine.wasm.callbacks import Wait
-from engine.wasm.exchange import Exchange
-from engine.wasm.run import Run
-from engine.wasm.streams import Inflow
+from engine.wasm.capi.host_functions import Wait
+from engine.wasm.execution.buffers import Inflow
+from engine.wasm.execution.request import Exchange
+from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.io import POLLED, Pollable, poll
 from tests.conformance.guest import Guest
 from tests.conformance.host import Client, Host

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.control.presence import find
+from engine.control.discovery import find
 from svc_tui.client import Client, Refused
 from tests.e2e.dev_server import DevServer, dev_server
 from tests.e2e.test_dev import edit

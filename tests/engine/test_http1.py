@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.gateway.app import Cut
-from engine.http1 import Answer, read_head
-from engine.listen import bind
-from engine.server import serve
+from engine.http.h1 import Answer, read_head
+from engine.http.server import serve
+from engine.http.sockets import bind
 from tests.engine.uploading import whole
 
 HOST = b"host: x\r\n"

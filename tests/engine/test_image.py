@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.artifact import ImageFile
-from engine.image import decode_index, encode_index, index_digest
-from engine.served_name import served_name
+from engine.static_files.bundle import decode_index, encode_index, index_digest
+from engine.static_files.names import served_name
 
 _NAME = st.text(
     st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/\\"), min_size=1, max_size=9

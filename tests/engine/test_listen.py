@@ -4,7 +4,7 @@ import sys
 PROGRAM = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4000))
-from engine.listen import allow_connections
+from engine.http.sockets import allow_connections
 allow_connections()
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 """

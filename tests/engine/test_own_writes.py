@@ -2,7 +2,7 @@ import os
 import time
 from pathlib import Path
 
-from engine.own_writes import BUILDS, OwnWrites, Window
+from engine.dev.build_writes import BUILDS, OwnWrites, Window
 
 
 def build(number: int, *written: Path) -> Window:

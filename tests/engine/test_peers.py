@@ -1,6 +1,6 @@
 import pytest
 
-from engine.peers import Peers, network
+from engine.http.connection_limits import Peers, network
 
 
 @pytest.mark.parametrize(

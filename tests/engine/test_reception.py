@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from engine import reception
-from engine.certificate import Certificate
-from engine.listen import bind, open_files
-from engine.peers import Peers
-from engine.server import serve
+from engine.http import acceptor
+from engine.http.connection_limits import Peers
+from engine.http.server import serve
+from engine.http.sockets import bind, open_files
+from engine.http.tls import Certificate
 from tests.certificates import self_signed
 from tests.engine.gateway.serving import Site, echo, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
@@ -48,7 +48,7 @@ def test_an_address_with_too_many_connections_gets_no_more_until_one_ends() -> N
 def test_connections_that_there_are_no_files_for_wait_and_are_served_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reception, "FILES_SHARE", open_files() // 2)
+    monkeypatch.setattr(acceptor, "FILES_SHARE", open_files() // 2)
 
     async def test(site: Site) -> None:
         clients = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(6)]
@@ -63,7 +63,7 @@ def test_connections_that_there_are_no_files_for_wait_and_are_served_later(
 def test_who_never_ends_the_handshake_of_tls_is_counted_and_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reception, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(acceptor, "HEAD_SECONDS", 0.3)
 
     async def main() -> None:
         stop, sockets = asyncio.Event(), bind("127.0.0.1", 0)
@@ -89,7 +89,7 @@ def test_who_never_ends_the_handshake_of_tls_is_counted_and_closed(
 def test_who_does_not_confirm_the_end_of_tls_is_no_fault_and_holds_up_no_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reception, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(acceptor, "CLOSE_SECONDS", 0.2)
     trust = ssl.create_default_context()
     trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.gateway.routes import NotReady, RouteTable
 from engine.manifest.model import Mount, Project, Resource
-from engine.routes import NotReady, RouteTable
 
 ROOT = Path("/")
 

@@ -9,9 +9,9 @@ import h2.connection
 import h2.events
 import pytest
 
-from engine import idle, server
-from engine.listen import PortInUse, bind
-from engine.wasm.exchange import Exchange, RunReport
+from engine.http import server, timeouts
+from engine.http.sockets import PortInUse, bind
+from engine.wasm.execution.request import Exchange, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 
@@ -218,7 +218,7 @@ def test_stopping_over_http2_is_announced_before_requests_under_way_end() -> Non
 def test_a_head_that_comes_too_slowly_ends_the_connection(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idle, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(timeouts, "HEAD_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
         answer = await until_ended(site.port, begun, b"x: y\r\n")
@@ -248,7 +248,7 @@ PING = b"\0\0\x08\6\0\0\0\0\0--------"
 def test_over_http2_too_what_never_ends_ends_the_connection(
     begun: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idle, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(timeouts, "HEAD_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
         await until_ended(site.port, begun, drop)
@@ -257,7 +257,7 @@ def test_over_http2_too_what_never_ends_ends_the_connection(
 
 
 def test_over_http2_frames_without_requests_give_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(timeouts, "IDLE_SECONDS", 0.5)
 
     async def test(site: Site) -> None:
         await until_ended(site.port, PREFACE + SETTINGS, PING[:5], PING[5:])
@@ -268,7 +268,7 @@ def test_over_http2_frames_without_requests_give_no_more_time(monkeypatch: pytes
 def test_over_http2_who_is_between_requests_may_take_longer_than_for_a_head(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(idle, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(timeouts, "HEAD_SECONDS", 0.1)
 
     async def test(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
@@ -292,7 +292,7 @@ def test_over_http2_who_is_between_requests_may_take_longer_than_for_a_head(
 
 
 def test_a_request_that_takes_longer_than_its_head_may_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(timeouts, "HEAD_SECONDS", 0.1)
 
     async def test(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)

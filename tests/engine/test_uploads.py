@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine import connection
-from engine.http1 import BODY_BYTES, PlainRequest, read_head
+from engine.http import connection
+from engine.http.h1 import BODY_BYTES, PlainRequest, read_head
 from tests.engine.uploading import HOST, MIB, PATIENCE, answer, answered, converse, echo, served, upload
 from tests.examples import examples
 

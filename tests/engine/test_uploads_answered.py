@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine import connection
-from engine.http1 import BODY_BYTES, PlainRequest
+from engine.http import connection
+from engine.http.h1 import BODY_BYTES, PlainRequest
 from tests.engine.uploading import MIB, PATIENCE, answer, answered, echo, served, upload
 
 

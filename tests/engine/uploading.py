@@ -6,8 +6,8 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from engine.listen import bind
-from engine.server import serve
+from engine.http.server import serve
+from engine.http.sockets import bind
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 HOST = b"host: x\r\n"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.wasm.codec import Err
-from engine.wasm.egress import Egress
-from engine.wasm.exchange import Exchange
-from engine.wasm.outgoing import Leave, Outgoing
-from engine.wasm.run import Run
-from engine.wasm.streams import Outflow
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.buffers import Outflow
+from engine.wasm.execution.request import Exchange
+from engine.wasm.execution.run_state import Run
+from engine.wasm.outbound.egress import Egress
+from engine.wasm.outbound.http import Leave, Outgoing
 from engine.wasm.wasi import http_fields
 from engine.wasm.wasi.http_outgoing import (
     FutureIncomingResponse,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import engine.wasm.check
-from engine.wasm.codec import Err
+import engine.wasm.compile.check
+from engine.wasm.capi.values import Err
 from engine.wasm.wasi.registry import FUNCTIONS
 from tests.engine.wasm.conftest import Client
 from tests.engine.wasm.text_guest import serve
@@ -54,4 +54,4 @@ def test_nothing_opens_files_or_sockets() -> None:
 
 
 def test_only_wasi_can_be_imported() -> None:
-    assert {name.partition(":")[0] for name in engine.wasm.check.HOSTED} <= {"wasi", "svc"}
+    assert {name.partition(":")[0] for name in engine.wasm.compile.check.HOSTED} <= {"wasi", "svc"}

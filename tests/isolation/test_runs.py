@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.wasm.config import PoolSettings
+from engine.wasm.execution.config import PoolSettings
 from tests.engine.wasm.conftest import Answer, Client
 from tests.engine.wasm.text_guest import serve
 

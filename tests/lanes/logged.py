@@ -10,8 +10,8 @@ from doors.telemetry.door import TelemetryDoor
 from engine.artifact import ComponentArtifact
 from engine.door import DOMAIN, DoorPlace, DoorRequest, DoorResponse, LogEntry
 from engine.manifest.model import Resource
-from engine.wasm.doorway import OpenDoor
-from engine.wasm.runner import Runner
+from engine.wasm.execution.runner import Runner
+from engine.wasm.outbound.door_calls import OpenDoor
 from tests.engine.wasm.conftest import Answer, Client
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from engine.lane import BuildFailed
-from lanes.command import run_command
-from lanes.group import KEPT
+from lanes.build_command import run_command
+from lanes.process_group import KEPT
 from tests.waiting import until
 
 

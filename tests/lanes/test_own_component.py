@@ -12,7 +12,7 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
 from engine.manifest.model import Resource
 from lanes.js.lane import JsLane
-from lanes.own_component import own_component
+from lanes.prebuilt_component import own_component
 from tests.lanes.components import component
 
 

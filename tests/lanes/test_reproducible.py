@@ -11,7 +11,7 @@ import pytest
 from engine.deploy.package import pack
 from engine.lane import BuildRequest
 from engine.manifest.load import load
-from svc_tui.assembly import lanes
+from svc_tui.composition import lanes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SAMPLE = Path(__file__).resolve().parents[2] / "sample-apps" / "polyglot"

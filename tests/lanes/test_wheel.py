@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.lane import ToolchainMissing
-from lanes.wheel import Wheel, install
+from lanes.wheel_toolchain import Wheel, install
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_python_without_pip(index: Index, empty: Path, tmp_path: Path) -> None
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     wheel = index.add()
     script = (
-        "import asyncio, sys\nfrom lanes.wheel import Wheel, install\nfrom pathlib import Path\n"
+        "import asyncio, sys\nfrom lanes.wheel_toolchain import Wheel, install\nfrom pathlib import Path\n"
         f"wheel, cache = {wheel!r}, Path({str(empty)!r})\n"
         "try:\n    asyncio.run(install(wheel, cache, print))\n"
         "except Exception as error:\n    print(error.message, error.hint)\n"
@@ -179,7 +179,7 @@ def test_a_cache_that_can_not_be_written(index: Index, empty: Path) -> None:
 def test_one_that_is_killed_half_way_leaves_nothing_that_counts(index: Index, empty: Path) -> None:
     wheel = index.add(size=200 << 20)
     script = (
-        "import asyncio\nfrom pathlib import Path\nfrom lanes.wheel import Wheel, install\n"
+        "import asyncio\nfrom pathlib import Path\nfrom lanes.wheel_toolchain import Wheel, install\n"
         f"asyncio.run(install({wheel!r}, Path({str(empty)!r}), lambda line: print(line, flush=True)))\n"
     )
     with subprocess.Popen(

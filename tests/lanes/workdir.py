@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.runner import Runner
+from engine.wasm.execution.runner import Runner
 from tests.engine.wasm.conftest import Answer, Client
 
 

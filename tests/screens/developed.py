@@ -12,9 +12,9 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from screens.console_screen import ConsoleScreen
-from screens.link import Link, Place
+from screens.project_client import Link, Place
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client
-from svc_tui.own_thread import on_thread
 from tests import waiting
 from tests.engine.control import developing
 from tests.screens.conftest import idle, text, until

@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 from textual.screen import Screen
 from textual.widgets import Static
 
-from screens.ending import EndsFirst
+from screens.shutdown_order import EndsFirst
 
 pytestmark = pytest.mark.anyio
 SECONDS = 0.1

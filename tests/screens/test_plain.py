@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.color import Color
 from textual.widgets import Input, Static, TextArea
 
-from screens.plain import Plain
+from screens.control_chars import Plain
 from screens.terminal_app import TerminalApp
 from tests.screens.conftest import Opened, text
 

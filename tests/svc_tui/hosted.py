@@ -8,14 +8,14 @@ from typing import Any
 import httpx
 
 from engine.artifact import Artifact
-from engine.certificate import Certificate
-from engine.listen import bind
+from engine.http.sockets import bind
+from engine.http.tls import Certificate
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from svc_tui import deploying
+from svc_tui.background_loop import OwnThread
 from svc_tui.client import Client
-from svc_tui.own_thread import OwnThread
-from svc_tui.service import Settings, running
+from svc_tui.deploy import uploader
+from svc_tui.serve.server import Settings, running
 from tests.engine.control.service import quick
 
 MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
@@ -107,9 +107,9 @@ class Hosted:
 def deploy(client: Client, root: Path, heard: Heard | None = None, **fields: Any) -> dict[str, Any]:
     """Deploy as `svc deploy` does; return what is live, with what was missing and uploaded."""
     teller = heard or Heard()
-    bundle = asyncio.run(deploying.build(load(root), root.parent / "cache", teller))
-    planned = deploying.plan(client, bundle)
-    sent = deploying.upload(client, bundle, planned["missing"], teller)
+    bundle = asyncio.run(uploader.build(load(root), root.parent / "cache", teller))
+    planned = uploader.plan(client, bundle)
+    sent = uploader.upload(client, bundle, planned["missing"], teller)
     told = {"commit": "", "message": "", "allow": False} | fields
     revision = told.pop("revision", planned["revision"])
-    return deploying.deploy(client, bundle, revision, teller, **told) | {"sent": sent, "plan": planned}
+    return uploader.deploy(client, bundle, revision, teller, **told) | {"sent": sent, "plan": planned}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client, Unreachable
-from svc_tui.own_thread import on_thread
 from tests.certificates import self_signed
 
 HEALTH = b'{"status": "ok", "api": "1"}'

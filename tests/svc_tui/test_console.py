@@ -14,16 +14,16 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.errors import SvcError
-from engine.listen import bind
+from engine.http.sockets import bind
 from screens.command_line import CommandLine
 from screens.console_screen import ConsoleScreen
 from screens.dialog import Question
-from screens.keys_help import KeysHelp
-from svc_tui import keymap
-from svc_tui.app import Console, binding_ids
-from svc_tui.attachment import Beside, Embedded
-from svc_tui.entrance import Entrance
-from svc_tui.remembered import Look
+from screens.help_screen import KeysHelp
+from svc_tui.console import keymap
+from svc_tui.console.app import Console, binding_ids
+from svc_tui.console.engine import Beside, Embedded
+from svc_tui.console.preferences import Look
+from svc_tui.console.start import Entrance
 from tests.screens.conftest import SECONDS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]

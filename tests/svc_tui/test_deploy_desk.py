@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SvcError
-from screens.board.deploys import Progress
-from svc_tui.deploy_desk import Cancelled, DeployDesk, Sources
-from svc_tui.session import Login
+from screens.board.deploy_protocol import Progress
+from svc_tui.client.credentials import Login
+from svc_tui.console.deployer import Cancelled, DeployDesk, Sources
 from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop
 
 pytestmark = pytest.mark.slow

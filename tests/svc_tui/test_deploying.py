@@ -12,8 +12,8 @@ import pytest
 
 from engine.control.app import failed
 from engine.manifest.load import load
-from svc_tui import deploying
 from svc_tui.client import Client, Refused
+from svc_tui.deploy import uploader
 from tests.svc_tui.hosted import Heard, Hosted, deploy, static_shop
 
 
@@ -95,8 +95,8 @@ def test_a_plan_has_the_migrations_that_are_new(hosted: Hosted, project: Path) -
         assert deploy(client, project)["plan"]["migrations"] == ["tables/1.sql"]
         assert deploy(client, project)["plan"]["migrations"] == []
         (project / "tables" / "2.sql").write_text("create table more (id integer primary key);")
-        bundle = asyncio.run(deploying.build(load(project), project.parent / "cache", Heard()))
-        assert deploying.plan(client, bundle)["migrations"] == ["tables/2.sql"]
+        bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", Heard()))
+        assert uploader.plan(client, bundle)["migrations"] == ["tables/2.sql"]
         first.write_text("create table other (id integer primary key);")
         with pytest.raises(Refused, match=r"1\.sql was edited"):
             deploy(client, project)
@@ -111,15 +111,15 @@ def test_a_tampered_upload_is_refused(hosted: Hosted, project: Path) -> None:
 
 def test_an_upload_goes_on_where_it_was_cut_off(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
-        bundle = asyncio.run(deploying.build(load(project), project.parent / "cache", Heard()))
-        planned = deploying.plan(client, bundle)
-        digest = max(planned["missing"], key=lambda each: deploying._size(bundle.contents()[each]))
-        content = b"".join(deploying._chunks(bundle.contents()[digest], 0))
+        bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", Heard()))
+        planned = uploader.plan(client, bundle)
+        digest = max(planned["missing"], key=lambda each: uploader._size(bundle.contents()[each]))
+        content = b"".join(uploader._chunks(bundle.contents()[digest], 0))
         path = f"/v1/projects/shop/blobs/{digest}"
         params = {"size": len(content), "offset": 0}
         assert client.call("PUT", path, content=[content[:2]], params=params) == {"received": 2}
-        assert deploying.upload(client, bundle, planned["missing"], Heard()) > 0
-        assert deploying.plan(client, bundle)["missing"] == []
+        assert uploader.upload(client, bundle, planned["missing"], Heard()) > 0
+        assert uploader.plan(client, bundle)["missing"] == []
 
 
 def test_secrets_over_the_api(hosted: Hosted, project: Path) -> None:

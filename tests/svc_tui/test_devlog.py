@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
-from svc_tui.devlog import DevLog
-from svc_tui.terminal.output import Styled
+from svc_tui.dev.request_log import DevLog
+from svc_tui.terminal.stdout import Styled
 
 SECOND = 1_000_000_000
 ROOT = RequestRecord(

@@ -6,8 +6,8 @@ import pytest
 import typer
 
 from svc_tui.main import COMMANDS, app
-from svc_tui.new_project import templates
-from svc_tui.terminal.diagnostics import ExitCode
+from svc_tui.project.scaffold import templates
+from svc_tui.terminal.stderr import ExitCode
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "cli.md").read_text(encoding="utf-8")

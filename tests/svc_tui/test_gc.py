@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.deploy.garbage import GRACE_NS
+from engine.deploy.gc import GRACE_NS
 from svc_tui.main import run
 
 pytestmark = pytest.mark.slow

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SvcError
-from svc_tui.address import BadAddress, check_private, service_url
-from svc_tui.entrance import Entrance
+from svc_tui.client.credentials import FILE, Login, Logins, NotLoggedIn
+from svc_tui.client.urls import BadAddress, check_private, service_url
+from svc_tui.console.start import Entrance
 from svc_tui.main import run
-from svc_tui.session import FILE, Login, Logins, NotLoggedIn
 from tests.engine.control.service import PASSWORD, Service, running
 
 Svc = Callable[..., tuple[int, str, str]]

@@ -18,7 +18,7 @@ import pytest
 from engine.timeline.database import place
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Keep, TimelineStore
-from svc_tui.logview import LogView
+from svc_tui.logs.format import LogView
 from svc_tui.main import run
 
 NOW = time.time_ns()

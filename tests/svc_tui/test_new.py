@@ -10,7 +10,7 @@ import pytest
 
 from engine.manifest.load import load
 from svc_tui.main import run
-from svc_tui.new_project import templates
+from svc_tui.project.scaffold import templates
 
 
 def new(*arguments: str) -> int:
@@ -111,7 +111,7 @@ def test_what_builds_leave_in_a_sample_is_not_copied(tmp_path: Path, monkeypatch
     for name in ("rust/target/debug/x", "go/go.work", "go/go.work.sum", ".svc/x"):
         (sample / name).parent.mkdir(parents=True, exist_ok=True)
         (sample / name).touch()
-    monkeypatch.setattr("svc_tui.new_project.templates", lambda: {"polyglot": sample})
+    monkeypatch.setattr("svc_tui.project.scaffold.templates", lambda: {"polyglot": sample})
     assert new(str(tmp_path / "app"), "-t", "polyglot") == 0
     made = {path.relative_to(tmp_path / "app").as_posix() for path in (tmp_path / "app").rglob("*")}
     assert {"rust/Cargo.lock", "rust/svc-guest/Cargo.toml", "go/go.mod", "go/.gitignore"} <= made

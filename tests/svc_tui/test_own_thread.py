@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from svc_tui.own_thread import OwnThread, on_thread
+from svc_tui.background_loop import OwnThread, on_thread
 
 
 class Course:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from engine.timeline.record import LineRecord
-from engine.timeline.row import Entry
 from engine.timeline.store import TimelineStore
+from engine.timeline.stored_record import Entry
 from svc_tui.client import Unreachable
-from svc_tui.remote_logs import RemoteLogs, Wish
-from svc_tui.session import Login
+from svc_tui.client.credentials import Login
+from svc_tui.logs.remote import RemoteLogs, Wish
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
 
 ALL = Wish(None, None, None, None, None, None, None, False)

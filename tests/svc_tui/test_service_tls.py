@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.certificate import Certificate, CertificateError
+from engine.http.tls import Certificate, CertificateError
 from svc_tui.client import Client
 from tests.certificates import self_signed
 from tests.svc_tui.hosted import Hosted, deploy, static_shop

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from svc_tui.address import service_url
-from svc_tui.home import Home
-from svc_tui.keychain import Keychain
-from svc_tui.session import FILE, Login, Logins, NotLoggedIn
+from svc_tui.client.credentials import FILE, Login, Logins, NotLoggedIn
+from svc_tui.client.keyring import Keychain
+from svc_tui.client.urls import service_url
+from svc_tui.user_home import Home
 
 BACKENDS = """
 import threading
@@ -95,8 +95,8 @@ def test_a_file_that_others_may_read_is_closed_to_them() -> None:
 def test_the_keyring_keeps_the_token_where_it_works(tmp_path: Path, backend: str, in_keyring: bool) -> None:
     (tmp_path / "backends.py").write_text(BACKENDS)
     program = (
-        "import os, sys; from svc_tui.home import Home; from svc_tui.keychain import Keychain\n"
-        "from svc_tui.session import Login, Logins\n"
+        "import os, sys; from svc_tui.user_home import Home; from svc_tui.client.keyring import Keychain\n"
+        "from svc_tui.client.credentials import Login, Logins\n"
         "seconds = 0.5 if 'Hanging' in os.environ['PYTHON_KEYRING_BACKEND'] else 60\n"
         "logins = Logins(Home.from_environment(os.environ), os.environ, Keychain(seconds))\n"
         "url = 'https://a.example'\n"

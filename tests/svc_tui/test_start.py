@@ -12,9 +12,9 @@ from textual.widgets import Input, OptionList
 from engine.manifest.load import load
 from screens.login.screen import LoginScreen
 from screens.start.screen import Chosen, Made, MakeScreen, Opened
-from svc_tui.app import LogIn, Start
-from svc_tui.entrance import Entrance, Outside
-from svc_tui.new_project import TEMPLATES, templates
+from svc_tui.console.app import LogIn, Start
+from svc_tui.console.start import Entrance, Outside
+from svc_tui.project.scaffold import TEMPLATES, templates
 from tests.screens.conftest import until
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from doors.tables.database import open_owner
+from doors.tables.sqlite.connections import open_owner
 from svc_tui.main import run
 
 Capture = pytest.CaptureFixture[str]

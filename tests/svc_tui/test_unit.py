@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from svc_tui.main import run
-from svc_tui.unit import service_unit, socket_unit
+from svc_tui.serve.systemd_units import service_unit, socket_unit
 
 
 def test_a_unit_names_absolute_paths_because_systemd_starts_elsewhere(

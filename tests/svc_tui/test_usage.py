@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.usage.count import MINUTE_NS, Count
+from engine.usage.aggregate import MINUTE_NS, Count
 from engine.usage.store import UsageStore, place
 from svc_tui.commands import usage as command
 from svc_tui.main import run

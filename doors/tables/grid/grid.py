@@ -13,14 +13,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from doors.tables.catalog import Table, find, read
-from doors.tables.database import Connection, open_viewer
 from doors.tables.grid.order import Order, added, places, put_down
-from doors.tables.grid.view import View, clauses
-from doors.tables.rows.cells import CUT, cell, selected, stored
+from doors.tables.grid.view_sql import View, clauses
 from doors.tables.rows.identity import Identity, identity
-from doors.tables.sqlite import Error, FullError, InterruptError, TablesError, explained, fold, rows, scalar
-from doors.tables.values import integer
+from doors.tables.sqlite.catalog import Table, find, read
+from doors.tables.sqlite.connections import Connection, open_viewer
+from doors.tables.sqlite.errors import (
+    Error,
+    FullError,
+    InterruptError,
+    TablesError,
+    explained,
+    fold,
+    rows,
+    scalar,
+)
+from doors.tables.types.convert import integer
+from doors.tables.types.grid_cell import CUT, cell, selected, stored
 
 SECONDS = 30.0
 """How long anything may take."""

@@ -9,10 +9,10 @@ Temporary tables are in a file of their own that has no name; nothing is written
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from doors.tables.catalog import Table
-from doors.tables.grid.view import Clauses
+from doors.tables.grid.view_sql import Clauses
 from doors.tables.rows.identity import Identity
-from doors.tables.sqlite import Connection, Value, quoted, rows, scalar
+from doors.tables.sqlite.catalog import Table
+from doors.tables.sqlite.errors import Connection, Value, quoted, rows, scalar
 
 SHOWN = "_svc_shown"
 """The temporary table. No table of a Project has a name of svc's, so it hides none."""

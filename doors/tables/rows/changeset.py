@@ -5,10 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from doors.tables.catalog import Column, Table, find, read
-from doors.tables.database import iso
-from doors.tables.rows import blame
-from doors.tables.rows.cells import CUT, cell, same, selected, stored, value_of, whole
+from doors.tables.rows import constraint_errors
 from doors.tables.rows.changes import (
     Cells,
     Change,
@@ -24,7 +21,9 @@ from doors.tables.rows.changes import (
     Update,
 )
 from doors.tables.rows.identity import identity
-from doors.tables.sqlite import (
+from doors.tables.sqlite.catalog import Column, Table, find, read
+from doors.tables.sqlite.connections import iso
+from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
     Error,
@@ -36,7 +35,8 @@ from doors.tables.sqlite import (
     quoted,
     rows,
 )
-from doors.tables.values import shown
+from doors.tables.types.convert import shown
+from doors.tables.types.grid_cell import CUT, cell, same, selected, stored, value_of, whole
 
 SECONDS = 30.0
 """How long a list of changes may take: others who write wait meanwhile."""
@@ -141,7 +141,7 @@ class _Changing:
         try:
             self.connection.execute("COMMIT")
         except ConstraintError:
-            return self._refused(stale, [Mistake(None, None, "foreign-key", blame.AT_THE_END)])
+            return self._refused(stale, [Mistake(None, None, "foreign-key", constraint_errors.AT_THE_END)])
         return Outcome(len(done), conflicts, [], inserted, became)
 
     def _refused(self, stale: Sequence[tuple[int, _Stale]], errors: list[Mistake]) -> Outcome:
@@ -188,7 +188,7 @@ class _Changing:
         try:
             found = rows(self.connection, sql, *values.values(), *key)
         except ConstraintError as error:
-            fault = blame.explained(self.connection, self.table, error, values, self.by_key, key)
+            fault = constraint_errors.explained(self.connection, self.table, error, values, self.by_key, key)
             raise _Wrong(fault.message, fault.column, fault.constraint) from error
         if not found:
             raise _Wrong(f"a trigger of {self.table.name} had the change ignored", constraint="trigger")

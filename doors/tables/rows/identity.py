@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from doors.tables.catalog import Table
 from doors.tables.schema.rows import row_name
+from doors.tables.sqlite.catalog import Table
 
 
 @dataclass(frozen=True, slots=True)

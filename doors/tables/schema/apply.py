@@ -21,8 +21,8 @@ from doors.tables.schema.change import (
     SetPrimaryKey,
     SetUnique,
 )
-from doors.tables.schema.soundness import broken
-from doors.tables.sqlite import Connection, TablesError, changing
+from doors.tables.schema.references import broken
+from doors.tables.sqlite.errors import Connection, TablesError, changing
 
 
 def apply(connection: Connection, changes: Sequence[Change]) -> None:

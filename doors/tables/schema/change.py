@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from doors.tables.catalog import Column, ColumnType
+from doors.tables.sqlite.catalog import Column, ColumnType
 
 
 @dataclass(frozen=True, slots=True)

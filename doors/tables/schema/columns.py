@@ -2,8 +2,6 @@
 
 import re
 
-from doors.tables.catalog import NOW, Column, Table, declared, without_type
-from doors.tables.definition import ColumnText
 from doors.tables.schema import notes
 from doors.tables.schema.change import (
     AddColumn,
@@ -18,8 +16,10 @@ from doors.tables.schema.names import check_column_name
 from doors.tables.schema.rebuild import definition_of, rebuild
 from doors.tables.schema.rows import converter, handle, refuse_missing, row_name
 from doors.tables.schema.tables import MOST_COLUMNS, column_text, existing, with_key
-from doors.tables.sqlite import Connection, Error, TablesError, fold, literal, quoted, scalar
-from doors.tables.values import convert
+from doors.tables.sqlite.catalog import NOW, Column, Table, declared, without_type
+from doors.tables.sqlite.create_table import ColumnText
+from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, literal, quoted, scalar
+from doors.tables.types.convert import convert
 
 _CONVERT = "_svc_convert"
 

@@ -1,9 +1,9 @@
 """Defaults: from what people write to what `create table` holds."""
 
-from doors.tables.catalog import NOW, ColumnType
-from doors.tables.sql_text import tokens
-from doors.tables.sqlite import Connection, TablesError, fold, literal, scalar
-from doors.tables.values import fits
+from doors.tables.sqlite.catalog import NOW, ColumnType
+from doors.tables.sqlite.errors import Connection, TablesError, fold, literal, scalar
+from doors.tables.sqlite.tokens import tokens
+from doors.tables.types.convert import fits
 
 _WORDS = ("TRUE", "FALSE", "NULL")
 

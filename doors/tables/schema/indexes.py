@@ -1,11 +1,11 @@
 """Indexes made and dropped, within a transaction."""
 
-from doors.tables.catalog import read
 from doors.tables.schema.change import CreateIndex, DropIndex
 from doors.tables.schema.names import LONGEST, check_name
 from doors.tables.schema.rows import refuse_duplicates
 from doors.tables.schema.tables import existing, refuse_taken
-from doors.tables.sqlite import Connection, TablesError, fold, quoted
+from doors.tables.sqlite.catalog import read
+from doors.tables.sqlite.errors import Connection, TablesError, fold, quoted
 
 
 def create(connection: Connection, change: CreateIndex) -> None:

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from doors.tables.definition import Definition
 from doors.tables.schema.change import SetPrimaryKey, SetUnique
 from doors.tables.schema.rebuild import definition_of, rebuild
 from doors.tables.schema.rows import refuse_duplicates, refuse_missing
 from doors.tables.schema.tables import existing, with_key
-from doors.tables.sql_text import Token, tokens
-from doors.tables.sqlite import Connection, TablesError, fold, quoted
+from doors.tables.sqlite.create_table import Definition
+from doors.tables.sqlite.errors import Connection, TablesError, fold, quoted
+from doors.tables.sqlite.tokens import Token, tokens
 
 
 def set_unique(connection: Connection, change: SetUnique) -> None:

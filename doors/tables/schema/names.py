@@ -2,8 +2,8 @@
 
 import unicodedata
 
-from doors.tables.catalog import reserved
-from doors.tables.sqlite import TablesError, fold
+from doors.tables.sqlite.catalog import reserved
+from doors.tables.sqlite.errors import TablesError, fold
 
 LONGEST = 120
 ROW_NAMES = ("rowid", "oid", "_rowid_")

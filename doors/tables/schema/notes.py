@@ -1,7 +1,7 @@
 """Notes on tables and columns: a table of svc's own beside them, made when the first note is written."""
 
-from doors.tables.catalog import NOTES, find, read
-from doors.tables.sqlite import Connection, TablesError, rows, scalar
+from doors.tables.sqlite.catalog import NOTES, find, read
+from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar
 
 TABLE = f"""CREATE TABLE IF NOT EXISTS {NOTES} (
   table_name TEXT NOT NULL COLLATE NOCASE,

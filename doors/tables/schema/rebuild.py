@@ -7,10 +7,10 @@ Source: https://sqlite.org/lang_altertable.html#making_other_kinds_of_table_sche
 
 from collections.abc import Mapping
 
-from doors.tables.catalog import Table
-from doors.tables.definition import Definition, parse
 from doors.tables.schema.rows import row_name
-from doors.tables.sqlite import Connection, fold, quoted, rows, scalar
+from doors.tables.sqlite.catalog import Table
+from doors.tables.sqlite.create_table import Definition, parse
+from doors.tables.sqlite.errors import Connection, fold, quoted, rows, scalar
 
 _ASIDE = "_svc_rows"
 

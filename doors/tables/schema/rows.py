@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from doors.tables.catalog import ColumnType, Table
 from doors.tables.schema.names import ROW_NAMES
-from doors.tables.sqlite import Connection, TablesError, Value, fold, quoted, rows
-from doors.tables.values import convert, shown
+from doors.tables.sqlite.catalog import ColumnType, Table
+from doors.tables.sqlite.errors import Connection, TablesError, Value, fold, quoted, rows
+from doors.tables.types.convert import convert, shown
 
 
 def row_name(table: Table) -> str | None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from doors.tables.catalog import Column, Table, declared, find, read
-from doors.tables.definition import ColumnText, Definition
 from doors.tables.schema import notes
 from doors.tables.schema.change import CreateTable, DropTable, RenameTable, SetNote
 from doors.tables.schema.default import default_sql
 from doors.tables.schema.names import check_column_name, check_name
-from doors.tables.sqlite import Connection, TablesError, fold, quoted, rows
+from doors.tables.sqlite.catalog import Column, Table, declared, find, read
+from doors.tables.sqlite.create_table import ColumnText, Definition
+from doors.tables.sqlite.errors import Connection, TablesError, fold, quoted, rows
 
 MOST_COLUMNS = 500
 

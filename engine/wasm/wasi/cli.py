@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
-from engine.wasm.run import GuestExit, Run
-from engine.wasm.streams import Inflow
+from engine.wasm.execution.buffers import Inflow
+from engine.wasm.execution.run_state import GuestExit, Run
 from engine.wasm.wasi.io import InputStream, OutputStream
 from engine.wasm.wasi.registry import host, resource
 

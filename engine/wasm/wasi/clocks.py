@@ -5,7 +5,7 @@ The monotonic clock of every run starts at 1, so that it tells nothing of the ho
 
 import time
 
-from engine.wasm.run import Run
+from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.io import Pollable
 from engine.wasm.wasi.registry import host
 

@@ -7,10 +7,10 @@ settled by the same Doorway.
 import asyncio
 
 from engine.door import DOMAIN, DoorResponse
-from engine.wasm.callbacks import Wait
-from engine.wasm.codec import Err
-from engine.wasm.run import Run
-from engine.wasm.streams import Outflow
+from engine.wasm.capi.host_functions import Wait
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.buffers import Outflow
+from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.http_fields import Fields
 from engine.wasm.wasi.http_outgoing import (
     FutureIncomingResponse,

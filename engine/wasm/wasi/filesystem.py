@@ -4,7 +4,7 @@ Methods of descriptors are not registered: a guest can hold no descriptor to cal
 answers every function that is not here with a trap that names it.
 """
 
-from engine.wasm.run import Run
+from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.io import IoError
 from engine.wasm.wasi.registry import host, resource
 

@@ -5,12 +5,12 @@ Owns no kind of message: those are `http_incoming.py`'s and `http_outgoing.py`'s
 
 from typing import Any, ClassVar
 
-from engine.wasm.codec import Err
-from engine.wasm.run import Run
-from engine.wasm.streams import Inflow, Outflow
-from engine.wasm.wasi.family import Parent
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.buffers import Inflow, Outflow
+from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.http_fields import TYPES, Fields
 from engine.wasm.wasi.io import InputStream, OutputStream, Pollable
+from engine.wasm.wasi.ownership import Parent
 from engine.wasm.wasi.registry import host, method, resource
 
 

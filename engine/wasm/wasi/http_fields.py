@@ -5,9 +5,9 @@ Names are lower-case, order and duplicates are kept.
 
 import re
 
-from engine.wasm.codec import Err
-from engine.wasm.run import Run, Trap
-from engine.wasm.wasi.family import Child, Parent
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.run_state import Run, Trap
+from engine.wasm.wasi.ownership import Child, Parent
 from engine.wasm.wasi.registry import host, method, resource
 
 TYPES = "wasi:http/types"

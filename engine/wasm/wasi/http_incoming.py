@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from engine.wasm.codec import Err
-from engine.wasm.run import ResponseHead, Run, Trap
-from engine.wasm.streams import Outflow
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.buffers import Outflow
+from engine.wasm.execution.run_state import ResponseHead, Run, Trap
 from engine.wasm.wasi.http_bodies import (
     IncomingBody,
     IncomingMessage,

@@ -1,14 +1,14 @@
 """Outgoing requests: `wasi:http/types@0.2` and `wasi:http/outgoing-handler@0.2` (source: 0.2.12).
 
-Owns what the guest sees; `engine/wasm/outgoing.py` does the network.
+Owns what the guest sees; `engine/wasm/outbound/http.py` does the network.
 """
 
 import re
 from typing import Any
 
-from engine.wasm.codec import Err
-from engine.wasm.run import Run
-from engine.wasm.streams import Inflow, Outflow
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.buffers import Inflow, Outflow
+from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.http_bodies import (
     IncomingBody,
     IncomingMessage,

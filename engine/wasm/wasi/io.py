@@ -4,11 +4,11 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from engine.wasm.callbacks import Wait
-from engine.wasm.codec import Err
-from engine.wasm.run import Run, Trap
-from engine.wasm.streams import CHUNK, Inflow
-from engine.wasm.wasi.family import Child, Parent
+from engine.wasm.capi.host_functions import Wait
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.buffers import CHUNK, Inflow
+from engine.wasm.execution.run_state import Run, Trap
+from engine.wasm.wasi.ownership import Child, Parent
 from engine.wasm.wasi.registry import host, method, resource
 
 STREAMS = "wasi:io/streams"

@@ -2,7 +2,7 @@
 
 import os
 
-from engine.wasm.run import Run, Trap
+from engine.wasm.execution.run_state import Run, Trap
 from engine.wasm.wasi.registry import host
 
 MOST = 65536

@@ -1,6 +1,6 @@
 """`svc:dev/script@0.1`: how the dev loader of a scripting lane gets what was just saved."""
 
-from engine.wasm.run import Run, Trap
+from engine.wasm.execution.run_state import Run, Trap
 from engine.wasm.wasi.registry import host
 
 

@@ -4,8 +4,8 @@ What makes a socket or looks up a name answers `access-denied`; methods of socke
 since a guest can hold none to call them on.
 """
 
-from engine.wasm.codec import Err
-from engine.wasm.run import Run
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.io import IoError
 from engine.wasm.wasi.registry import host, resource
 

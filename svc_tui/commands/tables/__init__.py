@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from svc_tui.commands.tables import looking, migrate, query, schema, transfer
-from svc_tui.commands.tables.place import Place
+from svc_tui.commands.tables import files, migrate, query, schema, show
+from svc_tui.commands.tables.target import Place
 
 tables = typer.Typer(help="Look at the tables of the Project, change them, move rows in and out.")
 
@@ -21,14 +21,14 @@ def _tables(
     context.obj = Place(service)
 
 
-tables.command("list")(looking.list_tables)
-tables.command("show")(looking.show)
+tables.command("list")(show.list_tables)
+tables.command("show")(show.show)
 tables.command("create")(schema.create)
 tables.command("alter")(schema.alter)
 tables.command("rename")(schema.rename)
 tables.command("drop")(schema.drop)
 tables.command("index")(schema.index)
 tables.command("query")(query.query)
-tables.command("import")(transfer.load)
-tables.command("export")(transfer.save)
+tables.command("import")(files.load)
+tables.command("export")(files.save)
 tables.command("migrate")(migrate.migrate)

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from doors.tables.migrations import FOLDER, find
-from svc_tui.commands.tables.place import place
-from svc_tui.terminal import diagnostics, output
+from svc_tui.commands.tables.target import place
+from svc_tui.terminal import stderr, stdout
 
 
 def migrate(
@@ -22,15 +22,15 @@ def migrate(
         found = tables.post("migrations", {"files": files, "plan": plan})
         done = tables.get("migrations")["applied"]
     if as_json:
-        output.data({"plan": plan, "now": found["applied"], "applied": done})
+        stdout.data({"plan": plan, "now": found["applied"], "applied": done})
         return
     for name in found["applied"]:
-        output.line(name)
+        stdout.line(name)
     if not files:
-        diagnostics.note(f"there are no migrations: a file {FOLDER}/0001-what.sql is one")
+        stderr.note(f"there are no migrations: a file {FOLDER}/0001-what.sql is one")
     elif not found["applied"]:
-        diagnostics.note(f"nothing is new: {len(done)} applied before")
+        stderr.note(f"nothing is new: {len(done)} applied before")
     else:
         count = len(found["applied"])
         what = "would be applied" if plan else "applied"
-        diagnostics.note(f"{count} migration{'' if count == 1 else 's'} {what}")
+        stderr.note(f"{count} migration{'' if count == 1 else 's'} {what}")

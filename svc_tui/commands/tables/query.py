@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from doors.tables.transfer.csv_file import written
+from doors.tables.files.csv_file import written
 from engine.errors import SvcError
-from svc_tui.commands.tables.grammar import parameter
-from svc_tui.commands.tables.place import place
-from svc_tui.terminal import diagnostics, output
-from svc_tui.terminal.grid import Cell, grid
+from svc_tui.commands.tables.parsing import parameter
+from svc_tui.commands.tables.target import place
+from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.table import Cell, grid
 
 SHOWN = 1000
 """Rows that are shown on a terminal unless more are asked for."""
@@ -43,7 +43,7 @@ def query(
     """Run one statement of SQL: svc tables query 'select * from users where id = $1' 7"""
     if as_json and as_csv:
         raise SvcError("--json and --csv exclude each other", "Say one of them.", code="usage")
-    person = output.is_terminal() and not as_json and not as_csv
+    person = stdout.is_terminal() and not as_json and not as_csv
     if limit is None:
         limit = SHOWN if person else MOST
     body = {
@@ -55,7 +55,7 @@ def query(
     with place(context).tables() as tables:
         found = tables.post("sql", body)
     if as_json:
-        output.data_lines([{name: _finite(value) for name, value in row.items()} for row in found["rows"]])
+        stdout.data_lines([{name: _finite(value) for name, value in row.items()} for row in found["rows"]])
     elif found["columns"]:
         _table(found) if person else _csv(found)
     _tell(found, write=write)
@@ -63,7 +63,7 @@ def query(
 
 def _csv(found: Any) -> None:
     names = [column["name"] for column in found["columns"]]
-    raw = output.Raw()
+    raw = stdout.Raw()
     raw.write(written(names).encode())
     for row in found["rows"]:
         raw.write(written([_text(row[name]) for name in names]).encode())
@@ -97,7 +97,7 @@ def _table(found: Any) -> None:
         or (not column["type"] and all(_is_number(row[column["name"]]) for row in found["rows"]))
     )
     names = [column["name"] for column in columns]
-    output.styled_lines(grid(names, rows, output.width(), right))
+    stdout.styled_lines(grid(names, rows, stdout.width(), right))
 
 
 def _is_number(value: Any) -> bool:
@@ -117,12 +117,12 @@ def _tell(found: Any, *, write: bool) -> None:
     count = len(found["rows"])
     if found["cut"]:
         why = "there are more" if found["cut"] == "rows" else "they are large"
-        diagnostics.warn(
+        stderr.warn(
             f"only the first {count} rows are shown: {why}",
             "Ask for fewer (WHERE, LIMIT), for more with --limit, or take `svc tables export`.",
         )
     if write:
         changed = found["changes"]
-        diagnostics.note(f"{changed} row{'' if changed == 1 else 's'} written")
-    elif output.is_terminal() and not found["cut"]:
-        diagnostics.note(f"{count} row{'' if count == 1 else 's'}")
+        stderr.note(f"{changed} row{'' if changed == 1 else 's'} written")
+    elif stdout.is_terminal() and not found["cut"]:
+        stderr.note(f"{count} row{'' if count == 1 else 's'}")

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from engine.errors import SvcError
-from svc_tui.commands.tables import grammar
-from svc_tui.commands.tables.looking import Table
-from svc_tui.commands.tables.place import Tables, agree, place
-from svc_tui.terminal import diagnostics
+from svc_tui.commands.tables import parsing
+from svc_tui.commands.tables.show import Table
+from svc_tui.commands.tables.target import Tables, agree, place
+from svc_tui.terminal import stderr
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before values are lost.")]
 
@@ -26,9 +26,9 @@ def create(
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="What the table is for.")] = "",
 ) -> None:
     """Make a table: svc tables create users id:integer,key name:text,unique at:timestamp,default=now()"""
-    made = [grammar.column(text) for text in columns]
+    made = [parsing.column(text) for text in columns]
     _change(context, [{"op": "create-table", "table": table, "columns": made, "note": note}])
-    diagnostics.note(f"made the table {table}")
+    stderr.note(f"made the table {table}")
 
 
 def alter(
@@ -47,12 +47,12 @@ def alter(
 ) -> None:
     """Change a table, all or nothing: svc tables alter users add age:integer , rename name full_name"""
     with place(context).tables() as tables:
-        changes = grammar.changes(table, words, lambda name: _type(tables, table, name))
+        changes = parsing.changes(table, words, lambda name: _type(tables, table, name))
         lost = [change["column"] for change in changes if change["op"] == "drop-column"]
         if lost:
             agree(f"drop {', '.join(lost)} of {table} and the values in it?", yes=yes)
         tables.post("schema", {"changes": changes})
-    diagnostics.note(f"changed the table {table}")
+    stderr.note(f"changed the table {table}")
 
 
 def _type(tables: Tables, table: str, column: str) -> str:
@@ -71,7 +71,7 @@ def rename(
 ) -> None:
     """Give a table another name; what refers to it follows."""
     _change(context, [{"op": "rename-table", "table": table, "name": name}])
-    diagnostics.note(f"renamed {table} to {name}")
+    stderr.note(f"renamed {table} to {name}")
 
 
 def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
@@ -83,7 +83,7 @@ def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
             rows = "all its rows" if count is None else "its row" if count == 1 else f"its {count} rows"
             agree(f"drop {found['name']} and {rows}?", yes=yes)
         tables.post("schema", {"changes": [{"op": "drop-table", "table": table}]})
-    diagnostics.note(f"dropped the table {table}")
+    stderr.note(f"dropped the table {table}")
 
 
 def index(
@@ -112,11 +112,11 @@ def index(
                     f"It has {', '.join(found)}." if found else "It has none of its own.",
                 )
             tables.post("schema", {"changes": [{"op": "drop-index", "name": drop}]})
-        diagnostics.note(f"dropped the index {drop}")
+        stderr.note(f"dropped the index {drop}")
         return
     made = {"op": "create-index", "table": table, "columns": columns, "unique": unique, "name": name}
     _change(context, [made])
-    diagnostics.note(f"made an index of {table} on {', '.join(columns or ())}")
+    stderr.note(f"made an index of {table} on {', '.join(columns or ())}")
 
 
 def _change(context: typer.Context, changes: list[dict[str, Any]]) -> None:

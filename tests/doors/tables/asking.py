@@ -6,8 +6,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from doors.tables.database import FILE, Connection, open_owner
 from doors.tables.door import TablesDoor
+from doors.tables.sqlite.connections import FILE, Connection, open_owner
 from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry
 
 

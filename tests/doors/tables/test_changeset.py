@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from doors.tables.database import open_owner
 from doors.tables.rows.changes import Change, Delete, Insert, Update
 from doors.tables.rows.changeset import apply
-from doors.tables.sqlite import Connection, rows
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import Connection, rows
 
 TABLES = {
     "numbered": "create table t (k integer primary key not null, u text unique, v blob) strict",

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from doors.tables import reader, session, wire, writer
-from doors.tables.database import MAX_BYTES, MAX_SQL, MAX_VALUE
 from doors.tables.door import TablesDoor
-from doors.tables.problem import KINDS
+from doors.tables.guest import protocol, reader, session, writer
+from doors.tables.guest.problem import KINDS
+from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
 
 TEXT = (Path(__file__).parents[3] / "docs" / "tables.md").read_text()
 
@@ -23,7 +23,7 @@ def test_every_limit_is_documented() -> None:
     assert (session.MAX_ROWS, session.MAX_RESULT >> 20) == (10_000, 4)
     assert limits["one value, one row"] == f"{MAX_VALUE >> 20} MiB"
     assert limits["one statement"] == f"{MAX_SQL} bytes".replace("100000", "100 000")
-    assert limits["statements of a batch"] == str(wire.MAX_STATEMENTS)
+    assert limits["statements of a batch"] == str(protocol.MAX_STATEMENTS)
     assert limits["a read"] == f"{reader.SECONDS:.0f} s"
     assert limits["a request that writes"].startswith(f"{writer.SECONDS:.0f} s")
     assert (

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from doors.tables import reader, writer
-from doors.tables.database import MAX_SQL, MAX_VALUE
-from doors.tables.session import MAX_RESULT, MAX_ROWS
+from doors.tables.guest import reader, writer
+from doors.tables.guest.session import MAX_RESULT, MAX_ROWS
+from doors.tables.sqlite.connections import MAX_SQL, MAX_VALUE
 from tests.doors.tables.asking import Answer, Tables
 
 NUMBERS = "with recursive n(i) as (select 1 union all select i + 1 from n where i < $1)"

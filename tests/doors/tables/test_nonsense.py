@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from doors.tables.problem import KINDS
+from doors.tables.guest.problem import KINDS
 from tests.doors.tables.asking import Answer, Tables
 from tests.examples import examples
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from doors.tables.database import FILE
 from doors.tables.door import TablesDoor
+from doors.tables.sqlite.connections import FILE
 from tests.doors.tables.asking import Tables
 
 Open = Callable[..., Tables]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from doors.tables import writer
+from doors.tables.guest import writer
 from tests.doors.tables.asking import Answer, Tables
 
 FOREVER = "with recursive n(i) as (select 1 union all select i + 1 from n)"

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
-from doors.telemetry.exchange import PLAIN_BYTES
+from doors.telemetry.http import PLAIN_BYTES
 from doors.telemetry.otlp_protobuf import RECORD_BYTES
 from doors.telemetry.record import ATTRIBUTES, BODY_BYTES, PARTS, VALUE_BYTES
 from engine.door import Caller

@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx
 
-from engine.control.presence import Presence
-from engine.deploy.live import Built
+from engine.control.discovery import Presence
+from engine.dev.project import Built
 from engine.errors import SvcError
-from engine.listen import bind, bind_each
+from engine.http.sockets import bind, bind_each
 from engine.manifest.load import load
-from engine.timeline.feed import Timeline
-from svc_tui.development import Settings, developing
+from engine.timeline.bus import Timeline
+from svc_tui.dev.server import Settings, developing
 
 
 class Quiet:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from quart import Quart
 
-from engine.listen import bind
-from engine.server import serve
+from engine.http.server import serve
+from engine.http.sockets import bind
 
 
 @asynccontextmanager

@@ -11,16 +11,17 @@ from typing import Any
 from argon2 import PasswordHasher
 
 from engine.bucket.folder import FolderBucket
-from engine.control import garbage, login, tokens, users
-from engine.control.accounts import Accounts
 from engine.control.app import create
-from engine.control.attempts import Attempts
-from engine.control.login import Gate
-from engine.control.passwords import Passwords
-from engine.control.sessions import Sessions
-from engine.deploy.garbage import Swept, sweep
+from engine.control.auth import routes, token_routes, user_routes
+from engine.control.auth.accounts import Accounts
+from engine.control.auth.login_throttle import Attempts
+from engine.control.auth.passwords import Passwords
+from engine.control.auth.routes import Gate
+from engine.control.auth.sessions import Sessions
+from engine.control.routes import gc
+from engine.deploy.gc import Swept, sweep
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client
-from svc_tui.own_thread import on_thread
 from tests.engine.control.served import served
 
 PASSWORD = "a horse on a staple"
@@ -93,8 +94,8 @@ def running(folder: Path) -> Iterator[Service]:
         async def swept(*, count_only: bool) -> Swept:
             return await sweep(bucket, clock.now(), count_only=count_only)
 
-        accounts_only = (login.blueprint(gate), tokens.blueprint(gate), users.blueprint(gate))
-        subjects = (*accounts_only, garbage.blueprint(swept))
+        accounts_only = (routes.blueprint(gate), token_routes.blueprint(gate), user_routes.blueprint(gate))
+        subjects = (*accounts_only, gc.blueprint(swept))
         async with served(create(sessions, subjects), stop) as url:
             yield Service(url, bucket, gate, clock, asyncio.get_running_loop())
         await bucket.aclose()

@@ -8,9 +8,9 @@ import pytest
 from argon2 import PasswordHasher
 
 from engine.bucket.protocols import Conflict
-from engine.control.accounts import CELL, AccountError, Accounts, claim_code
-from engine.control.attempts import TooManyAttempts
-from engine.control.passwords import AT_ONCE, WAITING, BadPassword, Passwords
+from engine.control.auth.accounts import CELL, AccountError, Accounts, claim_code
+from engine.control.auth.login_throttle import TooManyAttempts
+from engine.control.auth.passwords import AT_ONCE, WAITING, BadPassword, Passwords
 from svc_tui.client import Refused
 from tests.engine.control.service import PASSWORD, Service, quick
 

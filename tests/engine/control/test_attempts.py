@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.control.attempts import (
+from engine.control.auth.login_throttle import (
     FORGOTTEN_AFTER_SECONDS,
     FREE_BY_ADDRESS,
     FREE_BY_NAME,

@@ -9,11 +9,11 @@ import httpx
 import pytest
 from quart import Blueprint, Response, request
 
-from engine.control import body
+from engine.control import streaming_body
 from engine.control.access import OneToken
 from engine.control.app import MOST_BODY, create, open_to_all
-from engine.control.body import HELD
-from svc_tui.own_thread import on_thread
+from engine.control.streaming_body import HELD
+from svc_tui.background_loop import on_thread
 from tests.engine.control.served import served
 
 
@@ -112,8 +112,8 @@ def test_a_body_without_bytes_is_complete(address: str, may_read: threading.Even
 def test_a_body_of_which_nothing_more_comes_is_waited_for_no_longer(
     path: str, address: str, may_read: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(body, "WHOLE_SECONDS", 0.2)
-    monkeypatch.setattr(body, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(streaming_body, "WHOLE_SECONDS", 0.2)
+    monkeypatch.setattr(streaming_body, "STALLED_SECONDS", 0.2)
     may_read.set()
     host, _, port = address.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), 60) as client:

@@ -10,12 +10,12 @@ from quart import Blueprint, Response, request
 
 from engine.control.access import EVERY_PROJECT, Forbidden, Principal
 from engine.control.app import principal
-from engine.control.listener import listening
-from engine.control.presence import FILE, Presence, announce, find, withdraw
+from engine.control.discovery import FILE, Presence, announce, find, withdraw
+from engine.control.local_server import listening
 from engine.control.projects import OneProject, blueprint
 from engine.errors import SvcError
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client, Refused, Unreachable
-from svc_tui.own_thread import on_thread
 
 
 def subject() -> Blueprint:

@@ -17,9 +17,9 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from engine.control.presence import Presence
+from engine.control.discovery import Presence
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client
-from svc_tui.own_thread import on_thread
 from tests.engine.control import developing
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy, static_shop
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.bucket.protocols import Digest
-from engine.deploy.garbage import GRACE_NS
+from engine.deploy.gc import GRACE_NS
 from svc_tui.client import Refused
 from tests.engine.control.service import Service
 

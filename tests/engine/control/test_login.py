@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.control import login
+from engine.control.auth import routes
 from svc_tui.client import Refused
 from tests.engine.control.service import PASSWORD, Service, running
 from tests.svc_tui.hosted import NO_CERTIFICATES
@@ -183,7 +183,7 @@ def test_bodies_that_are_none(service: Service, path: str, content: bytes, statu
 def test_a_body_that_does_not_come_is_not_waited_for(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(login, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(routes, "BODY_SECONDS", 0.2)
     host, port = service.url.removeprefix("http://").split(":")
     head = b"POST /v1/login HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     with socket.create_connection((host, int(port)), timeout=60) as slow:

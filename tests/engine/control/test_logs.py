@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from engine.control import logs
-from engine.control.listener import listening
+from engine.control.local_server import listening
 from engine.control.projects import OneProject
+from engine.control.routes import logs
 from engine.timeline.database import FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Keep, TimelineStore
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client, Refused
-from svc_tui.own_thread import on_thread
 
 SECOND = 1_000_000_000
 NOW = 1_790_000_000 * SECOND

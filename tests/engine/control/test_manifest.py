@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.control.listener import listening
-from engine.control.manifest import InDevelopment, blueprint
+from engine.control.local_server import listening
+from engine.control.routes.manifest import InDevelopment, blueprint
 from engine.errors import SvcError
 from engine.manifest.load import load
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client, Refused
-from svc_tui.own_thread import on_thread
 from tests.svc_tui.hosted import Hosted, deploy
 
 TEXT = """# the shop

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from engine.control.access import EitherOf, OneToken, Principal
-from engine.control.accounts import AccountConflict
-from engine.control.sessions import CACHE_SECONDS, IDLE_NS, MOST_EACH, PREFIX, SESSION_NS
+from engine.control.auth.accounts import AccountConflict
+from engine.control.auth.sessions import CACHE_SECONDS, IDLE_NS, MOST_EACH, PREFIX, SESSION_NS
 from svc_tui.client import Refused
 from tests.engine.control.service import PASSWORD, Service
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
-from engine.deploy import inputs
-from engine.deploy.build import Builder
+from engine.build import inputs
+from engine.build.builder import Builder
 from engine.lane import WRITTEN_BY_SVC, BuildRequest
 from engine.manifest.model import Resource
 from lanes.static.lane import StaticLane

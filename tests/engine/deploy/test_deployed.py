@@ -13,16 +13,16 @@ import pytest
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, ImageArtifact
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
-from engine.deploy.build import Builder
+from engine.build.builder import Builder
+from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.history import History, Live
 from engine.deploy.package import pack
-from engine.deploy.records import DeployedResource, Deployment
-from engine.deploy.store import unpack
-from engine.gateway.static import StaticResponder
+from engine.deploy.package_store import unpack
+from engine.gateway.static.responder import StaticResponder
 from engine.lane import Lane
 from engine.manifest.load import load
 from engine.manifest.model import Project
-from engine.wasm.runner import Runner
+from engine.wasm.execution.runner import Runner
 from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
 from lanes.rust.lane import RustLane

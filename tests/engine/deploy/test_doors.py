@@ -6,7 +6,7 @@ import pytest
 
 from engine.deploy.doors import Doors
 from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry
-from engine.timeline.feed import Timeline
+from engine.timeline.bus import Timeline
 from engine.timeline.record import Record, StructuredRecord
 
 

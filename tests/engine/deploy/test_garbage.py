@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
-from engine.deploy.garbage import GRACE_NS, GarbageError, Swept, sweep
+from engine.deploy.gc import GRACE_NS, GarbageError, Swept, sweep
 from engine.deploy.history import History
 from engine.deploy.package import COMPONENT, PackageError
-from engine.deploy.store import unpack
+from engine.deploy.package_store import unpack
 from tests.engine.deploy.packing import component_artifact, deployment, opened, stored
 
 FOREVER = 1 << 62

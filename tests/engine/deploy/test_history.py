@@ -14,10 +14,10 @@ import pytest
 from engine.bucket.errors import BlobMissing
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Conflict
-from engine.deploy.garbage import GRACE_NS, GarbageError, Swept, sweep
+from engine.deploy.deployment import RecordError, decode
+from engine.deploy.gc import GRACE_NS, GarbageError, Swept, sweep
 from engine.deploy.history import DeploymentError, Flip, History, Live
-from engine.deploy.records import RecordError, decode
-from engine.deploy.store import keep
+from engine.deploy.package_store import keep
 from tests.engine.deploy.packing import RESOURCE, component_artifact, deployment, opened, stored
 
 FOREVER = 1 << 62

@@ -13,10 +13,10 @@ from engine.bucket.errors import BlobDamaged, BlobMissing
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.deploy.package import PackageError, decode, pack
-from engine.deploy.store import keep, load, missing, unpack
-from engine.gateway.static_file import StaticFile
-from engine.gateway.static_source import ImageSource
-from engine.image import blob_path, read_index
+from engine.deploy.package_store import keep, load, missing, unpack
+from engine.gateway.static.file import StaticFile
+from engine.gateway.static.source import ImageSource
+from engine.static_files.bundle import blob_path, read_index
 from tests.engine.deploy.packing import FILES, component_artifact, image_artifact, opened, store, stored
 from tests.lanes.components import component
 

@@ -8,14 +8,14 @@ from typing import Any
 import httpx
 
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.listen import bind
+from engine.gateway.routes import RouteTable, Version
+from engine.http.connection_limits import Peers
+from engine.http.server import serve
+from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
-from engine.peers import Peers
-from engine.routes import RouteTable, Version
-from engine.server import serve
-from engine.timeline.feed import Timeline
+from engine.timeline.bus import Timeline
 from engine.timeline.record import RequestRecord
-from engine.wasm.exchange import Exchange, Outcome, RunReport
+from engine.wasm.execution.request import Exchange, Outcome, RunReport
 
 
 class Scripted:

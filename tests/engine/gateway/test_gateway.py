@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from engine.artifact import FolderArtifact
-from engine.gateway.static import StaticResponder
+from engine.gateway.routes import NotReady
+from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Mount, Resource
-from engine.routes import NotReady
 from engine.timeline.record import LineRecord
-from engine.wasm.exchange import Exchange, RunReport
+from engine.wasm.execution.request import Exchange, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, reply, report, with_site
 
 ROOT = Path("/")

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.gateway.capture import MOST_A_SECOND, Capture
+from engine.gateway.recording_limit import MOST_A_SECOND, Capture
 from engine.gateway.replay import NotReplayable, Replayer
+from engine.gateway.routes import RouteTable
 from engine.manifest.model import Project, Resource
-from engine.routes import RouteTable
-from engine.timeline.feed import Timeline
+from engine.timeline.bus import Timeline
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import MOST_BODY, Exchange, Recording, exchange
-from engine.wasm.exchange import Exchange as Run
-from engine.wasm.exchange import RunReport
+from engine.wasm.execution.request import Exchange as Run
+from engine.wasm.execution.request import RunReport
 from tests.engine.gateway.serving import Scripted, reply, report
 
 NONE: frozenset[str] = frozenset()

@@ -14,13 +14,13 @@ import h2.connection
 import h2.events
 
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.listen import bind
+from engine.gateway.routes import RouteTable
+from engine.http.server import serve
+from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
-from engine.routes import RouteTable
-from engine.server import serve
-from engine.timeline.feed import Timeline
+from engine.timeline.bus import Timeline
 from engine.timeline.record import RequestRecord
-from engine.wasm.runner import Runner
+from engine.wasm.execution.runner import Runner
 from tests.engine.wasm.text_guest import artifact
 
 HOST = "api--shop.localhost"

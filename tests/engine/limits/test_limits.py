@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.timeline.record import LineRecord, RequestRecord
-from engine.wasm.config import MIB, PoolSettings
+from engine.wasm.execution.config import MIB, PoolSettings
 from tests.engine.limits.hosted import Answer, Hosted, ask, connected, hosted, until
 
 pytestmark = pytest.mark.slow

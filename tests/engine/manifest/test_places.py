@@ -6,7 +6,7 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.manifest.places import KeyPath, Place, places
+from engine.manifest.positions import KeyPath, Place, places
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

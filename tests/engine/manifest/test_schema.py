@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.manifest.document import Document, ProjectTable, ResourceTable, is_name
-from engine.manifest.schema import schema, text
+from engine.manifest.json_schema import schema, text
+from engine.manifest.schema import Document, ProjectTable, ResourceTable, is_name
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"

@@ -12,19 +12,19 @@ import httpx
 from engine.artifact import Artifact
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import as_digest
+from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.package import pack
-from engine.deploy.records import DeployedResource, Deployment
-from engine.deploy.site import Site
+from engine.deploy.serving import Site
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication, Versions
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.listen import bind
-from engine.server import serve
-from engine.service.changes import Change, imports
-from engine.service.order import Order, read_packages, read_project
-from engine.service.service import Service
-from engine.wasm.runner import Runner
+from engine.http.server import serve
+from engine.http.sockets import bind
+from engine.service.deployer import Service
+from engine.service.policy import Change, imports
+from engine.service.spec import Order, read_packages, read_project
+from engine.wasm.execution.runner import Runner
 from tests.engine.deploy.packing import store
 
 DOMAIN = "apps.example"

@@ -9,8 +9,8 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.deploy.package import pack
-from engine.service.changes import Change, Refused
-from engine.wasm.check import capabilities
+from engine.service.policy import Change, Refused
+from engine.wasm.compile.check import capabilities
 from tests.engine.service.serving import Served, served
 from tests.lanes.components import component
 

@@ -12,11 +12,11 @@ from engine.deploy.history import DeploymentError
 from engine.deploy.package import pack
 from engine.deploy.versions import Publication
 from engine.manifest.problems import ManifestError
-from engine.service.changes import Change, Refused
-from engine.service.check import CheckFailed
-from engine.service.order import BadOrder, Order, read_packages, read_project
-from engine.service.service import Outrun
-from engine.service.vault import SecretError
+from engine.service.deployer import Outrun
+from engine.service.health_check import CheckFailed
+from engine.service.policy import Change, Refused
+from engine.service.secrets import SecretError
+from engine.service.spec import BadOrder, Order, read_packages, read_project
 from tests.engine.deploy.packing import image_artifact
 from tests.engine.service.serving import STATIC, Served, served
 

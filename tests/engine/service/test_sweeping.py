@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from engine.bucket.folder import FolderBucket
-from engine.deploy.garbage import GarbageError, Swept
-from engine.service.sweeping import DAY_NS, LOOK_SECONDS, sweep_daily
+from engine.deploy.gc import GarbageError, Swept
+from engine.service.gc_schedule import DAY_NS, LOOK_SECONDS, sweep_daily
 from tests.engine.deploy.packing import opened
 
 NOTHING = Swept(0, 0, 0)

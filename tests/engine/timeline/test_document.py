@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from engine.timeline.document import document, entry
+from engine.timeline.json_format import document, entry
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.row import Entry
+from engine.timeline.stored_record import Entry
 
 TIME = 1_700_000_000_123_456_789
 

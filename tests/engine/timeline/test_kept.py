@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from engine.timeline.database import place
-from engine.timeline.kept import Stretch, kept
 from engine.timeline.query import PAGE, Filter, Page, TimelineReader
+from engine.timeline.selection import Stretch, kept
 from engine.timeline.store import Keep, TimelineStore
 from tests.engine.timeline.records import BEGAN, SECOND, line
 

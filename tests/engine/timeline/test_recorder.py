@@ -10,8 +10,8 @@ import apsw
 import pytest
 
 from engine.errors import SvcError
+from engine.timeline.bus import Timeline
 from engine.timeline.database import place
-from engine.timeline.feed import Timeline
 from engine.timeline.follow import Follower
 from engine.timeline.query import Filter, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record
@@ -23,7 +23,7 @@ from tests.waiting import until
 FULL = """
 import resource, signal, sys, threading
 from pathlib import Path
-from engine.timeline.feed import Timeline
+from engine.timeline.bus import Timeline
 from engine.timeline.record import LineRecord
 from engine.timeline.recorder import TimelineRecorder
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

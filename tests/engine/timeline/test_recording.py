@@ -6,8 +6,8 @@ from typing import Any
 import apsw
 import pytest
 
+from engine.timeline.bus import Timeline
 from engine.timeline.database import FILE
-from engine.timeline.feed import Timeline
 from engine.timeline.query import TimelineReader
 from engine.timeline.record import Record
 from engine.timeline.recorder import TimelineRecorder

@@ -16,8 +16,8 @@ from engine.door import Severity
 from engine.timeline.database import BOUNDS, DamagedTimeline, NewerTimeline, TimelineError, place
 from engine.timeline.query import Filter, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.row import LONGEST, decode, encode
 from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.stored_record import LONGEST, decode, encode
 from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
 from tests.examples import examples
 

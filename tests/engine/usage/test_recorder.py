@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SvcError
-from engine.timeline.feed import Timeline
+from engine.timeline.bus import Timeline
 from engine.timeline.record import LineRecord, RequestRecord
-from engine.usage.count import MINUTE_NS, Count, Counter, total
+from engine.usage.aggregate import MINUTE_NS, Count, Counter, total
 from engine.usage.recorder import KEPT_MINUTES, Recorder
 from engine.usage.store import UsageStore, place
 from tests.waiting import until

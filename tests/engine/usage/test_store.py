@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from engine.usage.count import Count
+from engine.usage.aggregate import Count
 from engine.usage.store import UsageError, UsageStore, place
 
 ONE = Count(1, 0, 2_000, 3_000, 65_536, 10, 20)
@@ -18,7 +18,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from engine.usage.count import Count
+from engine.usage.aggregate import Count
 from engine.usage.store import UsageStore
 store = UsageStore(Path(sys.argv[1]))
 for number in range(int(sys.argv[2])):

@@ -9,8 +9,8 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildRequest
 from engine.manifest.model import Resource
-from engine.wasm.exchange import Exchange, RunReport
-from engine.wasm.runner import Guest, Runner
+from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.runner import Guest, Runner
 
 SOURCE = Path(__file__).with_name("guest.js")
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import wasmtime
 
-from lanes.interfaces import interfaces
+from lanes.wit_imports import interfaces
 
 VERSION = "0.2.4"
 HANDLER = f"wasi:http/incoming-handler@{VERSION}"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
-from engine.wasm.config import PoolSettings
-from engine.wasm.pool import Pool
-from engine.wasm.waiting import Ahead, ClientGone, slot
-from engine.wasm.warmth import Use
+from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.pool import Pool
+from engine.wasm.execution.waiting import Ahead, ClientGone, slot
+from engine.wasm.execution.warm_slots import Use
 from tests.engine.wasm.conftest import Answer, Client
 
 pytestmark = pytest.mark.slow
@@ -144,7 +144,7 @@ def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> N
             inbox.put_nowait({"type": "http.request", "body": bytes(50_000), "more_body": True})
         pool, gone = Pool(PoolSettings(instances=1, warm=0), 1), asyncio.get_running_loop().create_future()
         use = Use()
-        kind = pool.take("test", use)
+        kind = pool.try_acquire("test", use)
         waiting = asyncio.create_task(slot(pool, "test", use, Ahead(inbox.get), gone))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -154,7 +154,7 @@ def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> N
             await asyncio.wait_for(waiting, 30)
         assert kind is not None
         pool.give_back(kind, "test")
-        return pool.take("test", use)
+        return pool.try_acquire("test", use)
 
     assert asyncio.run(wait()) == 0
 

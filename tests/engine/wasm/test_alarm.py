@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.wasm.alarm import Alarm, SleepingAlarm, TimerAlarm, alarm
+from engine.wasm.execution.timer import Alarm, SleepingAlarm, TimerAlarm, alarm
 from tests.waiting import until
 
 LINUX = sys.platform == "linux"

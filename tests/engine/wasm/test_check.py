@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from wasmtime import wat2wasm
 
-from engine.wasm.check import ComponentRejected, check_component, told_of
-from engine.wasm.compile import REFUSED, CodeUnkept, Compiled, compile_component
-from engine.wasm.config import Compiler, code_key
+from engine.wasm.compile.check import ComponentRejected, check_component, told_of
+from engine.wasm.compile.compiler import REFUSED, CodeUnkept, Compiled, compile_component
+from engine.wasm.execution.config import Compiler, code_key
 from tests.lanes.components import HANDLER, component
 
 
@@ -66,7 +66,14 @@ def test_what_can_not_run_here_is_refused_by_name_before_it_is_compiled(
 
 def test_the_compiler_itself_refuses_what_was_not_seen_before(tmp_path: Path) -> None:
     path = written(tmp_path, component(["acme:db/store@1.0.0"], [HANDLER]))
-    command = [sys.executable, "-m", "engine.wasm.compile", str(path), "winch", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "engine.wasm.compile.compiler",
+        str(path),
+        "winch",
+        str(tmp_path / "out"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == REFUSED
     assert "acme:db/store@1.0.0" in json.loads(done.stderr)[0]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component, Linker
 
-from engine.wasm.abi import Instance, LinkerInstance, Store, address
-from engine.wasm.callbacks import host_function
-from engine.wasm.codec import Handles
-from engine.wasm.config import MIB, Compiler, compile_config
+from engine.wasm.capi.host_functions import host_function
+from engine.wasm.capi.values import Handles
+from engine.wasm.capi.wasmtime import Instance, LinkerInstance, Store, address
+from engine.wasm.execution.config import MIB, Compiler, compile_config
 from tests.examples import examples
 
 WIDTH = 17

@@ -2,7 +2,7 @@
 
 import time
 
-from engine.wasm.compute_clock import SHORT_NS, ComputeClock
+from engine.wasm.execution.cpu_clock import SHORT_NS, ComputeClock
 
 UNSURE_NS = SHORT_NS + 200_000
 """By so much a while may be measured too long; the rest is what the test itself does."""

@@ -7,8 +7,8 @@ from typing import Any
 import httpcore
 import pytest
 
-from engine.wasm.dialer import ASKING_EACH, Dialer, Prohibited, SystemResolver, Unresolved, is_public
-from engine.wasm.egress import Egress
+from engine.wasm.outbound.dialer import ASKING_EACH, Dialer, Prohibited, SystemResolver, Unresolved, is_public
+from engine.wasm.outbound.egress import Egress
 
 
 @pytest.mark.parametrize(

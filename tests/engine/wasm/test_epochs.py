@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.wasm.epochs import PUT_OFF_NS, SECONDS, Epochs
+from engine.wasm.execution.epoch_ticker import PUT_OFF_NS, SECONDS, Epochs
 from tests.waiting import until
 
 PROMPT = SECONDS - 2 * PUT_OFF_NS / 1e9

@@ -1,5 +1,5 @@
-from engine.wasm.failure import Complaint, classify
-from engine.wasm.run import GuestExit
+from engine.wasm.execution.failure import Complaint, classify
+from engine.wasm.execution.run_state import GuestExit
 
 TRAP = "error while executing\nwasm trap: wasm `unreachable` instruction executed"
 

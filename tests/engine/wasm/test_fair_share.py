@@ -5,9 +5,9 @@ from collections.abc import Awaitable
 
 import pytest
 
-from engine.wasm.config import PoolSettings
-from engine.wasm.pool import Pool
-from engine.wasm.warmth import Use
+from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.pool import Pool
+from engine.wasm.execution.warm_slots import Use
 
 SLOTS, PLACES = 16, 6
 USE = Use()
@@ -19,7 +19,7 @@ def pool(slots: int = SLOTS, places: int = PLACES) -> Pool:
 
 def taken(of: Pool, project: str, requests: int = SLOTS) -> list[int]:
     """Let a Project take slots until there is none for it; return the kinds that it got."""
-    kinds = [of.take(project, USE) for _ in range(requests)]
+    kinds = [of.try_acquire(project, USE) for _ in range(requests)]
     return [kind for kind in kinds if kind is not None]
 
 
@@ -91,7 +91,7 @@ def test_who_holds_more_than_half_waits_while_only_the_last_eighth_is_free() -> 
         shared = pool()
         kinds = taken(shared, "hog")
         more = await waiting(shared, "hog")
-        other = shared.take("other", USE)
+        other = shared.try_acquire("other", USE)
         assert other is not None
         shared.give_back(other, "other")
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import engine.wasm.check
+import engine.wasm.compile.check
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES
 from lanes.js.toolchain import ensure
 from tests.conformance.wit import Interface, interfaces, read
@@ -41,6 +41,6 @@ def test_the_conformance_suite_calls_interfaces_as_they_are(carried: dict[str, I
 
 
 def test_every_resource_has_its_own_type() -> None:
-    assert engine.wasm.check.HANDLER
+    assert engine.wasm.compile.check.HANDLER
     assert set(ALIASES.values()) <= RESOURCES.keys()
     assert len({id(kind) for kind in RESOURCES.values()}) == len(RESOURCES)

@@ -2,9 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wasmtime import wat2wasm
 
-from engine.wasm.config import MIB
-from engine.wasm.memories import maxima, share
-from engine.wasm.memory_probe import PAGE
+from engine.wasm.binary.memory_limits import maxima, share
+from engine.wasm.binary.memory_probe import PAGE
+from engine.wasm.execution.config import MIB
 
 
 def size_of_each(binary: bytes, limit: int) -> int:

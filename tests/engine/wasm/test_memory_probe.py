@@ -4,10 +4,10 @@ import random
 from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component
 
-from engine.wasm.config import Compiler, compile_config
-from engine.wasm.memory_probe import HANDLE, INTERFACE, add_probe
-from engine.wasm.scan import Unscannable, scan
-from engine.wasm.sections import signed
+from engine.wasm.binary.memory_probe import HANDLE, INTERFACE, add_probe
+from engine.wasm.binary.reader import Unscannable, scan
+from engine.wasm.binary.writer import signed
+from engine.wasm.execution.config import Compiler, compile_config
 
 TYPES = """
   (import "wasi:http/types@0.2.3" (instance $types

@@ -14,8 +14,8 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.exchange import RunReport
-from engine.wasm.runner import Guest, Runner
+from engine.wasm.execution.request import RunReport
+from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.wasm.burner import PAGE, burner
 from tests.engine.wasm.conftest import Client
 

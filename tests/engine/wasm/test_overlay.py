@@ -17,13 +17,13 @@ from wasmtime.component import Component
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.config import Compiler, PoolSettings, compile_config
-from engine.wasm.memory_probe import add_probe
-from engine.wasm.overlay import add_overlay
-from engine.wasm.overlay_module import INTERFACE
-from engine.wasm.runner import Guest, Runner
-from engine.wasm.scan import scan
-from engine.wasm.streams import BUDGET
+from engine.wasm.binary.fast_streams import add_overlay
+from engine.wasm.binary.fast_streams.modules import INTERFACE
+from engine.wasm.binary.memory_probe import add_probe
+from engine.wasm.binary.reader import scan
+from engine.wasm.execution.buffers import BUDGET
+from engine.wasm.execution.config import Compiler, PoolSettings, compile_config
+from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.wasm.conftest import Answer, Client
 from tests.engine.wasm.echo_guest import Mode, echo_component
 from tests.examples import examples

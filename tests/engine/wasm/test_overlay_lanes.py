@@ -15,11 +15,11 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildRequest
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from engine.wasm.exchange import Exchange, RunReport
-from engine.wasm.overlay import add_overlay
-from engine.wasm.overlay_module import INTERFACE
-from engine.wasm.runner import Guest, Runner
-from engine.wasm.scan import scan
+from engine.wasm.binary.fast_streams import add_overlay
+from engine.wasm.binary.fast_streams.modules import INTERFACE
+from engine.wasm.binary.reader import scan
+from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.runner import Guest, Runner
 from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
 from lanes.rust.lane import RustLane

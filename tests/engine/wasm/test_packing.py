@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.wasm.packing import MOST, pack, packed_size, unpack
+from engine.wasm.capi.ascii_packing import MOST, pack, packed_size, unpack
 from tests.examples import examples
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 import pytest
 from wasmtime import Engine
 
-from engine.wasm.abi import Store, address
-from engine.wasm.reclaimer import BACKLOG, HELD_SECONDS, LITTLE, Reclaimer
+from engine.wasm.capi.wasmtime import Store, address
+from engine.wasm.execution.reclaimer import BACKLOG, HELD_SECONDS, LITTLE, Reclaimer
 
 MUCH = LITTLE + 1
 Stores = Callable[[], Store]

@@ -5,8 +5,8 @@ PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) << 30,) * 2)
 from engine.errors import SvcError
-from engine.wasm.config import Compiler, PoolSettings, engine
-from engine.wasm.room import fitting
+from engine.wasm.execution.config import Compiler, PoolSettings, engine
+from engine.wasm.execution.address_space import fitting
 try:
     settings = fitting(PoolSettings(instances=2048))
 except SvcError as error:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
-from engine.wasm.config import MIB, PoolSettings
-from engine.wasm.streams import BUDGET
+from engine.wasm.execution.buffers import BUDGET
+from engine.wasm.execution.config import MIB, PoolSettings
 from tests.engine.wasm.conftest import Answer, Client
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,8 @@ import pytest
 from wasmtime import Engine, Store, wat2wasm
 from wasmtime.component import Component, Linker
 
-from engine.wasm.config import Compiler, compile_config
-from engine.wasm.snapshot import add_snapshot
+from engine.wasm.binary.preinit.run import add_snapshot
+from engine.wasm.execution.config import Compiler, compile_config
 
 IMPORTS = """
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))

@@ -3,7 +3,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.wasm.streams import BUDGET, Inflow, Lines, Outflow
+from engine.wasm.execution.buffers import BUDGET, Inflow, Lines, Outflow
 
 
 @given(st.lists(st.binary(max_size=50)), st.lists(st.integers(1, 40), min_size=1))

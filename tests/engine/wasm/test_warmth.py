@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.wasm import warmth
-from engine.wasm.config import PoolSettings
-from engine.wasm.pool import Pool
-from engine.wasm.warmth import CALM_NS, GAP_NS, IN_A_ROW, PLACES, Use, Warmth
+from engine.wasm.execution import warm_slots
+from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.pool import Pool
+from engine.wasm.execution.warm_slots import CALM_NS, GAP_NS, IN_A_ROW, PLACES, Use, Warmth
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(warmth, "monotonic_ns", clock)
+    monkeypatch.setattr(warm_slots, "monotonic_ns", clock)
     return clock
 
 
@@ -73,10 +73,10 @@ def test_who_was_not_asked_for_long_gives_its_place_to_a_busy_one(clock: Clock) 
 def test_slots_of_the_other_kind_are_taken_when_there_are_no_more_of_the_right_one() -> None:
     pool, often, seldom = Pool(PoolSettings(instances=4, warm=2), 0), Use(), Use()
     for _ in range(IN_A_ROW):
-        taken = pool.take("one", often)
+        taken = pool.try_acquire("one", often)
         assert taken is not None
         pool.give_back(taken, "one")
-    assert [pool.take("one", often) for _ in range(3)] == [0, 0, 1]
-    assert pool.take("one", seldom) == 1
+    assert [pool.try_acquire("one", often) for _ in range(3)] == [0, 0, 1]
+    assert pool.try_acquire("one", seldom) == 1
     pool.give_back(0, "one")
-    assert pool.take("one", seldom) == 0
+    assert pool.try_acquire("one", seldom) == 0

@@ -15,8 +15,8 @@ from wasmtime import wat2wasm
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.runner import Guest, Runner
-from lanes.interfaces import interfaces
+from engine.wasm.execution.runner import Guest, Runner
+from lanes.wit_imports import interfaces
 
 HTTP, STREAMS, CLOCK = "wasi:http/types@0.2.4", "wasi:io/streams@0.2.4", "wasi:clocks/monotonic-clock@0.2.4"
 HANDLER = "wasi:http/incoming-handler@0.2.4"

@@ -4,12 +4,12 @@ import socket
 
 import pytest
 
-from engine.deploy.build import LaneMissing
+from engine.build.builder import LaneMissing
 from engine.errors import SvcError
+from engine.http.sockets import PortInUse, bind, bind_each
 from engine.lane import BuildFailed, Diagnostic, ToolchainMissing
-from engine.listen import PortInUse, bind, bind_each
-from engine.wasm.check import ComponentRejected
-from engine.workers.wire import Channel, Published
+from engine.wasm.compile.check import ComponentRejected
+from engine.workers.protocol import Channel, Published
 
 
 @pytest.mark.parametrize(

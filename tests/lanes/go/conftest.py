@@ -10,8 +10,8 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.model import Resource
-from engine.wasm.exchange import Exchange, RunReport
-from engine.wasm.runner import Guest, Runner
+from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.runner import Guest, Runner
 from lanes.go.lane import GoLane
 from lanes.go.toolchain import Go, ensure
 from tests.engine.wasm.conftest import Answer, Client

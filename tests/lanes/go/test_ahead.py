@@ -11,9 +11,9 @@ from wasmtime import Engine, MemoryType
 from wasmtime import Module as WasmModule
 
 from engine.artifact import ComponentArtifact
-from engine.wasm.memory_probe import PAGE
-from engine.wasm.scan import scan
-from engine.wasm.snapshot import add_snapshot
+from engine.wasm.binary.memory_probe import PAGE
+from engine.wasm.binary.preinit.run import add_snapshot
+from engine.wasm.binary.reader import scan
 from tests.lanes.go.conftest import HELLO, Module, Reply
 
 pytestmark = pytest.mark.slow

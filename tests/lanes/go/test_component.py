@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lanes.go.component import HANDLE, NoHandler, NotHosted, component
 from lanes.go.core_module import HEADER, CoreModule, Unreadable, encode, read, section, sections
-from lanes.interfaces import interfaces
+from lanes.wit_imports import interfaces
 
 EXPORTS = f"""
   (memory (export "memory") 2)

@@ -10,9 +10,9 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.callbacks import Wait
-from engine.wasm.exchange import Exchange
-from engine.wasm.runner import Runner
+from engine.wasm.capi.host_functions import Wait
+from engine.wasm.execution.request import Exchange
+from engine.wasm.execution.runner import Runner
 from engine.wasm.wasi.registry import FUNCTIONS
 from tests.lanes.go.conftest import Module
 

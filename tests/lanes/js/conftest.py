@@ -7,7 +7,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildMode, BuildRequest
-from engine.manifest.entry import js_entry
+from engine.manifest.js_entry import js_entry
 from engine.manifest.model import Resource
 from lanes.js.lane import JsLane
 from tests.engine.wasm.conftest import Answer

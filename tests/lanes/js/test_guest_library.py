@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.wasm.runner import Runner
+from engine.wasm.execution.runner import Runner
 from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.js.conftest import Sources, ask
 

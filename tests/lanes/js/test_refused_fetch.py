@@ -8,8 +8,8 @@ import pytest
 
 from doors.tables.door import TablesDoor
 from engine.door import DoorPlace
-from engine.wasm.doorway import OpenDoor
-from engine.wasm.runner import Runner
+from engine.wasm.execution.runner import Runner
+from engine.wasm.outbound.door_calls import OpenDoor
 from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.js.conftest import Sources, ask
 

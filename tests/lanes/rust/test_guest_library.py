@@ -11,7 +11,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.runner import Runner
+from engine.wasm.execution.runner import Runner
 from lanes.rust.world import BINARY, assembled
 from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.rust.conftest import GUEST, Crate

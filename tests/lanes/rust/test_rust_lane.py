@@ -11,7 +11,7 @@ import pytest
 from engine.lane import BuildFailed
 from engine.manifest.model import Resource
 from lanes.rust.lane import RustLane
-from svc_tui.terminal import diagnostics
+from svc_tui.terminal import stderr
 from tests.lanes.rust.conftest import MANIFEST, Crate, handler
 from tests.lanes.test_command import dies
 from tests.waiting import until
@@ -128,11 +128,11 @@ def test_colours_are_for_terminals(crate: Crate, capsys: pytest.CaptureFixture[s
     error = failure(crate)
     shown = {}
     for mode in ("always", "never"):
-        diagnostics.set_color(mode)  # type: ignore[arg-type]
+        stderr.set_color(mode)  # type: ignore[arg-type]
         try:
-            diagnostics.render(error)
+            stderr.render(error)
         finally:
-            diagnostics.set_color("auto")
+            stderr.set_color("auto")
         shown[mode] = capsys.readouterr().err
     assert "\x1b" not in shown["never"]
     assert "api/src/lib.rs:3:14  mismatched types [E0308]" in shown["never"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine.image import read_index
 from engine.lane import BuildFailed
+from engine.static_files.bundle import read_index
 from lanes.static.pack import Packing, pack
 
 

@@ -12,10 +12,10 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 
 from engine.artifact import FolderArtifact, ImageArtifact, ImageFile
-from engine.gateway.static import StaticResponder
-from engine.image import blob_path, read_index
+from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildFailed, BuildMode, BuildRequest
 from engine.manifest.model import Resource
+from engine.static_files.bundle import blob_path, read_index
 from lanes.static.lane import StaticLane
 
 

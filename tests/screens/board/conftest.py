@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from screens.board.screen import BoardScreen
-from screens.link import Link
+from screens.project_client import Link
 from tests.screens.conftest import Opened, idle
 from tests.screens.developed import Console, Driven, Shop, root, shop
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.board.draw import Hit
-from screens.link import Link, Place
+from screens.board.render import Hit
+from screens.project_client import Link, Place
 from svc_tui.client import Client
 from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, rate, resource_card
 from screens.board.details import folded, of_resource
-from screens.board.picture import WIDTHS
+from screens.board.diagram import WIDTHS
 from screens.board.project import Door, Health, Rates, Resource
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,38}", fullmatch=True)

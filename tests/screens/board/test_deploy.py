@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from textual.app import App
 
+from screens.board.deploy_protocol import Deployer
 from screens.board.deploy_screen import DeployScreen
-from screens.board.deploys import Deployer
 from screens.board.history_screen import HistoryScreen
-from screens.link import Link, Place
+from screens.project_client import Link, Place
 from svc_tui.client import Client
-from svc_tui.deploy_desk import DeployDesk, Sources
-from svc_tui.session import Login, NotLoggedIn
+from svc_tui.client.credentials import Login, NotLoggedIn
+from svc_tui.console.deployer import DeployDesk, Sources
 from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle
 from tests.screens.developed import Shop

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from screens.board.draw import ASCII, UNICODE, Box, E, Hit, N, Route, S, W, way
+from screens.board.edge_routing import Point
 from screens.board.graph import Column, Edge, Graph, Node
 from screens.board.layout import Placed, layout
-from screens.board.route import Point
+from screens.board.render import ASCII, UNICODE, Box, E, Hit, N, Route, S, W, way
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FRONT, DYNAMIC, DOORS = Column

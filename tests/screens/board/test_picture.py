@@ -1,10 +1,10 @@
 """From a Project to its picture."""
 
-from screens.board.draw import Hit
+from screens.board.diagram import Use, door_of, picture
 from screens.board.edits import Edit
 from screens.board.graph import Column
-from screens.board.picture import Use, door_of, picture
 from screens.board.project import Manifest, Mount, Resource
+from screens.board.render import Hit
 
 LANES = {"web": "static", "api": "js", "ticks": "go", "edge": "js"}
 API, TICKS, EDGE = (

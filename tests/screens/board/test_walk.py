@@ -5,10 +5,10 @@ from typing import cast, get_args
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from screens.board.draw import Hit
-from screens.board.picture import Picture, picture
+from screens.board.diagram import Picture, picture
+from screens.board.navigation import Direction, first, next_edge, step
 from screens.board.project import Manifest, Mount, Resource
-from screens.board.walk import Direction, first, next_edge, step
+from screens.board.render import Hit
 
 DIRECTIONS = cast(tuple[Direction, ...], get_args(Direction))
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from engine.timeline.document import document
+from engine.timeline.json_format import document
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.row import Entry
-from screens.logs.rows import COLUMNS, clock, duration, marked, row
+from engine.timeline.stored_record import Entry
+from screens.logs.format import COLUMNS, clock, duration, marked, row
 from screens.widgets.columns import GAP, fit, place
 
 NOON = 1_795_262_400_000_000_000

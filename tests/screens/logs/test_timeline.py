@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from screens.link import Link
-from screens.logs import timeline as module
+from screens.logs import record_source as module
 from screens.logs.filter import Filter
-from screens.logs.timeline import Timeline
+from screens.logs.record_source import Timeline
+from screens.project_client import Link
 from svc_tui.client import SvcError, Unreachable
 from tests.screens.developed import Shop
 from tests.screens.logs.conftest import fill

@@ -11,12 +11,12 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from engine.control.listener import listening
-from screens.link import Link, Place
+from engine.control.local_server import listening
+from screens.project_client import Link, Place
 from screens.tables.screen import TablesScreen
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client
 from svc_tui.control import of_project
-from svc_tui.own_thread import on_thread
 from tests.screens.conftest import idle
 from tests.screens.developed import Console, Driven
 

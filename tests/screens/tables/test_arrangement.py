@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
-from screens.tables.arrangement import LEAST, MOST, Arrangement
-from screens.tables.outside_editor import command_of, edited
+from screens.tables.column_layout import LEAST, MOST, Arrangement
+from screens.tables.external_editor import command_of, edited
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, tables
 

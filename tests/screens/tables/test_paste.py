@@ -8,9 +8,9 @@ import pytest
 from textual import events
 from textual.app import App
 
+from screens.tables.clipboard_range import MOST, Range, cells, targets
 from screens.tables.grid import TableColumn
 from screens.tables.paste_screen import PasteScreen
-from screens.tables.pasted import MOST, Range, cells, targets
 from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, Tables, tables

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.tables.alterations import changes, loses, said
 from screens.tables.columns_text import columns, spoken
+from screens.tables.schema_commands import changes, loses, said
 from screens.tables.schema_forms import AlterForm
 from svc_tui.client import SvcError
 from tests.screens.tables.conftest import Shop, tables

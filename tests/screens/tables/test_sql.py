@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 
 from screens.tables.history import History
 from screens.tables.result import line_and_column, position, said
-from svc_tui.remembered import SqlHistory
+from svc_tui.console.preferences import SqlHistory
 from tests.screens.tables.conftest import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]

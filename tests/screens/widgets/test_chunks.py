@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.widgets.chunks import BESIDE, CHUNK, Chunks, Window
+from screens.widgets.row_cache import BESIDE, CHUNK, Chunks, Window
 from screens.widgets.row_source import Row
 
 

@@ -5,8 +5,8 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from screens.widgets.virtual_list import GUTTER
 from screens.widgets.virtual_rows import VirtualRows
-from screens.widgets.windowed import GUTTER
 from tests.screens.conftest import idle
 from tests.screens.widgets.conftest import MILLION, Numbers, grow, lines, wheel
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from screens.widgets.chunks import BESIDE, CHUNK, HELD
 from screens.widgets.columns import Column
+from screens.widgets.row_cache import BESIDE, CHUNK, HELD
 from screens.widgets.virtual_rows import VirtualRows
 from tests.screens.conftest import idle, text
 from tests.screens.widgets.conftest import COLUMNS, MILLION, Numbers, lines

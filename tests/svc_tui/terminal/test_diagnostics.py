@@ -6,13 +6,13 @@ from rich.text import Text
 from engine.errors import SvcError
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.problems import ManifestError, Problem
-from svc_tui.terminal import diagnostics
-from svc_tui.terminal.diagnostics import ExitCode
+from svc_tui.terminal import stderr
+from svc_tui.terminal.stderr import ExitCode
 
 
 def told(capsys: pytest.CaptureFixture[str], error: SvcError) -> str:
-    diagnostics.set_color("never")
-    diagnostics.render(error)
+    stderr.set_color("never")
+    stderr.render(error)
     written = capsys.readouterr()
     assert written.out == ""
     return written.err
@@ -71,21 +71,21 @@ def test_no_colour_means_not_one_escape_sequence(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    diagnostics.set_color("auto")
-    diagnostics.render(SvcError("a", "b"))
+    stderr.set_color("auto")
+    stderr.render(SvcError("a", "b"))
     assert "\x1b" not in capsys.readouterr().err
-    diagnostics.set_color("always")
-    diagnostics.render(SvcError("a", "b"))
+    stderr.set_color("always")
+    stderr.render(SvcError("a", "b"))
     assert "\x1b[" in capsys.readouterr().err
 
 
 def test_exit_codes_tell_the_users_mistakes_from_failures() -> None:
-    assert diagnostics.exit_code(ManifestError(Path("svc.toml"), [])) == ExitCode.USAGE
-    assert diagnostics.exit_code(SvcError("x", code="usage")) == ExitCode.USAGE
-    assert diagnostics.exit_code(BuildFailed("x")) == ExitCode.FAILED
+    assert stderr.exit_code(ManifestError(Path("svc.toml"), [])) == ExitCode.USAGE
+    assert stderr.exit_code(SvcError("x", code="usage")) == ExitCode.USAGE
+    assert stderr.exit_code(BuildFailed("x")) == ExitCode.FAILED
 
 
 def test_a_line_that_was_laid_out_does_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    diagnostics.set_color("never")
-    diagnostics.line(Text.assemble("a\x1b[2J", ("b", "bold"), "\x9b2J\u202e"))
+    stderr.set_color("never")
+    stderr.line(Text.assemble("a\x1b[2J", ("b", "bold"), "\x9b2J\u202e"))
     assert capsys.readouterr().err == "a�[2Jb�2J�\n"

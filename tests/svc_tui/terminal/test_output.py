@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from svc_tui.terminal import output
+from svc_tui.terminal import stdout
 
-PRINT = "from svc_tui.terminal import output; output.set_color('{mode}'); {body}"
+PRINT = "from svc_tui.terminal import stdout; stdout.set_color('{mode}'); {body}"
 
 
 def script(body: str, mode: str = "auto") -> list[str]:
@@ -17,15 +17,15 @@ def script(body: str, mode: str = "auto") -> list[str]:
 
 
 def test_data_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    output.set_color("never")
-    output.data({"name": "süß", "text": "a\nb " * 100})
+    stdout.set_color("never")
+    stdout.data({"name": "süß", "text": "a\nb " * 100})
     written = capsys.readouterr().out
     assert written.count("\n") == 1 and "süß" in written
     assert json.loads(written)["name"] == "süß"
 
 
 def test_a_reader_that_has_enough_ends_the_program_with_success() -> None:
-    body = "[output.styled([('line', 'bold')]) for _ in range(100_000)]"
+    body = "[stdout.styled([('line', 'bold')]) for _ in range(100_000)]"
     reading = subprocess.Popen(script(body), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert reading.stdout is not None and reading.stderr is not None
     assert reading.stdout.readline() == b"line\n"
@@ -59,7 +59,7 @@ def on_a_terminal(command: list[str], **environ: str) -> str:
 
 
 def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
-    body = "output.styled([('hello', 'bold red')])"
+    body = "stdout.styled([('hello', 'bold red')])"
     assert "\x1b[" in on_a_terminal(script(body))
     assert "\x1b[" not in on_a_terminal(script(body), NO_COLOR="1")
     assert "\x1b[" not in on_a_terminal(script(body, "never"))
@@ -70,11 +70,11 @@ def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
 
 
 def test_what_others_wrote_does_not_move_the_cursor() -> None:
-    body = "output.styled([('a\\x1b[2Jb\\rc', '')])"
+    body = "stdout.styled([('a\\x1b[2Jb\\rc', '')])"
     assert subprocess.run(script(body), capture_output=True, check=True).stdout.decode() == "ab�c\n"
     for body in (
-        "output.line('a\\x1b[2Jb\\rc')",
-        "from rich.text import Text; output.line(Text.assemble('a\\x1b[2J', ('b', 'bold'), '\\rc\\x9b2J'))",
+        "stdout.line('a\\x1b[2Jb\\rc')",
+        "from rich.text import Text; stdout.line(Text.assemble('a\\x1b[2J', ('b', 'bold'), '\\rc\\x9b2J'))",
     ):
         shown = subprocess.run(script(body), capture_output=True, check=True).stdout.decode()
         assert shown.startswith("a") and shown.endswith("\n") and not {"\x1b", "\r", "\x9b"} & set(shown)

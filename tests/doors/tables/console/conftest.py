@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from doors.tables.console.blueprint import blueprint
+from doors.tables.api.routes import blueprint
 from engine.control.access import EVERY_PROJECT, Principal, Role
 from engine.control.app import create
 from engine.control.projects import OneProject
+from svc_tui.background_loop import on_thread
 from svc_tui.client import Client
-from svc_tui.own_thread import on_thread
 from tests.engine.control.served import served
 
 ROLES: tuple[Role, ...] = ("viewer", "deployer", "owner")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from doors.tables.database import open_owner
+from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import Client, Refused
 from tests.doors.tables.console.conftest import Shop
 

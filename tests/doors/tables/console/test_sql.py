@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from doors.tables import database
-from doors.tables.console import sql as console_sql
-from doors.tables.database import open_owner
+from doors.tables.api import query as console_sql
+from doors.tables.sqlite import connections
+from doors.tables.sqlite.connections import open_owner
 from svc_tui.client import Client, Refused
 from tests.doors.tables.console.conftest import Shop
 
@@ -144,7 +144,7 @@ def test_a_statement_that_takes_too_long_is_stopped_and_undone(
 def test_while_others_write_there_is_reading_and_a_wait_that_ends(
     users: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_MS", 50)
+    monkeypatch.setattr(connections, "BUSY_MS", 50)
     other = open_owner(users.data / "tables" / "tables.db")
     other.execute("begin immediate")
     other.execute("delete from users")

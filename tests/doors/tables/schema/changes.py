@@ -2,13 +2,13 @@
 
 import pytest
 
-from doors.tables.catalog import Column, Table, read
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
     Change,
     CreateTable,
 )
-from doors.tables.sqlite import Connection, TablesError, rows
+from doors.tables.sqlite.catalog import Column, Table, read
+from doors.tables.sqlite.errors import Connection, TablesError, rows
 
 VISITS = CreateTable(
     "visits",

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from doors.tables.database import open_owner
 from doors.tables.schema.apply import apply
-from doors.tables.sqlite import Connection
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import Connection
 from tests.doors.tables.schema.changes import VISITS
 
 

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from doors.tables import script
-from doors.tables.catalog import Column, read
-from doors.tables.database import open_owner
-from doors.tables.migrations import Migration, applied, apply, find, pending
+from doors.tables.migrations import Migration, applied, apply, find, pending, script
 from doors.tables.schema import apply as schema
 from doors.tables.schema.change import CreateTable, SetNote
-from doors.tables.sql_text import Statement
-from doors.tables.sqlite import Connection, TablesError, changing, rows, scalar
+from doors.tables.sqlite.catalog import Column, read
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import Connection, TablesError, changing, rows, scalar
+from doors.tables.sqlite.tokens import Statement
 
 
 def write(project: Path, **files: str | bytes) -> tuple[Migration, ...]:

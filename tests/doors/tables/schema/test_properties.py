@@ -7,8 +7,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doors.tables.catalog import TYPES, Column, read
-from doors.tables.database import open_owner
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
     AddColumn,
@@ -24,7 +22,9 @@ from doors.tables.schema.change import (
     SetPrimaryKey,
     SetUnique,
 )
-from doors.tables.sqlite import Connection, TablesError, rows
+from doors.tables.sqlite.catalog import TYPES, Column, read
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import Connection, TablesError, rows
 from tests.examples import examples
 
 START = """

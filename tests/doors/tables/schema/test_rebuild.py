@@ -1,6 +1,5 @@
 import pytest
 
-from doors.tables.catalog import Column
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import (
     AddColumn,
@@ -11,7 +10,8 @@ from doors.tables.schema.change import (
     SetPrimaryKey,
     SetUnique,
 )
-from doors.tables.sqlite import Connection, ConstraintError, rows, scalar
+from doors.tables.sqlite.catalog import Column
+from doors.tables.sqlite.errors import Connection, ConstraintError, rows, scalar
 from tests.doors.tables.schema.changes import refused, table
 
 

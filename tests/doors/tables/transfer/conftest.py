@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from doors.tables.database import open_owner
-from doors.tables.sqlite import Connection
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import Connection
 
 
 @pytest.fixture

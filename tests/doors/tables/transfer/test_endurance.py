@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from doors.tables.database import open_owner
-from doors.tables.sqlite import rows, scalar
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import rows, scalar
 
 pytestmark = pytest.mark.slow
 
@@ -17,9 +17,9 @@ ROWS = 60_000
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from doors.tables.database import open_owner
-from doors.tables.transfer.loading import load
-from doors.tables.transfer.saving import save
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.files.importer import load
+from doors.tables.files.exporter import save
 
 folder, format = Path(sys.argv[1]), sys.argv[2]
 database = open_owner(folder / f"{format}.db")
@@ -46,8 +46,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 IMPORT = """
 import sys
 from pathlib import Path
-from doors.tables.database import open_owner
-from doors.tables.transfer.loading import load
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.files.importer import load
 database = open_owner(Path(sys.argv[1]))
 print("open", flush=True)
 with open(sys.argv[2], "rb") as source:

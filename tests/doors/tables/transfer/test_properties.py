@@ -9,16 +9,16 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doors.tables.catalog import TYPES, Column
-from doors.tables.database import open_owner
+from doors.tables.files import csv_file
+from doors.tables.files.exporter import save
+from doors.tables.files.format import FORMATS, Format
+from doors.tables.files.importer import load
+from doors.tables.files.text_reader import Lines
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable
-from doors.tables.sqlite import Connection, Value, fold, quoted, rows
-from doors.tables.transfer import csv_file
-from doors.tables.transfer.format import FORMATS, Format
-from doors.tables.transfer.lines import Lines
-from doors.tables.transfer.loading import load
-from doors.tables.transfer.saving import save
+from doors.tables.sqlite.catalog import TYPES, Column
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import Connection, Value, fold, quoted, rows
 from tests.examples import examples
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(

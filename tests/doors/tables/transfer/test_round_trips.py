@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from doors.tables.catalog import Column, read
-from doors.tables.database import open_owner
+from doors.tables.files.exporter import save
+from doors.tables.files.format import Format
+from doors.tables.files.importer import load
 from doors.tables.migrations import Migration
 from doors.tables.migrations import apply as migrate
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateIndex, CreateTable
-from doors.tables.sqlite import Connection, rows, scalar
-from doors.tables.transfer.format import Format
-from doors.tables.transfer.loading import load
-from doors.tables.transfer.saving import save
+from doors.tables.sqlite.catalog import Column, read
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import Connection, rows, scalar
 
 THINGS = CreateTable(
     "all things",

@@ -3,15 +3,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from doors.tables.catalog import Column, read
+from doors.tables.files import rows as table_rows
+from doors.tables.files.exporter import save
+from doors.tables.files.format import MAX_RECORD, Format, Progress, format_of
+from doors.tables.files.importer import load
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable
-from doors.tables.sqlite import Connection, TablesError, rows, scalar
-from doors.tables.transfer import rows as table_rows
-from doors.tables.transfer.format import MAX_RECORD, Format, Progress, format_of
-from doors.tables.transfer.inference import preview
-from doors.tables.transfer.loading import load
-from doors.tables.transfer.saving import save
+from doors.tables.sqlite.catalog import Column, read
+from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar
+from doors.tables.types.infer import preview
 
 USERS = CreateTable(
     "users",

@@ -12,9 +12,9 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 
 from engine.artifact import FolderArtifact, ImageArtifact, ImageFile
-from engine.content_type import content_type
-from engine.gateway.static import StaticResponder
-from engine.image import BLOBS, INDEX, encode_index, index_digest
+from engine.gateway.static.responder import StaticResponder
+from engine.static_files.bundle import BLOBS, INDEX, encode_index, index_digest
+from engine.static_files.content_type import content_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.artifact import FolderArtifact, ImageArtifact
-from engine.gateway.static import StaticResponder
-from engine.image import ImageDamaged, blob_path
+from engine.gateway.static.responder import StaticResponder
+from engine.static_files.bundle import ImageDamaged, blob_path
 from tests.examples import examples
 
 HTML = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")

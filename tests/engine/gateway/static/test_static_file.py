@@ -1,7 +1,7 @@
 import pytest
 
-from engine.content_type import compressible, content_type
-from engine.gateway.static_file import carries_hash
+from engine.gateway.static.file import carries_hash
+from engine.static_files.content_type import compressible, content_type
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.artifact import FolderArtifact
-from engine.gateway import static_source
-from engine.gateway.static import StaticResponder
-from engine.gateway.static_body import PIECE, FileChanged
-from engine.gateway.static_source import SMALL
+from engine.gateway.static import source
+from engine.gateway.static.body import PIECE, FileChanged
+from engine.gateway.static.responder import StaticResponder
+from engine.gateway.static.source import SMALL
 from tests.examples import examples
 
 BIG = 5 * SMALL
@@ -48,8 +48,8 @@ def test_an_atomic_replacement_is_visible_even_with_an_equal_time_stamp(live, as
 
 
 def test_what_is_kept_in_memory_is_dropped_when_the_file_changes(ask, site: Path, monkeypatch) -> None:
-    monkeypatch.setattr(static_source, "FRESH_NS", 0)
-    monkeypatch.setattr(static_source, "MEMORY", 10_000)
+    monkeypatch.setattr(source, "FRESH_NS", 0)
+    monkeypatch.setattr(source, "MEMORY", 10_000)
     live, page = StaticResponder(FolderArtifact(site)), site / "index.html"
     for text in ("first", "other", "third"):
         page.write_text(text)

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine.gateway.url_path import relative_name, url_path
-from engine.served_name import served_name
+from engine.gateway.static.url_path import relative_name, url_path
+from engine.static_files.names import served_name
 
 
 @pytest.mark.parametrize(

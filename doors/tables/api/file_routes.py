@@ -1,0 +1,288 @@
+"""Tables into and out of files, over the control API: uploads that tell how far they are, and downloads."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from quart import Blueprint, Response, request
+from quart_schema import document_response, validate_querystring
+
+from doors.tables.api.thread_stream import Sink, Stream
+from doors.tables.files.clipboard import Header, preview_pasted
+from doors.tables.files.exporter import save
+from doors.tables.files.format import Format, Progress
+from doors.tables.files.importer import load
+from doors.tables.sqlite.catalog import ColumnType, read
+from doors.tables.sqlite.connections import MAX_BYTES
+from doors.tables.sqlite.errors import Connection, TablesError, fold
+from doors.tables.sqlite.owner import place, reading, writing
+from doors.tables.types.infer import SHOWN, preview
+from engine.control import ndjson
+from engine.control.access import Role
+from engine.control.app import require
+from engine.control.openapi import sends, takes
+from engine.control.projects import Projects
+from engine.errors import SvcError
+
+TOLD_SECONDS = 0.2
+"""How often progress is told."""
+MOST_SHOWN = 10_000
+"""Rows of a preview: a range that is pasted comes back whole."""
+MEDIA_TYPES: dict[Format, str] = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "jsonl": ndjson.MEDIA_TYPE,
+    "sql": "application/sql",
+    "db": "application/vnd.sqlite3",
+}
+_WHOLE = ("sql", "db")
+Save = Callable[[Connection, BinaryIO], Iterator[Progress]]
+"""Writes a file, step by step."""
+
+
+class ImportQuery(BaseModel):
+    """How a file is imported. `csv`, `json` and `jsonl` go into one `table`, `sql` and `db` bring theirs.
+
+    With `create` the table is made, of the types that all rows fit; with `replace` its rows make room, or,
+    for `sql` and `db`, the tables of the same names do.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    format: Format
+    table: str = ""
+    create: bool = False
+    replace: bool = False
+
+
+class PreviewQuery(BaseModel):
+    """What a file of rows is previewed as. `tsv` is a range of a spreadsheet, as it is pasted.
+
+    `header` is for `tsv` alone: whether its first row names the columns; `auto` looks whether it can be
+    anything else. `rows` is how many of the first rows are wanted; of other formats there are at most 20.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    format: Literal["csv", "tsv", "json", "jsonl"]
+    header: Header = "auto"
+    rows: int = Field(default=SHOWN, ge=0, le=MOST_SHOWN)
+
+
+class ExportQuery(BaseModel):
+    """What is exported: one `table` as `csv`, `json` or `jsonl`; any as `sql` and `db`, none meaning all."""
+
+    model_config = ConfigDict(extra="forbid")
+    format: Format
+    table: list[str] | str = []
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLine:
+    """One line of an import's answer: how far it is. `done` is true of the last.
+
+    In its place the last line may be `{"error": {…}}`, a problem document; then nothing was imported.
+    """
+
+    done: bool
+    rows: int
+    bytes: int
+    total: int | None
+    table: str
+    skipped: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewColumn:
+    """A column that a file would become."""
+
+    name: str
+    type: ColumnType
+    primary_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewAnswer:
+    """What a file would become: its columns, the number of its rows, and the first of them as texts.
+
+    Where `header` is false, the columns are named for their places, and the first row is one of the rows.
+    """
+
+    columns: list[PreviewColumn]
+    rows: list[list[str | None]]
+    count: int
+    header: bool
+
+
+def add_routes(routes: Blueprint, projects: Projects) -> None:
+    """Add the routes of imports and exports."""
+
+    @routes.post("/v1/projects/<project>/import")
+    @takes("application/octet-stream")
+    @sends(ndjson.MEDIA_TYPE)
+    @validate_querystring(ImportQuery)
+    @document_response(ImportLine)
+    async def load_file(project: str, query_args: ImportQuery) -> Response:
+        """Import a file, which is the body; needs the role deployer, and owner where tables are made."""
+        makes = query_args.create or query_args.format in _WHOLE
+        data = allowed(projects, project, "owner" if makes else "deployer")
+        file = await _spooled(data)
+        stream = Stream(_closing(file, lambda sink: _load(data, file, query_args, sink)))
+        await stream.begin()
+        return ndjson.answer(stream.pieces())
+
+    @routes.post("/v1/projects/<project>/import/preview")
+    @takes("application/octet-stream")
+    @validate_querystring(PreviewQuery)
+    @document_response(PreviewAnswer)
+    async def preview_file(project: str, query_args: PreviewQuery) -> Response:
+        """Tell what a file would become, which is the body; needs the role viewer, and changes nothing."""
+        file = await _spooled(allowed(projects, project, "viewer"))
+        stream = Stream(_closing(file, lambda sink: _preview(file, query_args, sink)))
+        await stream.begin()
+        return Response(stream.pieces(), content_type="application/json")
+
+    @routes.get("/v1/projects/<project>/export")
+    @sends(*MEDIA_TYPES.values())
+    @validate_querystring(ExportQuery)
+    async def save_tables(project: str, query_args: ExportQuery) -> Response:
+        """Export tables as they are at one moment; needs the role viewer."""
+        data = allowed(projects, project, "viewer")
+        tables = [query_args.table] if isinstance(query_args.table, str) else query_args.table
+        format = query_args.format
+        return await saved(data, format, lambda connection, output: save(connection, output, format, tables))
+
+
+async def saved(data: Path, format: Format, save: Save) -> Response:
+    """Answer with the file that `save` writes."""
+    stream = Stream(lambda sink: _save(data, save, sink))
+    await stream.begin()
+    return Response(stream.pieces(), content_type=MEDIA_TYPES[format])
+
+
+def allowed(projects: Projects, project: str, role: Role) -> Path:
+    """Return the folder of a Project's data for a caller who has this role in it."""
+    require(project, role)
+    return projects.data(project)
+
+
+async def _spooled(data: Path) -> BinaryIO:
+    """Keep the body of the request in a file without a name, where the Project's data is."""
+    folder = place(data).parent
+    with _room():
+        file: BinaryIO = TemporaryFile(dir=folder if folder.exists() else None)  # noqa: SIM115
+    try:
+        size = 0
+        async for piece in request.body:
+            with _room():
+                size += file.write(piece)
+            if size > MAX_BYTES:
+                raise SvcError(
+                    f"the file has more than {MAX_BYTES >> 30} GiB",
+                    "Import it in parts.",
+                    code="body-too-large",
+                )
+        with _room():
+            file.flush()
+    except BaseException:
+        with suppress(OSError):
+            file.close()
+        raise
+    return file
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TablesError(
+            f"the file can not be taken: {error.strerror}",
+            "Make room on the disk that has the tables; nothing was changed.",
+        ) from error
+
+
+def _closing(file: BinaryIO, make: Callable[[Sink], None]) -> Callable[[Sink], None]:
+    def closed(sink: Sink) -> None:
+        with file:
+            make(sink)
+
+    return closed
+
+
+def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: Sink) -> None:
+    last, told = Progress(0), 0.0
+    try:
+        with _room(), writing(data) as connection:
+            _check(how, {fold(name) for name in read(connection)})
+            going: Iterator[Progress] = load(
+                connection, file, how.format, table=how.table, replace=how.replace
+            )
+            with closing(going):  # type: ignore[type-var]
+                for last in going:
+                    sink.check()
+                    if time.monotonic() - told > TOLD_SECONDS:
+                        sink.write(_line(last, done=False))
+                        told = time.monotonic()
+    except SvcError as error:
+        if not told:
+            raise
+        members = {"title": error.message, "code": error.code, "hint": error.hint}
+        sink.write(ndjson.line({"error": members}))
+        return
+    sink.write(_line(last, done=True))
+
+
+def _check(how: ImportQuery, there: set[str]) -> None:
+    if how.format in _WHOLE:
+        return
+    if how.create and fold(how.table) in there:
+        raise TablesError(
+            f"there is a table {how.table} already",
+            "Without --create the rows are added to it; with --replace they take the place of its own.",
+            code="conflict",
+        )
+    if not how.create and how.table and fold(how.table) not in there:
+        raise TablesError(
+            f"there is no table {how.table}",
+            "--create makes it, of the types that all rows fit; --preview shows them first.",
+        )
+
+
+def _line(progress: Progress, *, done: bool) -> bytes:
+    members = {
+        "done": done,
+        "rows": progress.rows,
+        "bytes": progress.bytes,
+        "total": progress.total,
+        "table": progress.table,
+        "skipped": progress.skipped,
+    }
+    return ndjson.line(members)
+
+
+def _preview(file: BinaryIO, how: PreviewQuery, sink: Sink) -> None:
+    found = preview_pasted(file, how.header, how.rows) if how.format == "tsv" else preview(file, how.format)
+    columns = [
+        {"name": column.name, "type": column.type, "primary_key": column.primary_key}
+        for column in found.columns
+    ]
+    rows = found.rows[: how.rows]
+    document = {"columns": columns, "rows": rows, "count": found.count, "header": found.header}
+    with sink.gathered() as output:
+        output.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _save(data: Path, save: Save, sink: Sink) -> None:
+    output = sink.gathered()
+    try:
+        with reading(data) as connection:
+            for _ in save(connection, output):
+                pass
+        output.flush()
+    finally:
+        output.detach()

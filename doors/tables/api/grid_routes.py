@@ -1,0 +1,269 @@
+"""The routes of grids: a table, or what filters leave of it, in any order, window by window.
+
+A cell is as `doors/tables/types/grid_cell.py` says. Reading needs the role viewer.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from quart import Blueprint, Response
+from quart_schema import document_response, validate_querystring, validate_request, validate_response
+
+from doors.tables.api.file_routes import MEDIA_TYPES, allowed, saved
+from doors.tables.api.grid_sessions import Grids
+from doors.tables.api.response_models import ColumnView, column_view
+from doors.tables.files.exporter import save_shown
+from doors.tables.files.format import ROWS, RowsFormat
+from doors.tables.grid.grid import Grid
+from doors.tables.grid.view_sql import Filter, Op, Sort, View
+from doors.tables.sqlite.errors import TablesError
+from doors.tables.types.json import encoded
+from engine.control.openapi import sends
+from engine.control.projects import Projects
+from engine.control.schema import Shape
+
+MOST_ROWS = 1000
+"""Rows of a window, and of those that a refresh is asked about."""
+_FARTHEST = 2**53
+
+
+class SortBy(Shape):
+    """Rows in the order of a column; the first of a list counts most, and rows that are alike keep theirs."""
+
+    column: str
+    descending: bool = False
+
+
+class FilterBy(Shape):
+    """Only rows whose value fits. `value` is a cell, or a text that says one ("42", "2026-01-02", "yes").
+
+    `=` with null finds what has no value, and `!=` finds it too; `contains` and `starts` look at texts, with
+    letters of ASCII in either case; `empty` is null or an empty text, and takes no value.
+    """
+
+    column: str
+    op: Op
+    value: Any = None
+
+
+class GridQuery(Shape):
+    """What is shown. All filters hold at once; `search` is a text that some column, of any type, contains."""
+
+    table: str
+    sort: list[SortBy] = Field(default=[], max_length=32)
+    filter: list[FilterBy] = Field(default=[], max_length=64)
+    search: str = Field(default="", max_length=1000)
+
+    def view(self) -> View:
+        """Return it as a value."""
+        return View(
+            self.table,
+            tuple(Sort(each.column, each.descending) for each in self.sort),
+            tuple(Filter(each.column, each.op, each.value) for each in self.filter),
+            self.search,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GridOpened:
+    """A grid that is open: its id, how many rows it has now, its columns in the order of every row.
+
+    `key` names the columns that say which row one is; it is empty where nothing does. Where rows can not be
+    changed, `editable` is false and `reason` ends a sentence that begins with the table: "is a view: …".
+    """
+
+    grid: str
+    table: str
+    count: int
+    key: list[str]
+    editable: bool
+    reason: str
+    columns: list[ColumnView]
+
+
+class WindowQuery(BaseModel):
+    """Which rows, counted from 0."""
+
+    model_config = ConfigDict(extra="forbid")
+    start: int = Field(ge=0, le=_FARTHEST)
+    n: int = Field(ge=1, le=MOST_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class GridRows:
+    """Rows of a grid, and what says which each is; null, in both, for a row that is gone since.
+
+    A key has the values of the columns in `key`; where that is empty, one number that holds as long as the
+    grid. `versions` change when what is shown of a row does. `stale`: something was written since the grid
+    was opened or refreshed, so that there may be other rows.
+    """
+
+    start: int
+    rows: list[list[Any] | None]
+    keys: list[list[Any] | None]
+    versions: list[str]
+    stale: bool
+
+
+class CellQuery(BaseModel):
+    """Which cell: the row's key, as JSON text (`[12]`), and the column."""
+
+    model_config = ConfigDict(extra="forbid")
+    key: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """One cell, whole."""
+
+    value: Any
+
+
+class GridExport(BaseModel):
+    """As what the rows are written."""
+
+    model_config = ConfigDict(extra="forbid")
+    format: RowsFormat
+
+
+class ShownRow(Shape):
+    """A row that is shown: its key, and its version when it was read."""
+
+    key: list[Any]
+    version: str = ""
+
+
+class Refresh(Shape):
+    """The rows to tell about."""
+
+    rows: list[ShownRow] = Field(default=[], max_length=MOST_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class RowState:
+    """What became of a row. `at` is where it is now, from 0 on; null where the view does not have it."""
+
+    state: Literal["same", "changed", "gone"]
+    at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """How many rows there are now, and what became of those that were asked about, in their order.
+
+    `new` counts the rows that were added since, as far as their numbers tell; null where rows have none.
+    """
+
+    count: int
+    new: int | None
+    rows: list[RowState]
+
+
+@dataclass(frozen=True, slots=True)
+class GridState:
+    """How many rows a grid has, and whether something was written since it was opened or refreshed."""
+
+    count: int
+    stale: bool
+
+
+def add_routes(routes: Blueprint, projects: Projects) -> None:
+    """Add the routes of grids."""
+    grids = Grids()
+
+    @routes.post("/v1/projects/<project>/grid")
+    @validate_request(GridQuery)
+    @validate_response(GridOpened)
+    async def open_grid(project: str, data: GridQuery) -> GridOpened:
+        """Open a grid; one that nobody uses for ten minutes is closed. Needs the role viewer."""
+        folder = allowed(projects, project, "viewer")
+        id, opened = await grids.open(folder, data.view(), _opened)
+        return replace(opened, grid=id)
+
+    @routes.get("/v1/projects/<project>/grid/<grid>")
+    @validate_response(GridState)
+    async def grid_state(project: str, grid: str) -> GridState:
+        """Tell whether something was written since, which costs next to nothing; needs the role viewer."""
+        folder = allowed(projects, project, "viewer")
+        return await grids.use(folder, grid, lambda grid: GridState(grid.count, grid.stale()))
+
+    @routes.delete("/v1/projects/<project>/grid/<grid>")
+    async def close_grid(project: str, grid: str) -> Response:
+        """Close a grid; needs the role viewer."""
+        grids.close(allowed(projects, project, "viewer"), grid)
+        return Response(status=204)
+
+    @routes.get("/v1/projects/<project>/grid/<grid>/rows")
+    @validate_querystring(WindowQuery)
+    @document_response(GridRows)
+    async def grid_rows(project: str, grid: str, query_args: WindowQuery) -> Response:
+        """Read a window of rows; needs the role viewer."""
+        folder = allowed(projects, project, "viewer")
+        found = await grids.use(folder, grid, lambda grid: _window(grid, query_args.start, query_args.n))
+        return Response(found, content_type="application/json")
+
+    @routes.get("/v1/projects/<project>/grid/<grid>/cell")
+    @validate_querystring(CellQuery)
+    @document_response(GridCell)
+    async def grid_cell(project: str, grid: str, query_args: CellQuery) -> Response:
+        """Read one cell whole, of up to 64 MiB; needs the role viewer."""
+        folder, key = allowed(projects, project, "viewer"), _key(query_args.key)
+        found = await grids.use(
+            folder, grid, lambda grid: encoded({"value": grid.whole(key, query_args.column)})
+        )
+        return Response(found, content_type="application/json")
+
+    @routes.get("/v1/projects/<project>/grid/<grid>/export")
+    @sends(*(MEDIA_TYPES[format] for format in ROWS))
+    @validate_querystring(GridExport)
+    async def export_grid(project: str, grid: str, query_args: GridExport) -> Response:
+        """Export the rows that are shown, in their order, as they are now; needs the role viewer."""
+        folder, format = allowed(projects, project, "viewer"), query_args.format
+        view = await grids.use(folder, grid, lambda grid: grid.view)
+        return await saved(
+            folder, format, lambda connection, output: save_shown(connection, output, format, view)
+        )
+
+    @routes.post("/v1/projects/<project>/grid/<grid>/refresh")
+    @validate_request(Refresh)
+    @validate_response(Refreshed)
+    async def refresh_grid(project: str, grid: str, data: Refresh) -> Refreshed:
+        """Show the rows that there are now; needs the role viewer."""
+        folder = allowed(projects, project, "viewer")
+        return await grids.use(folder, grid, lambda grid: _refreshed(grid, data))
+
+
+def _opened(grid: Grid) -> GridOpened:
+    table, key = grid.table, list(grid.identity.key)
+    columns = [column_view(column) for column in table.columns]
+    return GridOpened("", table.name, grid.count, key, bool(key), grid.identity.reason, columns)
+
+
+def _window(grid: Grid, start: int, n: int) -> bytes:
+    shown = grid.window(start, n)
+    document = {
+        "start": start,
+        "rows": shown.rows,
+        "keys": shown.keys,
+        "versions": shown.versions,
+        "stale": grid.stale(),
+    }
+    return encoded(document)
+
+
+def _refreshed(grid: Grid, wanted: Refresh) -> Refreshed:
+    new, became = grid.refresh([(each.key, each.version) for each in wanted.rows])
+    return Refreshed(grid.count, new, [RowState(each.state, each.at) for each in became])
+
+
+def _key(text: str) -> list[Any]:
+    try:
+        key = json.loads(text)
+    except (ValueError, RecursionError):
+        key = None
+    if not isinstance(key, list):
+        raise TablesError("the key is not a list in JSON", "Send it as the rows have it: key=[12].")
+    return key

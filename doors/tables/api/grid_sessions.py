@@ -1,0 +1,130 @@
+"""The grids that are open: each on a thread of its own, none for longer than it is used.
+
+Owns how many there may be, and when one is closed. Knows nothing of what they show.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from doors.tables.grid.grid import Grid
+from doors.tables.grid.view_sql import View
+from doors.tables.sqlite.errors import TablesError
+from doors.tables.sqlite.owner import place
+from engine.control.errors import NotFound
+from engine.errors import SvcError
+
+IDLE_SECONDS = 600.0
+"""How long a grid that nobody uses stays open."""
+MOST = 64
+MOST_OF_A_PROJECT = 16
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class _Open:
+    data: Path
+    thread: ThreadPoolExecutor
+    grid: Grid | None = None
+    closing: asyncio.TimerHandle | None = None
+    used: int = 0
+
+
+class Grids:
+    """All of an engine. Used on its control API's event loop."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    async def open(self, data: Path, view: View, done: Callable[[Grid], _T]) -> tuple[str, _T]:
+        """Open a grid of the Project whose data is in this folder; return its id, and what `done` says of it.
+
+        Raises `TablesError`, and `SvcError` with the code `unavailable` where too many are open.
+        """
+        self._make_room(data)
+        id = secrets.token_hex(8)
+        opened = _Open(data, ThreadPoolExecutor(1, thread_name_prefix="tables-grid"))
+        self._open[id] = opened
+
+        def make() -> _T:
+            grid = opened.grid = Grid(place(data), view)
+            grid.open()
+            return done(grid)
+
+        try:
+            return id, await self._run(id, opened, make)
+        except BaseException:
+            self._close(id)
+            raise
+
+    async def use(self, data: Path, id: str, work: Callable[[Grid], _T]) -> _T:
+        """Do something with a grid, after what others do with it. Raises `NotFound`, and what that raises."""
+        opened = self._find(data, id)
+
+        def do() -> _T:
+            assert opened.grid is not None
+            return work(opened.grid)
+
+        return await self._run(id, opened, do)
+
+    def close(self, data: Path, id: str) -> None:
+        """Close a grid. Raises `NotFound`."""
+        self._find(data, id)
+        self._close(id)
+
+    async def _run(self, id: str, opened: _Open, work: Callable[[], _T]) -> _T:
+        loop = asyncio.get_running_loop()
+        if opened.closing is not None:
+            opened.closing.cancel()
+        opened.used += 1
+        try:
+            return await loop.run_in_executor(opened.thread, work)
+        except TablesError:
+            if id not in self._open:
+                raise _closed() from None
+            raise
+        finally:
+            opened.used -= 1
+            if not opened.used and id in self._open:
+                opened.closing = loop.call_later(IDLE_SECONDS, self._close, id)
+
+    def _find(self, data: Path, id: str) -> _Open:
+        opened = self._open.get(id)
+        if opened is None or opened.data != data or opened.grid is None:
+            raise _closed()
+        return opened
+
+    def _close(self, id: str) -> None:
+        opened = self._open.pop(id, None)
+        if opened is None:
+            return
+        if opened.closing is not None:
+            opened.closing.cancel()
+        if opened.grid is not None:
+            opened.grid.stop()
+        opened.thread.submit(_let_go, opened)
+        opened.thread.shutdown(wait=False)
+
+    def _make_room(self, data: Path) -> None:
+        here = sum(each.data == data for each in self._open.values())
+        if here < MOST_OF_A_PROJECT and len(self._open) < MOST:
+            return
+        many = f"{here} grids of this Project" if here >= MOST_OF_A_PROJECT else f"{MOST} grids"
+        raise SvcError(
+            f"{many} are open already",
+            f"Close one; a grid that nobody uses is closed after {IDLE_SECONDS / 60:.0f} minutes.",
+            code="unavailable",
+        )
+
+
+def _closed() -> NotFound:
+    return NotFound("the grid is closed", "Open it again.")
+
+
+def _let_go(opened: _Open) -> None:
+    if opened.grid is not None:
+        opened.grid.close()

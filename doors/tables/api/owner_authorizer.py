@@ -1,0 +1,90 @@
+"""What an owner's own SQL may do: look at everything, write rows where that was asked for, and no more.
+
+Settings of the connection, other files and transactions are refused, with the way that there is instead.
+"""
+
+from doors.tables.guest.authorizer import Sandbox
+from doors.tables.guest.problem import Problem
+from doors.tables.sqlite.connections import apsw
+
+_LOOKS = frozenset(
+    {
+        *("collation_list", "compile_options", "data_version", "foreign_key_check", "foreign_key_list"),
+        *("freelist_count", "function_list", "index_info", "index_list", "index_xinfo", "integrity_check"),
+        *("module_list", "page_count", "page_size", "pragma_list", "quick_check", "table_info", "table_list"),
+        *("table_xinfo",),
+    }
+)
+"""The pragmas that tell something and change nothing, whatever follows them."""
+_READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE})
+_WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
+_TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
+_FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
+_DENIED = frozenset({"load_extension", "fts3_tokenizer"})
+
+
+class OwnersRights(Sandbox):
+    """The authorizer of one statement that an owner wrote."""
+
+    __slots__ = ()
+
+    def _judge(self, action: int, first: str, second: str) -> Problem | None:
+        if action in _READS:
+            return None
+        if action == apsw.SQLITE_FUNCTION:
+            return self._call(second.lower())
+        if action == apsw.SQLITE_PRAGMA:
+            return None if first.lower() in _LOOKS else _setting(first)
+        if action in _TRANSACTIONS:
+            return Problem(
+                "not-allowed",
+                "a statement is a transaction already",
+                "What belongs together goes into one statement, or into a migration: a file `tables/*.sql`.",
+            )
+        if action in _FILES:
+            return Problem(
+                "not-allowed",
+                "other files can not be attached",
+                "`svc tables import` takes the tables of another file over.",
+            )
+        if action in _WRITES and not first.lower().startswith("sqlite_"):
+            return self._row(first)
+        return kind_refused()
+
+    def _call(self, name: str) -> Problem | None:
+        return Problem("not-allowed", f"{name}() can not be called here") if name in _DENIED else None
+
+    def _row(self, table: str) -> Problem | None:
+        if not self.writes:
+            return reads_only()
+        if table.lower().startswith("_svc"):
+            return Problem(
+                "not-allowed", f"{table} is svc's own", "`svc tables alter T note …` writes notes."
+            )
+        return None
+
+
+def reads_only() -> Problem:
+    """Return the problem of a statement that changes something where nothing was to be changed."""
+    return Problem(
+        "writes-in-query",
+        "the statement changes something, and was sent to read",
+        'Say that it may: `svc tables query --write`, or "write": true in the API.',
+    )
+
+
+def kind_refused() -> Problem:
+    """Return the problem of a statement of a kind that there is another way for, or none."""
+    return Problem(
+        "not-allowed",
+        "this kind of statement can not be run here",
+        "Rows are read and written; `svc tables create`, `alter`, `index` and `drop` change the schema.",
+    )
+
+
+def _setting(name: str) -> Problem:
+    return Problem(
+        "not-allowed",
+        f"PRAGMA {name} can not be used here",
+        f"How the file is kept is svc's to decide. There are {', '.join(sorted(_LOOKS))}.",
+    )

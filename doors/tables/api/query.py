@@ -1,0 +1,181 @@
+"""One statement of SQL that an owner wrote: run within bounds, its rows as JSON, cut off where too many."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from doors.tables.api.owner_authorizer import OwnersRights, kind_refused, reads_only
+from doors.tables.guest.errors import GUESTS_OWN, explained
+from doors.tables.guest.plan import Plan, make_plan, types_in
+from doors.tables.guest.problem import Problem
+from doors.tables.migrations import script
+from doors.tables.schema import notes
+from doors.tables.schema.references import broken
+from doors.tables.sqlite.catalog import ColumnType, read
+from doors.tables.sqlite.connections import Connection, Cursor
+from doors.tables.sqlite.errors import TablesError, changing
+from doors.tables.sqlite.tokens import Statement, tokens
+from doors.tables.types.json import encode_rows, parameters
+from engine.errors import SvcError
+
+SECONDS = 30.0
+"""How long a statement may take."""
+MOST_ROWS = 10_000
+MOST_BYTES = 16 << 20
+"""How many rows, and bytes of JSON, a result may have; the row that goes beyond the bytes is its last."""
+_STEPS = 20_000
+_SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
+_CODES = {"time-limit": "timeout", "busy": "unavailable"}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """One column of a result. The type is empty where it is computed."""
+
+    name: str
+    type: ColumnType | Literal[""]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement did. `rows` are as the Door gives them: a blob is base 64, JSON the value itself.
+
+    `cut` says what there was too much of to give all: rows, or bytes. `changes` counts the rows that were
+    written, `last_id` is the number of the last one that was inserted.
+    """
+
+    columns: list[ResultColumn]
+    rows: list[dict[str, Any]]
+    cut: Literal["rows", "bytes"] | None
+    changes: int
+    last_id: int
+
+
+def changes_schema(sql: str) -> bool:
+    """Say whether a statement begins as those do that change the schema."""
+    first = next(tokens(sql), None)
+    return first is not None and first.is_word(*_SCHEMA_WORDS)
+
+
+def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool, limit: int) -> bytes:
+    """Run a statement and return a `Result` as JSON. Raises `SvcError`, and then nothing was changed."""
+    if changes_schema(sql):
+        if not write:
+            raise _refused(reads_only())
+        return _change(connection, sql, params)
+    rights = OwnersRights(writes=write)
+    try:
+        connection.authorizer = rights
+        with _deadline(connection), _transaction(connection, rights, write):
+            plan = _plan(connection, rights, sql)
+            connection.set_last_insert_rowid(0)
+            rows, cut = _rows(connection, plan, plan.bind(parameters(list(params))), limit)
+            changed = connection.changes() if plan.writes else 0
+            return _document(plan, rows, cut, changed, connection.last_insert_rowid())
+    except (Problem, *GUESTS_OWN) as error:
+        raise _refused(explained(error, sql, rights.refusal)) from error
+    finally:
+        connection.authorizer = None
+
+
+def _plan(connection: Connection, rights: OwnersRights, sql: str) -> Plan:
+    rights.lifted = True
+    types = types_in(read(connection))
+    rights.lifted = False
+    try:
+        return make_plan(connection, rights, sql, types)
+    except Problem as problem:
+        if problem.code == "more-than-one-statement":
+            problem.hint = "Run them one by one; several that belong together are for `svc tables migrate`."
+        if problem.code == "not-allowed" and rights.refusal is None:
+            raise kind_refused() from problem
+        raise
+
+
+@contextmanager
+def _deadline(connection: Connection) -> Iterator[None]:
+    end = time.monotonic() + SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None)
+
+
+@contextmanager
+def _transaction(connection: Connection, rights: OwnersRights, write: bool) -> Iterator[None]:
+    _ours(connection, rights, "begin immediate" if write else "begin")
+    try:
+        yield
+        _ours(connection, rights, "commit")
+    except BaseException:
+        if connection.in_transaction:
+            _ours(connection, rights, "rollback")
+        raise
+
+
+def _ours(connection: Connection, rights: OwnersRights, sql: str) -> None:
+    rights.lifted = True
+    connection.execute(sql)
+    rights.lifted = False
+
+
+def _rows(
+    connection: Connection, plan: Plan, values: Sequence[Any], limit: int
+) -> tuple[list[bytes], Literal["rows", "bytes"] | None]:
+    found: list[bytes] = []
+    cut: Literal["rows", "bytes"] | None = None
+    size = 0
+    cursor: Cursor = connection.execute(plan.sql, values)
+    try:
+        for row in cursor:
+            if len(found) >= limit:
+                cut = "rows"
+            elif size > MOST_BYTES:
+                cut = "bytes"
+            if cut is not None:
+                break
+            found.append(encode_rows(plan.names, plan.converters, [row]))
+            size += len(found[-1])
+    finally:
+        cursor.close(True)
+    return found, cut
+
+
+def _document(plan: Plan | None, rows: list[bytes], cut: str | None, changes: int, last_id: int) -> bytes:
+    pairs = zip(plan.names, plan.types, strict=True) if plan else ()
+    columns = [{"name": name, "type": type} for name, type in pairs]
+    return b'{"columns":%b,"rows":[%b],"cut":%b,"changes":%d,"last_id":%d}' % (
+        json.dumps(columns).encode(),
+        b",".join(rows),
+        json.dumps(cut).encode(),
+        changes,
+        last_id,
+    )
+
+
+def _change(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
+    """Change the schema, as a migration would."""
+    if params:
+        raise TablesError(
+            "a statement that changes the schema takes no parameters", "Write the value into it."
+        )
+    with changing(connection, "the tables were not changed"):
+        sound = not broken(connection)
+        script.run(connection, "SQL", [Statement(1, sql)], seconds=SECONDS)
+        if sound and (now := broken(connection)):
+            raise TablesError(
+                f"something else needs what the statement takes away: {now}",
+                "Drop that view or trigger first, and make it anew after the change.",
+            )
+        notes.forget_lost(connection)
+    return _document(None, [], None, 0, 0)
+
+
+def _refused(problem: Problem) -> SvcError:
+    where = f", at character {problem.position} of the SQL" if problem.position else ""
+    hint = problem.hint.replace("/v1/batch", "`svc tables import`")
+    return SvcError(f"{problem.detail}{where}", hint, code=_CODES.get(problem.code, problem.code))

@@ -1,0 +1,131 @@
+"""Tables as the control API shows them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from doors.tables.migrations import RECORD, applied
+from doors.tables.sqlite.catalog import Column, ColumnType, Kind, Table, find, read
+from doors.tables.sqlite.errors import Connection, Error, quoted, rows, scalar
+
+COUNT_SECONDS = 2.0
+"""How long rows are counted at most; then their number is unknown."""
+_STEPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnView:
+    """One column. `default` is an SQL literal, or `now()`; `generated` columns are computed."""
+
+    name: str
+    type: ColumnType
+    nullable: bool
+    default: str | None
+    primary_key: bool
+    unique: bool
+    note: str
+    generated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexView:
+    """One index. A column is null where it is an expression."""
+
+    name: str
+    columns: list[str | None]
+    unique: bool
+    partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One table. `key` is the primary key in its order; `rows` is null where counting takes too long."""
+
+    name: str
+    kind: Kind
+    note: str
+    key: list[str]
+    rows: int | None
+    columns: list[ColumnView]
+    indexes: list[IndexView]
+
+
+@dataclass(frozen=True, slots=True)
+class TableList:
+    """The tables and views of a Project, in the order of their names."""
+
+    tables: list[TableView]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedMigration:
+    """One migration that was applied, and when."""
+
+    name: str
+    sha256: str
+    applied: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationList:
+    """The migrations that were applied, in the order of their names."""
+
+    applied: list[AppliedMigration]
+
+
+def list_tables(connection: Connection) -> TableList:
+    """Return all tables."""
+    count = _counter(connection)
+    return TableList([_view(table, count) for table in read(connection).values()])
+
+
+def show_table(connection: Connection, name: str) -> TableView:
+    """Return one table. Raises `TablesError`."""
+    return _view(find(read(connection), name), _counter(connection))
+
+
+def list_migrations(connection: Connection) -> MigrationList:
+    """Return what was applied."""
+    if not applied(connection):
+        return MigrationList([])
+    found = rows(connection, f"SELECT name, sha256, applied FROM {RECORD} ORDER BY name")
+    return MigrationList([AppliedMigration(*row) for row in found])
+
+
+def _counter(connection: Connection) -> Callable[[Table], int | None]:
+    """Return what counts the rows of tables, all of them within the time."""
+    end = time.monotonic() + COUNT_SECONDS
+
+    def count(table: Table) -> int | None:
+        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+        try:
+            return int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
+        except Error:
+            # Out of time; or a view whose tables are gone, which is shown and not counted.
+            return None
+        finally:
+            connection.set_progress_handler(None)
+
+    return count
+
+
+def _view(table: Table, count: Callable[[Table], int | None]) -> TableView:
+    columns = [column_view(column) for column in table.columns]
+    indexes = [
+        IndexView(index.name, list(index.columns), index.unique, index.partial) for index in table.indexes
+    ]
+    return TableView(table.name, table.kind, table.note, list(table.key), count(table), columns, indexes)
+
+
+def column_view(column: Column) -> ColumnView:
+    """Return one column."""
+    return ColumnView(
+        column.name,
+        column.type,
+        column.nullable,
+        column.default,
+        column.primary_key,
+        column.unique,
+        column.note,
+        column.generated,
+    )

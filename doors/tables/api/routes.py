@@ -1,0 +1,185 @@
+"""The routes of a Project's tables, and who may take them.
+
+A viewer reads tables, rows and exports. A deployer writes rows, imports them, and applies migrations, which
+are on record. An owner changes the schema by hand. All of it happens in the file that the Door has open too.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+from quart import Blueprint, Response
+from quart_schema import (
+    document_request,
+    document_response,
+    validate_querystring,
+    validate_request,
+    validate_response,
+)
+
+from doors.tables import migrations
+from doors.tables.api import file_routes, grid_routes, row_routes
+from doors.tables.api.file_routes import allowed
+from doors.tables.api.large_body import read_large
+from doors.tables.api.query import MOST_ROWS, Result, changes_schema
+from doors.tables.api.query import run as run_sql
+from doors.tables.api.response_models import (
+    MigrationList,
+    TableList,
+    TableView,
+    list_migrations,
+    list_tables,
+    show_table,
+)
+from doors.tables.api.schema_models import AnyChange, Changes
+from doors.tables.migrations import Migration
+from doors.tables.schema.apply import apply
+from doors.tables.sqlite.catalog import find, read
+from doors.tables.sqlite.errors import Connection, TablesError
+from doors.tables.sqlite.owner import reading, writing
+from engine.control.errors import NotFound
+from engine.control.projects import Projects
+
+MOST_SQL = 128 << 20
+"""Bytes of the migrations that are applied at once."""
+_ROWS_HINT = "Rows are for `svc tables import`."
+_T = TypeVar("_T")
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TableQuery(_Form):
+    """Which table."""
+
+    name: str
+
+
+class Query(_Form):
+    """One statement, with its parameters as the Door takes them. With `write` it may change rows.
+
+    A statement that changes the schema needs `write`, the role owner, and no parameters.
+    """
+
+    sql: str
+    params: list[Any] = []
+    write: bool = False
+    limit: int = Field(default=MOST_ROWS, ge=0, le=MOST_ROWS)
+
+
+class MigrationFile(_Form):
+    """One migration: `tables/0001-users.sql`, and its text."""
+
+    name: str
+    sql: str
+
+
+class Migrations(_Form):
+    """All migrations of a Project. With `plan` they are compared with what was applied, and not applied."""
+
+    files: list[MigrationFile]
+    plan: bool = False
+
+
+class MigrationsDone(_Form):
+    """The names of the migrations that were applied now, or, with `plan`, that would be."""
+
+    applied: list[str]
+
+
+def blueprint(projects: Projects) -> Blueprint:
+    """Return the routes."""
+    routes = Blueprint("tables", __name__)
+
+    @routes.get("/v1/projects/<project>/tables")
+    @validate_response(TableList)
+    async def tables(project: str) -> TableList:
+        """List the tables and views; needs the role viewer."""
+        return await _read(allowed(projects, project, "viewer"), list_tables)
+
+    @routes.get("/v1/projects/<project>/table")
+    @validate_querystring(TableQuery)
+    @validate_response(TableView)
+    async def table(project: str, query_args: TableQuery) -> TableView:
+        """Show one table; needs the role viewer."""
+        data = allowed(projects, project, "viewer")
+        return await _read(data, lambda connection: _shown(connection, query_args.name))
+
+    @routes.post("/v1/projects/<project>/schema")
+    @validate_request(Changes)
+    @validate_response(TableList)
+    async def schema(project: str, data: Changes) -> TableList:
+        """Change the schema, all of it or nothing; answers with all tables. Needs the role owner."""
+        folder = allowed(projects, project, "owner")
+        return await _write(folder, lambda connection: _changed(connection, data.changes))
+
+    @routes.post("/v1/projects/<project>/sql")
+    @validate_request(Query)
+    @document_response(Result)
+    async def query(project: str, data: Query) -> Response:
+        """Run one statement; to read needs the role viewer, to write rows deployer, the schema owner."""
+        schema = data.write and changes_schema(data.sql)
+        folder = allowed(projects, project, "owner" if schema else "deployer" if data.write else "viewer")
+
+        def run(connection: Connection) -> bytes:
+            return run_sql(connection, data.sql, data.params, write=data.write, limit=data.limit)
+
+        found = await (_write(folder, run) if data.write else _read(folder, run))
+        return Response(found, content_type="application/json")
+
+    @routes.get("/v1/projects/<project>/migrations")
+    @validate_response(MigrationList)
+    async def applied(project: str) -> MigrationList:
+        """List the migrations that were applied; needs the role viewer."""
+        return await _read(allowed(projects, project, "viewer"), list_migrations)
+
+    @routes.post("/v1/projects/<project>/migrations")
+    @document_request(Migrations)
+    @validate_response(MigrationsDone)
+    async def migrate(project: str) -> MigrationsDone:
+        """Apply the migrations that are new, all of them or none; needs the role deployer, to plan viewer."""
+        allowed(projects, project, "viewer")
+        wanted = await read_large(Migrations, MOST_SQL, "the migrations", _ROWS_HINT)
+        folder = allowed(projects, project, "viewer" if wanted.plan else "deployer")
+        files = [Migration(each.name, each.sql) for each in wanted.files]
+        if wanted.plan:
+            pending = await _read(folder, lambda connection: migrations.pending(connection, files))
+            return MigrationsDone(applied=[each.name for each in pending])
+        done = await _write(folder, lambda connection: migrations.apply(connection, files))
+        return MigrationsDone(applied=list(done))
+
+    file_routes.add_routes(routes, projects)
+    grid_routes.add_routes(routes, projects)
+    row_routes.add_routes(routes, projects)
+    return routes
+
+
+async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:
+    def do() -> _T:
+        with reading(data) as connection:
+            return work(connection)
+
+    return await asyncio.to_thread(do)
+
+
+async def _write(data: Path, work: Callable[[Connection], _T]) -> _T:
+    def do() -> _T:
+        with writing(data) as connection:
+            return work(connection)
+
+    return await asyncio.to_thread(do)
+
+
+def _shown(connection: Connection, name: str) -> TableView:
+    try:
+        return show_table(connection, find(read(connection), name).name)
+    except TablesError as error:
+        raise NotFound(error.message, error.hint) from error
+
+
+def _changed(connection: Connection, changes: list[AnyChange]) -> TableList:
+    apply(connection, [each.value() for each in changes])
+    return list_tables(connection)

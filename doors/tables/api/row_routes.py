@@ -1,0 +1,137 @@
+"""The route that changes rows: many at once, in one transaction, each as somebody saw it before.
+
+What can not be done is part of the answer, not an error of HTTP: `conflicts`, rows that somebody else changed
+or deleted meanwhile, and `errors`, changes that break a rule. With errors nothing is changed; with conflicts
+nothing either, unless they are to be skipped. Needs the role deployer.
+"""
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+from quart import Blueprint, Response
+from quart_schema import document_request, document_response
+
+from doors.tables.api.file_routes import allowed
+from doors.tables.api.large_body import read_large
+from doors.tables.rows import changes
+from doors.tables.rows.changes import Changed, Conflict, Mistake
+from doors.tables.rows.changeset import apply
+from doors.tables.sqlite.owner import writing
+from doors.tables.types.json import encoded
+from engine.control.projects import Projects
+from engine.control.schema import Shape
+
+MOST_CHANGES = 10_000
+MOST_BYTES = 32 << 20
+"""How many changes there may be at once, and bytes of them."""
+
+
+class KeyAndWas(Shape):
+    """Which row, and cells of it as they were seen; those that are not given may be anything now.
+
+    The key is a list, as a grid's rows have it, or an object by the names of its columns.
+    """
+
+    key: dict[str, Any] | list[Any]
+    was: dict[str, Any] = Field({})
+
+
+class KeyWasAndSet(KeyAndWas):
+    """The same, with the cells to write."""
+
+    set: dict[str, Any] = Field(min_length=1)
+
+
+class InsertRow(Shape):
+    """A new row: cells by the names of columns. A column that is left out gets its default."""
+
+    insert: dict[str, Any]
+
+    def value(self) -> changes.Change:
+        """Return the change."""
+        return changes.Insert(self.insert)
+
+
+class UpdateRow(Shape):
+    """New cells of a row."""
+
+    update: KeyWasAndSet
+
+    def value(self) -> changes.Change:
+        """Return the change."""
+        return changes.Update(self.update.key, self.update.was, self.update.set)
+
+
+class DeleteRow(Shape):
+    """The end of a row."""
+
+    delete: KeyAndWas
+
+    def value(self) -> changes.Change:
+        """Return the change."""
+        return changes.Delete(self.delete.key, self.delete.was)
+
+
+def _kind(change: Any) -> str:
+    names = ("insert", "update", "delete")
+    return next((name for name in names if isinstance(change, dict) and name in change), "")
+
+
+AnyRowChange = Annotated[
+    Annotated[InsertRow, Tag("insert")]
+    | Annotated[UpdateRow, Tag("update")]
+    | Annotated[DeleteRow, Tag("delete")],
+    Discriminator(
+        _kind,
+        custom_error_type="change",
+        custom_error_message="it is none of insert, update and delete",
+    ),
+]
+
+
+class RowChanges(Shape):
+    """Changes of a table's rows, made in their order. A cell is as a grid has it, or a text that says one.
+
+    A timestamp may be ISO 8601 with any offset, or `now()`; json is its text; a blob is `{"base64": "…"}`.
+    """
+
+    table: str
+    changes: list[AnyRowChange] = Field(min_length=1, max_length=MOST_CHANGES)
+    conflicts: Literal["refuse", "skip"] = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsChanged:
+    """What came of it: how many changes were made, and which were not.
+
+    `inserted` has the keys of new rows in the order of their changes; `rows` each row that was changed, as it
+    is after all of them, long cells cut as in a grid.
+    """
+
+    applied: int
+    conflicts: list[Conflict]
+    errors: list[Mistake]
+    inserted: list[list[Any]]
+    rows: list[Changed]
+
+
+def add_routes(routes: Blueprint, projects: Projects) -> None:
+    """Add the route."""
+
+    @routes.post("/v1/projects/<project>/rows")
+    @document_request(RowChanges)
+    @document_response(RowsChanged)
+    async def change_rows(project: str) -> Response:
+        """Insert, update and delete rows in one transaction; needs the role deployer."""
+        folder = allowed(projects, project, "deployer")
+        wanted = await read_large(RowChanges, MOST_BYTES, "the changes", "Import many rows as a file.")
+
+        def work() -> bytes:
+            with writing(folder) as connection:
+                listed = [each.value() for each in wanted.changes]
+                done = apply(connection, wanted.table, listed, skip=wanted.conflicts == "skip")
+            return encoded(asdict(done))
+
+        return Response(await asyncio.to_thread(work), content_type="application/json")

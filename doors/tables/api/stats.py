@@ -1,0 +1,25 @@
+"""How much a Project keeps in its tables, asked often: cheap, and never an error."""
+
+from pathlib import Path
+
+from doors.tables.sqlite.catalog import reserved
+from doors.tables.sqlite.errors import rows
+from doors.tables.sqlite.owner import place, reading
+from engine.errors import SvcError
+
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+
+
+def size(data: Path) -> tuple[int, int] | None:
+    """Return the number of tables and the bytes of their file, by the folder of a Project's data.
+
+    `None` where the file can not be read.
+    """
+    path = place(data)
+    try:
+        if not path.exists():
+            return 0, 0
+        with reading(data) as connection:
+            return sum(not reserved(name) for (name,) in rows(connection, _TABLES)), path.stat().st_size
+    except (OSError, SvcError):
+        return None

@@ -1,0 +1,79 @@
+"""A range of a spreadsheet as programs put it on the clipboard: tabs between cells, a line a row.
+
+A cell with a tab, a line end or a quote in it is in double quotes, with its own quotes doubled; a quote
+anywhere else is an ordinary character, since text that was typed has those too. An empty cell is no value.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Literal
+
+from doors.tables.files.csv_file import Cells
+from doors.tables.files.format import Preview
+from doors.tables.files.text_reader import chunks
+from doors.tables.sqlite.errors import TablesError, fold
+from doors.tables.types.infer import infer, is_plain_text
+
+Header = Literal["auto", "yes", "no"]
+"""Whether the first row names the columns; `auto`: where it can be nothing else."""
+MOST_BYTES = 64 << 20
+_CELL = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"(?=[\t\r\n]|\Z)|([^\t\r\n]*+))(\t|\r?\n|\r|\Z)')
+
+
+def preview_pasted(source: BinaryIO, header: Header, shown: int) -> Preview:
+    """Return what a range would become, and its first rows. Raises `TablesError`.
+
+    Columns without a header are named `column 1`, `column 2` and so on. Rows that are shorter than the first
+    are filled with empty cells; longer ones are an error.
+    """
+    source.seek(0)
+    text = "".join(_bounded(chunks(source)))
+    rows = list(_rows(text))
+    if not rows:
+        raise TablesError("there is nothing to paste", "Copy the cells of a spreadsheet first.")
+    named = header == "yes" or (header == "auto" and len(rows) > 1 and _names(rows[0]))
+    width = len(rows[0])
+    names = [f"column {number}" for number in range(1, width + 1)]
+    if named:
+        names = [cell or name for cell, name in zip(rows[0], names, strict=True)]
+    for number, row in enumerate(rows, 1):
+        if len(row) > width:
+            raise TablesError(
+                f"row {number}: there are {len(row)} cells, and {width} in the first row",
+                "Copy a range that has as many cells in every row.",
+            )
+        row.extend([None] * (width - len(row)))
+    return infer(names, rows[named:], shown, header=named)
+
+
+def _bounded(pieces: Iterator[str]) -> Iterator[str]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise TablesError(
+                f"what is pasted has more than {MOST_BYTES >> 20} MiB", "Save it as a file, and import that."
+            )
+        yield piece
+
+
+def _rows(text: str) -> Iterator[Cells]:
+    at, row = 0, Cells()
+    while at < len(text):
+        match = _CELL.match(text, at)
+        assert match is not None
+        quoted, plain, end = match.groups()
+        row.append(quoted.replace('""', '"') if quoted is not None else plain or None)
+        at = match.end()
+        if end != "\t":
+            yield row
+            row = Cells()
+    if row:
+        row.append(None)
+        yield row
+
+
+def _names(cells: Cells) -> bool:
+    """Say whether a row can only be one of names: all are there, no two alike, and none is a value."""
+    names = [fold(cell) for cell in cells if cell]
+    return len(set(names)) == len(cells) and all(is_plain_text(cell) for cell in cells if cell)

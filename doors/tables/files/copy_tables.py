@@ -1,0 +1,94 @@
+"""Tables from one database into another, row by row: how dumps and files come in, and the latter out.
+
+The source may be anybody's file: it is only ever read, table by table, and what it says of its schema is run
+as a script is, which may make tables and nothing else.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from doors.tables import migrations
+from doors.tables.files.dump_contents import Contents, Part
+from doors.tables.files.format import STEP, Progress
+from doors.tables.migrations import script
+from doors.tables.schema import notes
+from doors.tables.sqlite.catalog import NOTES, read
+from doors.tables.sqlite.connections import MAX_VALUE
+from doors.tables.sqlite.errors import Connection, TablesError, explained, fold, quoted, rows
+from doors.tables.sqlite.errors import Error as SqliteError
+from doors.tables.sqlite.tokens import statements
+
+
+def copy(source: Connection, target: Connection, contents: Contents, what: str) -> Iterator[Progress]:
+    """Make tables in the target, within a transaction that the caller holds, and yield how far it is."""
+    done = 0
+    for part in (*contents.tables, *contents.virtual):
+        _make(target, part.sql)
+        for count in _rows(source, target, part, f"{what}: table {part.name}"):
+            done += count
+            yield Progress(done, table=part.name)
+        if part.refill:
+            target.execute(part.refill)
+        if part.last is not None:
+            target.execute("DELETE FROM sqlite_sequence WHERE name = ?", (part.name,))
+            target.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (part.name, part.last))
+    for sql in contents.others:
+        _make(target, sql)
+    for part in contents.own:
+        _own(source, target, part)
+    yield Progress(done, skipped=contents.skipped)
+
+
+def clear(target: Connection, contents: Contents, *, replace: bool) -> None:
+    """Make room: remove tables of the same names, or raise `TablesError` where that was not asked for."""
+    there = {fold(name): table for name, table in read(target).items()}
+    for part in (*contents.tables, *contents.virtual):
+        table = there.get(fold(part.name))
+        if table is None:
+            continue
+        if not replace:
+            raise TablesError(
+                f"there is a {table.kind} {table.name} already",
+                "Import with replace to have the file's in its place, or rename or drop it first.",
+                code="conflict",
+            )
+        target.execute(f"DROP {'VIEW' if table.kind == 'view' else 'TABLE'} {quoted(table.name)}")
+
+
+def _make(target: Connection, sql: str) -> None:
+    script.run(target, "the file's schema", statements([sql], script.LONGEST))
+
+
+def _rows(source: Connection, target: Connection, part: Part, what: str) -> Iterator[int]:
+    names = part.names(number=True)
+    count = len(part.columns) + (1 if part.number else 0)
+    insert = f"INSERT INTO {quoted(part.name)} ({names}) VALUES ({', '.join('?' * count)})"
+    try:
+        found = source.execute(part.select(number=True))
+        while chunk := list(islice(found, STEP)):
+            for row in chunk:
+                for value in row:
+                    if isinstance(value, str | bytes) and len(value) > MAX_VALUE:
+                        raise TablesError(
+                            f"{what} has a value of {len(value)} characters or bytes",
+                            f"Values may have {MAX_VALUE >> 20} MiB at most.",
+                        )
+            target.executemany(insert, chunk)
+            yield len(chunk)
+    except UnicodeDecodeError:
+        raise TablesError(
+            f"{what} has a text that is not UTF-8",
+            "Make it a blob in the file: UPDATE … SET c = CAST(c AS blob).",
+        ) from None
+    except SqliteError as error:
+        raise explained(error, what) from error
+
+
+def _own(source: Connection, target: Connection, part: Part) -> None:
+    """Take notes along, and the record of migrations where the target has none of its own."""
+    if part.name != NOTES and migrations.applied(target):
+        return
+    target.execute(notes.TABLE if part.name == NOTES else migrations.TABLE)
+    names = part.names(number=False)
+    insert = f"INSERT OR REPLACE INTO {part.name} ({names}) VALUES ({', '.join('?' * len(part.columns))})"
+    target.executemany(insert, rows(source, part.select(number=False)))

@@ -1,0 +1,131 @@
+"""CSV, read and written: RFC 4180 with lines that end in LF or CRLF, in UTF-8, and a header.
+
+An empty cell is no value, an empty cell in quotes an empty text. The standard library's reader can not tell
+them apart before Python 3.12, and stops at a cell of 128 KiB.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from doors.tables.files.format import MAX_RECORD
+from doors.tables.files.text_reader import Lines, too_large
+from doors.tables.sqlite.errors import TablesError, fold
+
+DELIMITERS = (",", ";", "\t")
+Cells = list[str | None]
+_MARKS = re.compile("[;\t]")
+_QUOTED = re.compile('"[^"]*"')
+
+_TO_QUOTE = re.compile('[",\r\n]|^$|^\ufeff')
+
+
+def written(cells: Sequence[str | None]) -> str:
+    """Return a row as one line, with its end."""
+    return (
+        ",".join(
+            "" if cell is None else '"' + cell.replace('"', '""') + '"' if _TO_QUOTE.search(cell) else cell
+            for cell in cells
+        )
+        + "\n"
+    )
+
+
+def header(names: Sequence[str]) -> str:
+    """Return the first line: names in which a reader might see another delimiter are quoted, too."""
+    return (
+        ",".join(
+            '"' + name.replace('"', '""') + '"' if _TO_QUOTE.search(name) or _MARKS.search(name) else name
+            for name in names
+        )
+        + "\n"
+    )
+
+
+def read(lines: Lines) -> tuple[list[str], Iterator[tuple[int, Cells]]]:
+    """Return the names in the header, and the rows with the line that each begins on.
+
+    The delimiter is the comma, or a semicolon or tab where the header has no comma. Raises `TablesError`.
+    """
+    first = lines.next()
+    if not first:
+        raise TablesError("the file is empty", "The first line of CSV names the columns.")
+    bare = _QUOTED.sub("", first)
+    delimiter = next((mark for mark in DELIMITERS if mark in bare), ",")
+    names = _header(_cells(lines, first, _pattern(delimiter), delimiter))
+    return names, _rows(lines, len(names), delimiter)
+
+
+def _header(cells: Cells) -> list[str]:
+    names: list[str] = []
+    for number, cell in enumerate(cells, 1):
+        if not cell:
+            raise TablesError(f"line 1: column {number} has no name", "Name every column in the first line.")
+        if fold(cell) in map(fold, names):
+            raise TablesError(f"line 1: two columns are named {cell}", "Give each its own name.")
+        names.append(cell)
+    return names
+
+
+def _rows(lines: Lines, width: int, delimiter: str) -> Iterator[tuple[int, Cells]]:
+    pattern = _pattern(delimiter)
+    while text := lines.next():
+        line = lines.line
+        if width > 1 and text in ("\n", "\r\n"):
+            continue
+        cells = _cells(lines, text, pattern, delimiter)
+        if len(cells) != width:
+            cells_are = "is 1 cell" if len(cells) == 1 else f"are {len(cells)} cells"
+            columns = "1 column" if width == 1 else f"{width} columns"
+            raise TablesError(
+                f"line {line}: there {cells_are} for {columns}",
+                "Where a cell has a delimiter or a line end in it, put it in double quotes.",
+            )
+        yield line, cells
+
+
+def _pattern(delimiter: str) -> re.Pattern[str]:
+    mark = re.escape(delimiter)
+    return re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"{mark}\r\n]*+))(?:({mark})|\r?\n?\Z)')
+
+
+def _cells(lines: Lines, text: str, pattern: re.Pattern[str], delimiter: str) -> Cells:
+    if '"' not in text:
+        text = text.removesuffix("\n").removesuffix("\r")
+        if "\r" in text:
+            raise TablesError(
+                f"line {lines.line}: there is a carriage return without a line feed",
+                "End lines with LF or CRLF; put a cell that has one in it in double quotes.",
+            )
+        return [cell or None for cell in text.split(delimiter)]
+    line = lines.line
+    text = _whole(lines, text)
+    cells: Cells = []
+    at = 0
+    while True:
+        match = pattern.match(text, at)
+        if match is None:
+            raise TablesError(
+                f"line {line}: a quote stands where none may",
+                'Put the whole cell in double quotes, and write each quote in it twice: "5"" disk".',
+            )
+        cell, plain, more = match.groups()
+        cells.append(cell.replace('""', '"') if cell is not None else plain or None)
+        if not more:
+            return cells
+        at = match.end()
+
+
+def _whole(lines: Lines, text: str) -> str:
+    """Return a row whose quotes are closed: it may go on over several lines."""
+    line, parts, size = lines.line, [text], len(text)
+    odd = text.count('"') % 2
+    while odd:
+        more = lines.next()
+        size += len(more)
+        if not more:
+            raise TablesError(f"line {line}: a quote is never closed", "Close it, or write it twice.")
+        if size > MAX_RECORD:
+            raise too_large(line)
+        parts.append(more)
+        odd ^= more.count('"') % 2
+    return "".join(parts)

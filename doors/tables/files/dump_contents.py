@@ -1,0 +1,139 @@
+"""All that tables consist of, in an order in which it can be made anew: what dumps and files hold."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from doors.tables.schema.notes import OWN
+from doors.tables.schema.rows import row_name
+from doors.tables.sqlite.catalog import NOTES, Table, find, read, reserved
+from doors.tables.sqlite.errors import Connection, fold, literal, quoted, rows, scalar
+
+_CONTENT = re.compile(r"\bcontent\s*=\s*('[^']*'|\"[^\"]*\"|\w+)", re.IGNORECASE)
+_NOTHING = ("''", '""')
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One table: how it is made, the columns that can be written, and in which order its rows are read.
+
+    `number` is SQL's name for the number of a row, where no column shows it. `last` is the highest number
+    ever given, where the table keeps it. `refill` fills an index that has its rows from another table.
+    """
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+    order: str
+    number: str = ""
+    last: int | None = None
+    where: str = ""
+    refill: str = ""
+
+    def names(self, *, number: bool) -> str:
+        """Return the columns as SQL, with the row's number first where there is one and it is wanted."""
+        first = [self.number] if number and self.number else []
+        return ", ".join([*first, *map(quoted, self.columns)])
+
+    def select(self, *, number: bool) -> str:
+        """Return the query that reads the rows."""
+        return f"SELECT {self.names(number=number)} FROM {quoted(self.name)}{self.where}{self.order}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Tables, svc's own about them, virtual tables, and the SQL of what comes after all rows."""
+
+    own: tuple[Part, ...]
+    tables: tuple[Part, ...]
+    virtual: tuple[Part, ...]
+    others: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def contents_of(connection: Connection, names: Sequence[str] = ()) -> Contents:
+    """Return what there is, or what belongs to some tables. Raises `TablesError` for names of none."""
+    catalog = read(connection)
+    chosen = [find(catalog, name) for name in names] or list(catalog.values())
+    chosen.sort(key=lambda table: table.name)
+    kept = {fold(table.name) for table in chosen}
+    tables = tuple(_part(connection, table) for table in chosen if table.kind == "table")
+    virtual, skipped = _virtual(connection, [table for table in chosen if table.kind == "virtual"])
+    own = _own(connection, [table.name for table in chosen] if names else None)
+    return Contents(own, tables, virtual, _others(connection, kept), skipped)
+
+
+def _part(connection: Connection, table: Table) -> Part:
+    number = row_name(table) or ""
+    shown = len(table.key) == 1 and _sql_type(connection, table.name, table.key[0]) == "INTEGER"
+    order = number or ", ".join(map(quoted, table.key))
+    columns = tuple(column.name for column in table.columns if not column.generated)
+    sequence = scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'")
+    last = sequence and scalar(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table.name)
+    return Part(
+        table.name,
+        _sql(connection, table.name),
+        columns,
+        f" ORDER BY {order}" if order else "",
+        "" if shown else number,
+        last,
+    )
+
+
+def _sql(connection: Connection, name: str) -> str:
+    sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
+    return str(scalar(connection, sql, name))
+
+
+def _sql_type(connection: Connection, table: str, column: str) -> str:
+    sql = "SELECT upper(type) FROM pragma_table_xinfo(?) WHERE name = ?"
+    return str(scalar(connection, sql, table, column))
+
+
+def _virtual(connection: Connection, tables: Sequence[Table]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """Return the indexes for full text and the like, and the names of those whose rows nobody can read."""
+    parts, skipped = [], []
+    for table in tables:
+        sql, name = _sql(connection, table.name), quoted(table.name)
+        content = _CONTENT.search(sql)
+        columns = tuple(column.name for column in table.columns)
+        if (content and content[1] in _NOTHING) or "fts5vocab" in sql.lower():
+            skipped.append(table.name)
+            parts.append(Part(table.name, sql, columns, "", where=" WHERE 0"))
+        elif content:
+            refill = f"INSERT INTO {name} ({name}) VALUES ('rebuild')"
+            parts.append(Part(table.name, sql, columns, "", where=" WHERE 0", refill=refill))
+        else:
+            number = "rowid" if "fts" in sql.lower() else ""
+            parts.append(Part(table.name, sql, columns, " ORDER BY rowid", number))
+    return tuple(parts), tuple(skipped)
+
+
+def _own(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ...]:
+    """Return notes and the record of migrations; of some tables only the notes."""
+    parts = []
+    for name in OWN:
+        if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", name):
+            continue
+        infos = rows(connection, "SELECT name, pk FROM pragma_table_xinfo(?)", name)
+        key = [info[0] for info in sorted(infos, key=lambda info: info[1]) if info[1]]
+        where = ""
+        if tables is not None:
+            where = f" WHERE table_name IN ({', '.join(map(literal, tables))})"
+        if tables is None or name == NOTES:
+            order = f" ORDER BY {', '.join(key)}"
+            parts.append(
+                Part(name, _sql(connection, name), tuple(info[0] for info in infos), order, where=where)
+            )
+    return tuple(parts)
+
+
+def _others(connection: Connection, kept: set[str]) -> tuple[str, ...]:
+    """Return the SQL of indexes, views and triggers of these tables, each kind in the order of names."""
+    found = rows(
+        connection,
+        "SELECT name, tbl_name, sql FROM sqlite_schema"
+        " WHERE type IN ('index', 'view', 'trigger') AND sql IS NOT NULL"
+        " ORDER BY CASE type WHEN 'index' THEN 0 WHEN 'view' THEN 1 ELSE 2 END, name",
+    )
+    return tuple(sql for name, table, sql in found if fold(table) in kept and not reserved(name))

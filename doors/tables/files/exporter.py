@@ -1,0 +1,146 @@
+"""Tables into a file: a generator that writes as it goes, and says how far it is."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from doors.tables.files import csv_file
+from doors.tables.files.copy_tables import copy
+from doors.tables.files.dump_contents import contents_of
+from doors.tables.files.format import STEP, Format, Progress, RowsFormat
+from doors.tables.files.json_file import text_json
+from doors.tables.files.sql_dump import dumped
+from doors.tables.grid.view_sql import View, clauses
+from doors.tables.schema.rows import row_name
+from doors.tables.sqlite.catalog import Table, find, read
+from doors.tables.sqlite.errors import Connection, Error, TablesError, changing, explained, open_file, quoted
+from doors.tables.types.text import json_cell, text_cell
+
+_BLOCK = 1 << 16
+
+
+def save(
+    connection: Connection, output: BinaryIO, format: Format, tables: Sequence[str] = ()
+) -> Iterator[Progress]:
+    """Write tables to a file, as they are at one moment; yield how far it is, and do nothing until asked.
+
+    `csv`, `json` and `jsonl` take one table or view, `sql` and `db` any number, none meaning all. The memory
+    that this takes does not grow with the tables. The connection may be one that only reads; it is in no
+    transaction. Raises `TablesError`, and what `output` raises.
+    """
+    what = "the tables can not be exported"
+    with _moment(connection, what):
+        if format in ("sql", "db"):
+            whole = _save_dump if format == "sql" else _save_database
+            yield from whole(connection, output, tables)
+        elif len(tables) == 1:
+            yield from _save_rows(connection, output, format, find(read(connection), tables[0]))
+        else:
+            raise TablesError(
+                f"a {format} file holds one table, not {len(tables) or 'all'}",
+                "Name one, or take sql or db for several.",
+            )
+
+
+def save_shown(
+    connection: Connection, output: BinaryIO, format: RowsFormat, view: View
+) -> Iterator[Progress]:
+    """Write what a view shows of a table, in its order, likewise; rows that are alike keep the table's."""
+    with _moment(connection, "the table can not be exported"):
+        yield from _save_rows(connection, output, format, find(read(connection), view.table), view)
+
+
+@contextmanager
+def _moment(connection: Connection, what: str) -> Iterator[None]:
+    """Hold the tables as they are now, for as long as it takes; nobody waits for it."""
+    if connection.in_transaction:
+        raise ValueError("the connection is in a transaction already")
+    try:
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
+    except UnicodeDecodeError:
+        raise TablesError(
+            f"{what}: there is a text that is not UTF-8",
+            "Find it: WHERE typeof(c) = 'text' AND length(CAST(c AS blob)) > length(c); make it a blob.",
+        ) from None
+    except Error as error:
+        raise explained(error, what) from error
+
+
+def _save_rows(
+    connection: Connection, output: BinaryIO, format: Format, table: Table, view: View | None = None
+) -> Iterator[Progress]:
+    columns = [column for column in table.columns if not column.generated]
+    if not columns:
+        raise TablesError(
+            f"{table.kind} {table.name} has nothing to write", "What it reads from may be gone."
+        )
+    names = ", ".join(quoted(column.name) for column in columns)
+    shown = clauses(table, view or View(table.name))
+    own = (row_name(table) if table.kind == "table" else "") or ", ".join(map(quoted, table.key))
+    order = shown.order
+    if own:
+        order += f", {own}" if order else f" ORDER BY {own}"
+    found = connection.execute(
+        f"SELECT {names} FROM {quoted(table.name)} AS t{shown.where}{order}", shown.values
+    )
+    types = [column.type for column in columns]
+    keys = [f"{text_json(column.name)}:" for column in columns]
+    header = csv_file.header([column.name for column in columns])
+    size = output.write({"csv": header, "json": "["}.get(format, "").encode())
+    count = 0
+    held: list[str] = []
+    for row in found:
+        if format == "csv":
+            held.append(
+                csv_file.written([text_cell(value, type) for value, type in zip(row, types, strict=True)])
+            )
+        else:
+            cells = (key + json_cell(value, type) for key, value, type in zip(keys, row, types, strict=True))
+            object = "{" + ",".join(cells) + "}"
+            held.append(f"{object}\n" if format == "jsonl" else f"{',' if count else ''}\n{object}")
+        count += 1
+        if len(held) >= STEP:
+            size += output.write("".join(held).encode())
+            held.clear()
+            yield Progress(count, size, table=table.name)
+    size += output.write("".join(held).encode())
+    size += output.write(b"\n]\n" if format == "json" else b"")
+    yield Progress(count, size, table=table.name)
+
+
+def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[Progress]:
+    contents = contents_of(connection, tables)
+    size = count = 0
+    for table, sql, rows in dumped(connection, contents):
+        size += output.write(sql.encode())
+        count += rows
+        if rows and count % STEP == 0:
+            yield Progress(count, size, table=table)
+    yield Progress(count, size, skipped=contents.skipped)
+
+
+def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[Progress]:
+    """Write a database file: made beside, where the same tables give the same bytes, and then copied."""
+    contents = contents_of(connection, tables)
+    what = "the tables can not be exported"
+    with TemporaryDirectory(prefix="svc-export-") as folder:
+        path = Path(folder) / "tables.db"
+        target = open_file(path, make=True)
+        last = Progress(0)
+        try:
+            with changing(target, what):
+                for last in copy(connection, target, contents, what):
+                    yield last
+        finally:
+            target.close()
+        size = 0
+        with path.open("rb") as made:
+            while block := made.read(_BLOCK):
+                size += output.write(block)
+    yield Progress(last.rows, size, skipped=contents.skipped)

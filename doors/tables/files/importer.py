@@ -1,0 +1,150 @@
+"""Files into tables: all of a file or nothing, and how far it is meanwhile."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace as changed
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from doors.tables.files import rows as table_rows
+from doors.tables.files.copy_tables import clear, copy
+from doors.tables.files.dump_contents import contents_of
+from doors.tables.files.format import STEP, Format, Progress
+from doors.tables.files.text_reader import chunks
+from doors.tables.migrations import script
+from doors.tables.schema import notes
+from doors.tables.schema.names import check_name
+from doors.tables.schema.references import broken
+from doors.tables.sqlite.catalog import Column, Table, read
+from doors.tables.sqlite.connections import open_owner
+from doors.tables.sqlite.errors import (
+    Connection,
+    Error,
+    TablesError,
+    changing,
+    explained,
+    fold,
+    open_file,
+    rows,
+)
+from doors.tables.sqlite.tokens import Statement, statements
+from doors.tables.types.infer import preview
+
+_BLOCK = 1 << 20
+_SHELLS_OWN = (
+    ("begin",),
+    ("begin", "transaction"),
+    ("commit",),
+    ("end",),
+    ("pragma", "foreign_keys=off"),
+)
+"""What the sqlite3 shell writes around a dump; here it is said otherwise."""
+
+
+def load(
+    connection: Connection,
+    source: BinaryIO,
+    format: Format,
+    *,
+    table: str = "",
+    columns: Sequence[Column] = (),
+    replace: bool = False,
+) -> Iterator[Progress]:
+    """Read a file, which can be read twice, into tables; yield how far it is, and do nothing until asked.
+
+    `csv`, `json` and `jsonl` go into one `table`: after the rows that it has, or, with `replace`, in their
+    place. Where there is none it is made, of `columns`, or of what `preview` tells. `sql` and `db` bring
+    tables along; with `replace` those of the same names make room.
+
+    All of the file is in the tables when this ends, or, when it raises `TablesError` or is closed before,
+    nothing. Others write meanwhile, and wait only while what was read goes into place. The memory that this
+    takes does not grow with the file. The connection is none of guests', may do anything, and is in no
+    transaction.
+    """
+    if format in ("sql", "db"):
+        if table or columns:
+            raise TablesError(f"{format} says itself what its tables are", "Leave the name of the table out.")
+        yield from (_dump if format == "sql" else _database)(connection, source, replace)
+        return
+    if not table:
+        raise TablesError(f"{format} does not say which table it is", "Name the table to import into.")
+    found = {fold(name): each for name, each in read(connection).items()}.get(fold(table))
+    if found is None:
+        check_name(table, "a table")
+        made = tuple(columns) or preview(source, format).columns
+        if not made:
+            raise TablesError("the file has no rows, and says of no columns", "Create the table first.")
+        there = Table(table, made)
+    elif columns:
+        raise TablesError(f"there is a table {found.name} already", "Leave its columns out.", code="conflict")
+    elif found.kind != "table":
+        raise TablesError(f"{found.name} is no table", "Import into a table.")
+    else:
+        there = found
+    yield from table_rows.load(connection, source, format, there, make=found is None, replace=replace)
+
+
+def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[Progress]:
+    """Run a dump in a database of its own, where it does no harm and nobody waits, and copy its tables."""
+    total = source.seek(0, 2)
+    source.seek(0)
+    with (
+        TemporaryDirectory(prefix="svc-import-") as folder,
+        closing(open_owner(Path(folder) / "x.db")) as made,
+    ):
+        made.execute("pragma synchronous = off")
+        with changing(made, "nothing was imported"):
+            for count in script.running(made, "", _statements(source), own=True):
+                if count % STEP == 0:
+                    yield Progress(count, source.tell(), total)
+        yield from _into_place(connection, made, replace)
+
+
+def _statements(source: BinaryIO) -> Iterator[Statement]:
+    """Yield the statements of a dump but those that only the shell needs."""
+    for statement in statements(chunks(source), script.LONGEST):
+        if tuple(statement.sql.lower().split()) not in _SHELLS_OWN or len(statement.sql) > 40:
+            yield statement
+
+
+def _database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[Progress]:
+    """Read a database file from a copy of it, whose name and folder nobody else has."""
+    what = "nothing was imported"
+    with TemporaryDirectory(prefix="svc-import-") as folder:
+        path = Path(folder) / "x.db"
+        source.seek(0)
+        with path.open("wb") as copied:
+            while block := source.read(_BLOCK):
+                copied.write(block)
+        try:
+            with closing(open_file(path)) as made:
+                if problems := rows(made, "pragma quick_check(3)"):
+                    texts = [row[0] for row in problems if row[0] != "ok"]
+                    if texts:
+                        raise TablesError(
+                            f"{what}: the file is damaged: {texts[0]}",
+                            "Use a copy that is whole; `sqlite3 FILE .recover` saves what can be read.",
+                        )
+                yield from _into_place(connection, made, replace)
+        except Error as error:
+            raise explained(error, what) from error
+
+
+def _into_place(connection: Connection, made: Connection, replace: bool) -> Iterator[Progress]:
+    what = "nothing was imported"
+    contents = contents_of(made)
+    if not contents.tables:
+        raise TablesError(f"{what}: there are no tables in the file", "Check that it is the right one.")
+    with changing(connection, what):
+        sound = not broken(connection)
+        clear(connection, contents, replace=replace)
+        last = Progress(0)
+        for last in copy(made, connection, contents, what):
+            yield changed(last, skipped=())
+        notes.forget_lost(connection)
+        if sound and (now := broken(connection)):
+            raise TablesError(
+                f"{what}: it would leave something broken: {now}", "Import what that needs, too."
+            )
+    yield last

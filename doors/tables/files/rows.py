@@ -1,0 +1,205 @@
+"""Rows of a file into one table.
+
+They are read into a table aside first, which nobody waits for; then all of them go into place in one short
+transaction, or none does.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, BinaryIO
+
+from doors.tables.files import csv_file
+from doors.tables.files.format import STEP, Format, Progress
+from doors.tables.files.json_file import objects
+from doors.tables.files.text_reader import Lines
+from doors.tables.schema import tables as schema
+from doors.tables.schema.change import CreateTable
+from doors.tables.sqlite.catalog import NOW, Column, Table, find, read
+from doors.tables.sqlite.errors import (
+    Connection,
+    ConstraintError,
+    Error,
+    TablesError,
+    Value,
+    changing,
+    explained,
+    fold,
+    quoted,
+    rows,
+)
+from doors.tables.types.convert import shown
+from doors.tables.types.text import from_csv, from_json
+
+_ASIDE = "temp._svc_import"
+_CHUNK = 10_000
+
+Record = tuple[int, int, list[Value]]
+"""The line of a row, the bytes read so far, and the values in the order of the columns."""
+
+
+def load(
+    connection: Connection, source: BinaryIO, format: Format, table: Table, *, make: bool, replace: bool
+) -> Iterator[Progress]:
+    """Read a file into a table; with `make` it is made by this very import, with `replace` emptied first."""
+    what = f"nothing was imported into {table.name}"
+    total = _size(source)
+    columns, records = _records(source, format, table)
+    with _aside(connection, len(columns), what):
+        count, last = 0, 0
+        insert = f"INSERT INTO {_ASIDE} VALUES ({', '.join('?' * (len(columns) + 1))})"
+        while chunk := list(islice(records, STEP)):
+            with _explaining(what):
+                connection.executemany(insert, ((line, *values) for line, _, values in chunk))
+            count, last = count + len(chunk), chunk[-1][1]
+            yield Progress(count, min(last, total), total, table.name)
+        connection.execute("COMMIT")
+        with changing(connection, what):
+            if make:
+                schema.create(connection, CreateTable(table.name, table.columns, table.note))
+            elif replace:
+                connection.execute(f"DELETE FROM {quoted(table.name)}")
+            for done in _into_place(connection, find(read(connection), table.name), columns, count):
+                yield Progress(done, total, total, table.name)
+    yield Progress(count, total, total, table.name)
+
+
+def writable(table: Table) -> list[Column]:
+    """Return the columns that can be written, which are those that a file has."""
+    return [column for column in table.columns if not column.generated]
+
+
+def _size(source: BinaryIO) -> int:
+    size = source.seek(0, 2)
+    source.seek(0)
+    return size
+
+
+def _records(source: BinaryIO, format: Format, table: Table) -> tuple[list[Column], Iterator[Record]]:
+    if format == "csv":
+        lines = Lines(source)
+        names, found = csv_file.read(lines)
+        columns = [_column(table, name, 1) for name in names]
+        return columns, _from_csv(lines, found, table, columns)
+    columns = writable(table)
+    return columns, _from_json(source, format, table, columns)
+
+
+def _column(table: Table, name: str, line: int) -> Column:
+    for column in table.columns:
+        if fold(column.name) == fold(name):
+            if column.generated:
+                raise TablesError(
+                    f"line {line}: column {name} of table {table.name} is computed",
+                    "Leave it out of the file.",
+                )
+            return column
+    names = ", ".join(column.name for column in writable(table))
+    raise TablesError(
+        f"line {line}: table {table.name} has no column {name}",
+        f"It has {names}. Rename it in the file, or add the column first.",
+    )
+
+
+def _from_csv(
+    lines: Lines, found: Iterator[tuple[int, csv_file.Cells]], table: Table, columns: Sequence[Column]
+) -> Iterator[Record]:
+    readers = [from_csv(table, column) for column in columns]
+    for line, cells in found:
+        values: list[Value] = []
+        for index, cell in enumerate(cells):
+            try:
+                values.append(None if cell is None else readers[index](cell))
+            except ValueError as error:
+                raise _misfit(line, columns[index], cell, error) from None
+        yield line, lines.bytes, values
+
+
+def _from_json(source: BinaryIO, format: Any, table: Table, columns: Sequence[Column]) -> Iterator[Record]:
+    known: dict[str, tuple[int, Callable[[Any, str], Value]]] = {
+        column.name: (index, from_json(table, column)) for index, column in enumerate(columns)
+    }
+    by_fold = {fold(name): place for name, place in known.items()}
+    for line, read_bytes, fields in objects(source, format):
+        values: list[Value] = [None] * len(columns)
+        for name, value, written in fields:
+            place = known.get(name) or by_fold.get(fold(name))
+            if place is None:
+                _column(table, name, line)
+                raise AssertionError(name)
+            index, reader = place
+            try:
+                values[index] = reader(value, written)
+            except ValueError as error:
+                raise _misfit(line, columns[index], value, error) from None
+        yield line, read_bytes, values
+
+
+def _misfit(line: int, column: Column, value: Any, error: ValueError) -> TablesError:
+    text = shown(value) if isinstance(value, str | int | float) else "the value"
+    return TablesError(
+        f"line {line}: in column {column.name}, which is {column.type}, {text} {error}",
+        "Correct the file, or import into a column of another type, such as text.",
+    )
+
+
+@contextmanager
+def _explaining(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Error as error:
+        raise explained(error, what) from error
+
+
+@contextmanager
+def _aside(connection: Connection, width: int, what: str) -> Iterator[None]:
+    """Hold a table for the rows, in a file that SQLite makes and removes; it locks nobody out."""
+    if connection.in_transaction:
+        raise ValueError("the connection is in a transaction already")
+    names = ", ".join(["line", *(f"c{index}" for index in range(width))])
+    with _explaining(what):
+        connection.execute(f"CREATE TABLE {_ASIDE} ({names})")
+    try:
+        with _explaining(what):
+            connection.execute("BEGIN")
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.execute(f"DROP TABLE {_ASIDE}")
+
+
+def _into_place(connection: Connection, table: Table, columns: Sequence[Column], count: int) -> Iterator[int]:
+    """Insert what is aside, some thousand rows at a time; yield how many are done."""
+    names = ", ".join(quoted(column.name) for column in columns)
+    values = ", ".join(
+        _or_default(f"c{index}", table.column(column.name)) for index, column in enumerate(columns)
+    )
+    insert = f"INSERT INTO {quoted(table.name)} ({names}) SELECT {values} FROM {_ASIDE} WHERE rowid"
+    for first in range(1, count + 1, _CHUNK):
+        last = min(first + _CHUNK - 1, count)
+        try:
+            connection.execute(f"{insert} BETWEEN ? AND ? ORDER BY rowid", (first, last))
+        except ConstraintError:
+            _name_the_first(connection, insert, first, last)
+            raise
+        yield last
+
+
+def _or_default(name: str, column: Column) -> str:
+    """A column that must have a value takes its default where the file has none."""
+    if column.nullable or column.default is None:
+        return name
+    return f"coalesce({name}, {NOW if column.default == 'now()' else column.default})"
+
+
+def _name_the_first(connection: Connection, insert: str, first: int, last: int) -> None:
+    """Insert rows one by one, to find the one that breaks a rule, and raise with its line."""
+    for number in range(first, last + 1):
+        try:
+            connection.execute(f"{insert} = ?", (number,))
+        except ConstraintError as error:
+            line = rows(connection, f"SELECT line FROM {_ASIDE} WHERE rowid = ?", number)[0][0]
+            raise TablesError(
+                f"line {line}: {error}", "Correct or remove the row; nothing was imported."
+            ) from error

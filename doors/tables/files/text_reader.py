@@ -1,0 +1,81 @@
+"""Bytes of a file as text, piece by piece, with the line of every mistake and no piece too large."""
+
+import codecs
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from doors.tables.files.format import MAX_RECORD
+from doors.tables.sqlite.errors import TablesError
+
+_CHUNK = 1 << 16
+
+
+class Lines:
+    """The lines of a file. `line` counts those that were given out, `bytes` what was read."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self.line = 0
+        self.bytes = 0
+
+    def next(self) -> str:
+        """Return the next line with its end, or an empty text. Raises `TablesError`."""
+        raw = self._source.readline(MAX_RECORD + 1)
+        if not raw:
+            return ""
+        self.line += 1
+        self.bytes += len(raw)
+        if len(raw) > MAX_RECORD:
+            raise too_large(self.line)
+        if self.line == 1:
+            raw = without_mark(raw)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise not_text(self.line, raw[error.start]) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.next, "")
+
+
+def chunks(source: BinaryIO) -> Iterator[str]:
+    """Yield a whole file in pieces of text that end anywhere. Raises `TablesError`."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line, first = 1, True
+    while True:
+        raw = source.read(_CHUNK)
+        if first:
+            raw, first = without_mark(raw), False
+        try:
+            text = decoder.decode(raw, final=not raw)
+        except UnicodeDecodeError as error:
+            line += error.object[: error.start].count(b"\n")
+            raise not_text(line, error.object[error.start]) from None
+        line += text.count("\n")
+        if text:
+            yield text
+        if not raw:
+            return
+
+
+def without_mark(raw: bytes) -> bytes:
+    """Return the beginning of a file without the byte order mark that some programs write."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise TablesError("the file is in UTF-16", "Save it in UTF-8.")
+    return raw.removeprefix(codecs.BOM_UTF8)
+
+
+def not_text(line: int, byte: int) -> TablesError:
+    """Return the error for a byte that is no text."""
+    return TablesError(
+        f"line {line}: the byte {byte:#04x} is not UTF-8",
+        "Save the file in UTF-8, or convert it: `iconv -f WINDOWS-1252 -t UTF-8 FILE`.",
+    )
+
+
+def too_large(line: int) -> TablesError:
+    """Return the error for a row beyond all measure."""
+    return TablesError(
+        f"line {line}: the row has more than {MAX_RECORD >> 20} MiB",
+        "Where a quote is never closed, close it; where the file has no line ends, give it some.",
+    )

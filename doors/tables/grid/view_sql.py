@@ -1,0 +1,128 @@
+"""Which rows a grid has, and in which order: what a client asks for, as SQL.
+
+Owns the meaning of filters and sorts. Runs nothing.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from doors.tables.sqlite.catalog import Column, Table
+from doors.tables.sqlite.errors import TablesError, Value, quoted
+from doors.tables.types.convert import text_of
+from doors.tables.types.grid_cell import stored
+
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters (surrogates), which no text that is stored has."""
+Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "starts", "empty", "not-empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """Rows in the order of a column."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Only rows whose value fits. `value` is a cell, or a text that says one; `empty` takes none."""
+
+    column: str
+    op: Op
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a table is shown. All filters hold at once; `search` is a text that any column contains."""
+
+    table: str
+    sort: tuple[Sort, ...] = ()
+    filter: tuple[Filter, ...] = ()
+    search: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """The end of a `select`: `where`, `order` with their words before them, and the values of `where`."""
+
+    where: str
+    order: str
+    values: tuple[Value, ...]
+
+    @property
+    def plain(self) -> bool:
+        """Whether all rows are shown, in their own order."""
+        return not (self.where or self.order)
+
+
+def clauses(table: Table, view: View) -> Clauses:
+    """Return the clauses of a view over `main`'s table, called `t`. Raises `TablesError`."""
+    conditions: list[str] = []
+    values: list[Value] = []
+    for wanted in view.filter:
+        condition, value = _condition(table, wanted)
+        conditions.append(condition)
+        values += value
+    if view.search:
+        texts = [_name(column) for column in table.columns if column.type != "blob"]
+        conditions.append("(" + " OR ".join(f"{text} LIKE ? ESCAPE '\\'" for text in texts or ["NULL"]) + ")")
+        values += [_pattern(view.search, anywhere=True)] * len(texts or [""])
+    order = [_name(table.column(sort.column)) + " DESC" * sort.descending for sort in view.sort]
+    return Clauses(
+        f" WHERE {' AND '.join(conditions)}" if conditions else "",
+        f" ORDER BY {', '.join(order)}" if order else "",
+        tuple(values),
+    )
+
+
+def _condition(table: Table, wanted: Filter) -> tuple[str, Sequence[Value]]:
+    column = table.column(wanted.column)
+    name = _name(column)
+    match wanted.op:
+        case "empty":
+            return f"({name} IS NULL OR {name} = '')", ()
+        case "not-empty":
+            return f"({name} IS NOT NULL AND {name} <> '')", ()
+        case "contains" | "starts":
+            pattern = _pattern(_text(wanted), anywhere=wanted.op == "contains")
+            return f"{name} LIKE ? ESCAPE '\\'", (pattern,)
+        case "=" | "!=":
+            return f"{name} IS {'NOT ' * (wanted.op == '!=')}?", (_value(table, column, wanted),)
+    return f"{name} {wanted.op} ?", (_value(table, column, wanted),)
+
+
+def _value(table: Table, column: Column, wanted: Filter) -> Value:
+    try:
+        return stored(wanted.value, table, column, "")
+    except ValueError as error:
+        raise TablesError(
+            f"the filter of column {column.name}: {wanted.value!r} {error}",
+            f"{column.name} is {column.type}; compare it with a value of that type, or use contains.",
+            code="filter",
+        ) from None
+
+
+def _text(wanted: Filter) -> str:
+    value = wanted.value
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        text = text_of(value, "text")
+        if not _HALVES.search(text):
+            return text
+    raise TablesError(
+        f"the filter of column {wanted.column}: {wanted.op} needs a text",
+        "Say what the value has in it.",
+        code="filter",
+    )
+
+
+def _pattern(text: str, *, anywhere: bool) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"{'%' * anywhere}{escaped}%"
+
+
+def _name(column: Column) -> str:
+    return f"t.{quoted(column.name)}"

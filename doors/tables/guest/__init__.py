@@ -1,0 +1,1 @@
+"""The tables Door as guests see it: protocol, sessions and errors."""

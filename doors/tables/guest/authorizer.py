@@ -1,0 +1,145 @@
+"""What guests' SQL may do: an allow-list that SQLite asks for every action of every statement it compiles.
+
+https://www.sqlite.org/c3ref/set_authorizer.html. What is refused is refused before it runs, with the reason.
+"""
+
+from doors.tables.guest.problem import Problem
+from doors.tables.sqlite.connections import apsw
+
+_HIDDEN = ("sqlite_", "_svc", "pragma_")
+"""Beginnings of the names of tables that guests neither see nor touch."""
+_INTERNALS = frozenset({"dbstat", "carray", "bytecode", "tables_used", "fts3tokenize", "fts4aux"})
+_DENIED = frozenset({"load_extension", "fts3_tokenizer"})
+_HEAVY = frozenset({"glob", "instr", "like", "ltrim", "match", "regexp", "replace", "rtrim", "trim", "unhex"})
+"""Functions of which one call, which nothing can stop, may take seconds on large values."""
+_READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE})
+_WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
+_TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
+_FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
+
+_SCHEMA_HINT = "Tables are made and altered by the Project's tables/*.sql migrations, or by svc tables."
+
+
+class Sandbox:
+    """The authorizer of one connection. Use from the thread that compiles the statements.
+
+    `refusal` says why the last statement was refused, `heavy` whether it calls a function of those that may
+    take long, `counts` whether it counts, `seen` how many actions it has. While `lifted`, everything is
+    allowed: for our own SQL.
+    """
+
+    __slots__ = ("counts", "heavy", "lifted", "refusal", "seen", "writes")
+
+    def __init__(self, *, writes: bool) -> None:
+        """`writes`: whether rows may be changed."""
+        self.writes = writes
+        self.lifted = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the statement before."""
+        self.refusal: Problem | None = None
+        self.heavy = self.counts = False
+        self.seen = 0
+
+    def __call__(
+        self, action: int, first: str | None, second: str | None, database: str | None, inner: str | None
+    ) -> int:
+        """Say whether an action is allowed: SQLite's code of it, and the names that belong to it."""
+        if self.lifted:
+            return apsw.SQLITE_OK
+        self.seen += 1
+        refusal = self._judge(action, first or "", second or "")
+        if refusal is None:
+            return apsw.SQLITE_OK
+        if self.refusal is None:
+            self.refusal = refusal
+        return apsw.SQLITE_DENY
+
+    def _judge(self, action: int, first: str, second: str) -> Problem | None:
+        if action in _READS:
+            return None
+        if action == apsw.SQLITE_READ:
+            return _hidden(first)
+        if action == apsw.SQLITE_FUNCTION:
+            return self._function(second.lower())
+        if action in _WRITES:
+            return self._write(first)
+        if action == apsw.SQLITE_PRAGMA:
+            # FTS5 asks for it itself, to see whether its index changed.
+            allowed = first.lower() == "data_version" and not second
+            return None if allowed else _pragma()
+        if action in _TRANSACTIONS:
+            return _transaction()
+        if action in _FILES:
+            return Problem(
+                "not-allowed",
+                "ATTACH and DETACH are not for guests",
+                "A Resource sees the tables of its own Project, and no other file.",
+            )
+        return _schema()
+
+    def _function(self, name: str) -> Problem | None:
+        if name in _DENIED or name.startswith("sqlite_"):
+            return Problem("not-allowed", f"the function {name}() is not for guests")
+        self.heavy = self.heavy or name in _HEAVY
+        self.counts = self.counts or name == "count"
+        return None
+
+    def _write(self, table: str) -> Problem | None:
+        if table.lower().startswith("sqlite_"):
+            return _schema()
+        if not self.writes:
+            return writes_in_query()
+        return _hidden(table)
+
+
+def _hidden(table: str) -> Problem | None:
+    name = table.lower()
+    if name.startswith(_HIDDEN) or name in _INTERNALS:
+        return Problem(
+            "not-allowed",
+            f"the table {table} is not for guests",
+            "svc tables list and svc tables show tell what tables there are.",
+        )
+    return None
+
+
+def _schema() -> Problem:
+    return Problem(
+        "not-allowed", "guests read and write rows; the schema is not theirs to change", _SCHEMA_HINT
+    )
+
+
+def _pragma() -> Problem:
+    return Problem(
+        "not-allowed",
+        "PRAGMA is not for guests",
+        "How the file is kept is decided for all; svc tables show tells the columns of a table.",
+    )
+
+
+def _transaction() -> Problem:
+    return Problem(
+        "not-allowed",
+        "guests do not begin or end transactions",
+        "Every request is one transaction: send what belongs together to /v1/batch.",
+    )
+
+
+def writes_in_query() -> Problem:
+    """Return the problem of a statement that writes, where nothing may."""
+    return Problem(
+        "writes-in-query",
+        "this statement writes, and query only reads",
+        "Send it to /v1/exec: exec in the guest libraries.",
+    )
+
+
+def unknown_action() -> Problem:
+    """Return the problem of a statement that SQLite asks nothing about: VACUUM."""
+    return Problem(
+        "not-allowed",
+        "VACUUM is not for guests",
+        "Space that deleted rows leave is used for new ones; svc tables export --all makes a copy.",
+    )

@@ -1,0 +1,47 @@
+"""The tables of one Project, open: its writer and its readers, and whether anything is under way."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+
+from doors.tables.guest.protocol import Request
+from doors.tables.guest.reader import Reader, Writes
+from doors.tables.guest.writer import Writer
+from engine.door import DoorResponse
+
+
+class Store:
+    """One open file. `answer` is called on one event loop's thread, `close` on any."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        """Open the file, made where there is none; takes milliseconds. Raises `Problem`."""
+        self.under_way = 0
+        self._writer = Writer(path, max_bytes)
+        try:
+            self._reader = Reader(path)
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def answer(self, request: Request) -> DoorResponse | Awaitable[DoorResponse]:
+        """Answer a request: a short read at once. Raises `Problem`, and so does what it returns."""
+        if request.kind == "exec":
+            return self._counted(self._writer.write(request))
+        try:
+            answer = self._reader.answer(request)
+        except Writes:
+            return self._counted(self._writer.write(request))
+        return answer if isinstance(answer, DoorResponse) else self._counted(answer)
+
+    def _counted(self, future: "asyncio.Future[DoorResponse]") -> "asyncio.Future[DoorResponse]":
+        self.under_way += 1
+        future.add_done_callback(self._uncount)
+        return future
+
+    def _uncount(self, _future: object) -> None:
+        self.under_way -= 1
+
+    def close(self) -> None:
+        """Finish writing, stop reading, and let go of the file."""
+        self._reader.close()
+        self._writer.close()

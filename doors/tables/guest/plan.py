@@ -1,0 +1,171 @@
+"""What a statement is, found out once a text: its parameters, its columns, and that it is one and allowed.
+
+`$1`, `$2` … are numbers here, as PostgreSQL has them. SQLite takes them for names, numbered as they first
+appear, so that the values must be put in the statement's own order before they are bound.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from doors.tables.guest.authorizer import Sandbox, unknown_action
+from doors.tables.guest.problem import Problem
+from doors.tables.sqlite.connections import NO_VALUES, Connection, Cursor, apsw
+from doors.tables.types.json import CONVERTERS, Convert, Value
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,4}")
+_BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
+
+TypeOf = Callable[[str, str], str]
+"""The logical type of a column, by the names of its table and its own; empty when it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One statement. `order` is empty when the parameters are bound as they come.
+
+    `types` are the logical types of the result's columns, empty for what is computed. `blobs` follows the
+    rows of a result in JSON: the names of the columns whose values are base 64.
+    """
+
+    sql: str
+    count: int
+    order: tuple[int, ...]
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    converters: tuple[tuple[int, Convert], ...]
+    blobs: bytes
+    writes: bool
+    heavy: bool
+
+    def bind(self, values: Sequence[Value]) -> Sequence[Value]:
+        """Return the values in the statement's own order. Raises `Problem` when their number is another."""
+        if len(values) != self.count:
+            raise Problem(
+                "bad-parameters",
+                f"the statement has {_counted(self.count, 'parameter')}, "
+                f"and {_counted(len(values), 'value')} came with it",
+            )
+        return [values[index] for index in self.order] if self.order else values
+
+
+def make_plan(connection: Connection, sandbox: Sandbox, sql: str, type_of: TypeOf) -> Plan:
+    """Compile a statement without running it. Raises `Problem` and SQLite's errors."""
+    sandbox.begin()
+    if "\0" in sql:
+        raise Problem(
+            "sql-error", "there is a NUL in the SQL", "char(0) makes one.", position=sql.index("\0") + 1
+        )
+    found: dict[str, Any] = {}
+
+    def look(cursor: Cursor, first: str, _bindings: object) -> bool:
+        found.update(
+            first=first,
+            names=cursor.bindings_names,
+            readonly=cursor.is_readonly,
+            runs=cursor.has_vdbe,
+            columns=cursor.description_full,
+        )
+        return False
+
+    cursor = connection.cursor()
+    cursor.exec_trace = look
+    try:
+        cursor.execute(sql, NO_VALUES, can_cache=False)
+    except apsw.ExecTraceAbort:
+        pass
+    finally:
+        cursor.close(True)
+    if not found.get("runs"):
+        raise Problem("sql-error", "there is no statement in the SQL")
+    rest = sql[len(found["first"]) :]
+    if not _BLANK.fullmatch(rest):
+        raise Problem(
+            "more-than-one-statement",
+            "the SQL has more than one statement",
+            "Send statements that belong together to /v1/batch; values go into params, never into the SQL.",
+            position=len(found["first"]) + _BLANK.match(rest).end() + 1,  # type: ignore[union-attr]
+        )
+    if not sandbox.seen:
+        raise unknown_action()
+    count, order = _parameters(found["names"], sql)
+    return Plan(
+        sql=sql,
+        count=count,
+        order=order,
+        names=_distinct([column[0] for column in found["columns"]]),
+        types=(types := _types(found["columns"], type_of)),
+        converters=_converters(types),
+        blobs=_blobs(found["columns"], types),
+        writes=not found["readonly"],
+        heavy=sandbox.heavy,
+    )
+
+
+def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, ...]]:
+    """Return how many values a statement takes, and which of them each of SQLite's parameters is."""
+    for name in names:
+        if name is None or not _NUMBER.fullmatch(name):
+            raise Problem(
+                "bad-parameters",
+                f"{_written(name, sql)} is no parameter",
+                "Parameters are $1, $2 and so on; what is $1::text elsewhere is CAST($1 AS text).",
+            )
+    numbers = [int(name) for name in names if name]
+    count = max(numbers, default=0)
+    unused = sorted(set(range(1, count + 1)) - set(numbers))
+    if unused:
+        raise Problem(
+            "bad-parameters",
+            f"the statement has ${count} and not ${unused[0]}",
+            "Number the parameters from $1 on, and leave none out.",
+        )
+    order = tuple(number - 1 for number in numbers)
+    return count, () if order == tuple(range(count)) else order
+
+
+def _written(name: str | None, sql: str) -> str:
+    """Return a parameter as the SQL has it; SQLite tells its name without the sign in front of it."""
+    if name is None:
+        return "?"
+    return next((sign + name for sign in "$:@" if sign + name in sql), name)
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Problem(
+                "sql-error",
+                f"two columns of the result are named {name}",
+                f"Rows are objects, which have each key once: name one of them otherwise, {name} AS other.",
+            )
+        seen.add(name)
+    return tuple(names)
+
+
+def _types(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[str, ...]:
+    return tuple(type_of(table, origin) if origin else "" for _, _, _, table, origin in columns)
+
+
+def _converters(types: Sequence[str]) -> tuple[tuple[int, Convert], ...]:
+    return tuple((index, CONVERTERS[type]) for index, type in enumerate(types) if type in CONVERTERS)
+
+
+def _blobs(columns: Sequence[Sequence[str]], types: Sequence[str]) -> bytes:
+    names = [column[0] for column, type in zip(columns, types, strict=True) if type == "blob"]
+    return b',"blobs":%b' % json.dumps(names, ensure_ascii=False).encode() if names else b""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def types_in(tables: Mapping[str, Any]) -> TypeOf:
+    """Return how to find the type of a column in the tables that `catalog.read` gives."""
+    types = {
+        (name, column.name): str(column.type) for name, table in tables.items() for column in table.columns
+    }
+    return lambda table, column: types.get((table, column), "")

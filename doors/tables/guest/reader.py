@@ -1,0 +1,167 @@
+"""Reads: at once where they are short, on a thread of a few where they are not. Nothing here can write.
+
+A read begins on the event loop's thread, with a deadline of a millisecond or two; one that does not make it
+begins anew on a thread. Reads have no effect, so nobody can tell.
+"""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from doors.tables.guest.authorizer import writes_in_query
+from doors.tables.guest.errors import GUESTS_OWN, explained
+from doors.tables.guest.plan import Plan
+from doors.tables.guest.problem import Problem
+from doors.tables.guest.protocol import Request, query_response, response, result
+from doors.tables.guest.session import KEPT_SQL, MAX_RESULT, Session
+from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
+from engine.door import DoorResponse
+
+SECONDS = 10.0
+"""How long a read may take."""
+THREADS = 4
+_AT_ONCE_SECONDS = 0.002
+_AT_ONCE_STEPS = 1000
+_AT_ONCE_VALUE = 64 << 10
+_AT_ONCE_RESULT = 256 << 10
+"""What is read on the event loop's thread: for how long, in bytes of a value, in bytes of a result."""
+_STEPS = 20_000
+_ATTEMPTS = 5
+
+
+class Writes(Exception):
+    """A batch has a statement that writes, so that it is not for readers."""
+
+
+class _Slow(Exception):
+    """A read is not for the event loop's thread."""
+
+
+class Reader:
+    """The readers of one file. Its methods are called on one thread; `close` may be called on any."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, which is there. Raises `Problem`."""
+        self._path = path
+        self._quick = self._open(_AT_ONCE_STEPS, _AT_ONCE_VALUE)
+        self._local = threading.local()
+        self._sessions: list[Session] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tables-read")
+
+    def _open(self, steps: int, max_value: int = MAX_VALUE) -> Session:
+        clock = Clock()
+        try:
+            connection = open_reader(self._path, clock, max_value)
+        except GUESTS_OWN as error:
+            raise explained(error, "") from error
+        session = Session(connection, clock, writes=False, steps=steps)
+        session.current()
+        return session
+
+    def answer(self, request: Request) -> "DoorResponse | asyncio.Future[DoorResponse]":
+        """Answer a query, or a batch of queries. Raises `Problem` and `Writes`, the future `Problem`.
+
+        A read ends when its future is cancelled: nobody waits for it any more.
+        """
+        try:
+            return _run(self._quick, request, _AT_ONCE_SECONDS, quick=True)
+        except _Slow:
+            left = threading.Event()
+            answer = asyncio.wrap_future(self._threads.submit(self._slowly, request, left))
+            answer.add_done_callback(lambda _: left.set())
+            return answer
+
+    def _slowly(self, request: Request, left: threading.Event) -> DoorResponse:
+        session: Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = self._open(_STEPS)
+            with self._lock:
+                self._sessions.append(session)
+            self._local.session = session
+        session.watch(left)
+        try:
+            if not self._closed:
+                return _run(session, request, SECONDS, quick=False)
+        except Problem as problem:
+            if not self._closed:
+                raise
+            raise _stopping() from problem
+        raise _stopping()
+
+    def close(self) -> None:
+        """Stop what is under way, and let go of the file. Waits for the threads."""
+        self._closed = True
+        with self._lock:
+            for session in self._sessions:
+                session.connection.interrupt()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for session in (self._quick, *self._sessions):
+            session.close()
+
+
+def _stopping() -> Problem:
+    return Problem("busy", "the tables are being closed")
+
+
+def _run(session: Session, request: Request, seconds: float, *, quick: bool) -> DoorResponse:
+    run = _query if request.kind == "query" else _batch
+    for _ in range(_ATTEMPTS):
+        session.begin(seconds)
+        try:
+            answer = run(session, request, quick)
+        except Problem as problem:
+            if quick and problem.code in ("time-limit", "too-large"):
+                raise _Slow from problem
+            if session.current():
+                raise
+        else:
+            if session.current():
+                return answer
+    raise Problem("busy", "the schema of the tables is changing")
+
+
+def _query(session: Session, request: Request, quick: bool) -> DoorResponse:
+    statement = request.statements[0]
+    if quick and len(statement.sql) > KEPT_SQL:
+        raise _Slow
+    plan = session.plan(statement.sql)
+    if plan is None or plan.writes:
+        raise writes_in_query()
+    if quick and plan.heavy:
+        raise _Slow
+    return query_response(session.rows(plan, statement.params, _AT_ONCE_RESULT if quick else MAX_RESULT))
+
+
+def _batch(session: Session, request: Request, quick: bool) -> DoorResponse:
+    """Run queries on one state of the tables."""
+    if quick and sum(len(each.sql) for each in request.statements) > KEPT_SQL * 4:
+        raise _Slow
+    plans: list[Plan] = []
+    results: list[bytes] = []
+    room = _AT_ONCE_RESULT if quick else MAX_RESULT
+    try:
+        for statement in request.statements:
+            plan = session.plan(statement.sql)
+            if plan is None or plan.writes:
+                raise Writes
+            if quick and plan.heavy:
+                raise _Slow
+            plans.append(plan)
+    except Problem as problem:
+        problem.statement = len(plans)
+        raise
+    session.execute("begin")
+    try:
+        for plan, statement in zip(plans, request.statements, strict=True):
+            rows = session.rows(plan, statement.params, room)
+            room -= len(rows)
+            results.append(result(0, 0, rows))
+    except Problem as problem:
+        problem.statement = len(results)
+        raise
+    finally:
+        session.execute("rollback")
+    return response("batch", results)

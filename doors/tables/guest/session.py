@@ -1,0 +1,197 @@
+"""One connection in a guest's hands: plans its statements, runs them within bounds, writes rows as JSON.
+
+Knows when the schema changed beneath it, by whatever connection or process, and forgets what it planned.
+"""
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from doors.tables.guest.authorizer import Sandbox
+from doors.tables.guest.errors import GUESTS_OWN, explained
+from doors.tables.guest.plan import Plan, TypeOf, make_plan, types_in
+from doors.tables.guest.problem import Problem
+from doors.tables.sqlite import catalog
+from doors.tables.sqlite.connections import NO_VALUES, Clock, Connection
+from doors.tables.types.json import Value, encode_rows
+
+MAX_ROWS = 10_000
+MAX_RESULT = 4 << 20
+"""How many rows, and bytes of JSON, a request may be answered with."""
+PLANS = 512
+KEPT_SQL = 8192
+"""How many statements are kept planned, of at most how many characters each."""
+_CHUNK = 16
+"""Rows that are held before they are written: so many values of the largest size fit in memory."""
+
+
+class Meter:
+    """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
+
+    It stops one, too, when the one who asked has left; without a deadline, as for our own SQL, it stops none.
+    """
+
+    __slots__ = ("deadline", "left")
+
+    def __init__(self) -> None:
+        self.deadline = 0.0
+        self.left = threading.Event()
+
+    def __call__(self) -> bool:
+        """Say whether to stop."""
+        if self.left.is_set():
+            return self.deadline < math.inf
+        return time.perf_counter() > self.deadline
+
+
+class Session:
+    """Use from one thread at a time. What its methods raise is always a `Problem`."""
+
+    def __init__(self, connection: Connection, clock: Clock, *, writes: bool, steps: int) -> None:
+        """Take over a connection; its statements are looked at every so many `steps`."""
+        self._connection = connection
+        self._clock = clock
+        self._sandbox = Sandbox(writes=writes)
+        self._meter = Meter()
+        self._plans: OrderedDict[str, Plan | None] = OrderedDict()
+        self._type_of: TypeOf | None = None
+        self._schema = self._data = -1
+        connection.authorizer = self._sandbox
+        connection.set_progress_handler(self._meter, steps)
+
+    def begin(self, seconds: float) -> None:
+        """Begin a request, which may take so long."""
+        self._clock.tick()
+        self._meter.deadline = time.perf_counter() + seconds
+
+    def watch(self, left: threading.Event) -> None:
+        """Stop the requests from now on when an event is set."""
+        self._meter.left = left
+
+    def plan(self, sql: str) -> Plan | None:
+        """Return what a statement is; None when it writes, where nothing may."""
+        plans = self._plans
+        if sql in plans:
+            plans.move_to_end(sql)
+            return plans[sql]
+        plan = self._make(sql)
+        if len(sql) <= KEPT_SQL:
+            plans[sql] = plan
+            if len(plans) > PLANS:
+                plans.popitem(last=False)
+        return plan
+
+    def _make(self, sql: str) -> Plan | None:
+        try:
+            plan = make_plan(self._connection, self._sandbox, sql, self._typed)
+            return replace(plan, heavy=True) if self._sandbox.counts and self._counts_all(sql) else plan
+        except (Problem, *GUESTS_OWN) as error:
+            problem = self._sandbox.refusal or explained(error, sql)
+            if problem.code == "writes-in-query":
+                return None
+            raise problem from error
+
+    def _counts_all(self, sql: str) -> bool:
+        """Say whether a statement counts a whole table in one step, which nothing can stop."""
+        steps = self._connection.execute(sql, NO_VALUES, can_cache=False, explain=1)
+        return any(opcode == "Count" for _, opcode, *_ in steps)
+
+    def rows(self, plan: Plan, params: list[Value], room: int = MAX_RESULT) -> bytes:
+        """Run a statement; return its rows as a JSON array of at most `room` bytes, and what follows it."""
+        try:
+            cursor = self._connection.execute(plan.sql, plan.bind(params))
+        except (Problem, *GUESTS_OWN) as error:
+            raise explained(error, plan.sql, self._sandbox.refusal, params) from error
+        if not plan.names:
+            return b"[]"
+        try:
+            rows = list(islice(cursor, _CHUNK))
+            text = encode_rows(plan.names, plan.converters, rows)
+            if len(rows) == _CHUNK:
+                text = self._rest(plan, cursor, text, room)
+        except BaseException as error:
+            cursor.close(True)
+            if isinstance(error, GUESTS_OWN):
+                raise explained(error, plan.sql, self._sandbox.refusal) from error
+            raise
+        if len(text) > room:
+            raise _too_large()
+        return b"[%b]%b" % (text, plan.blobs)
+
+    def _rest(self, plan: Plan, cursor: Any, first: bytes, room: int) -> bytes:
+        pieces = [first]
+        count, size = _CHUNK, len(first)
+        while rows := list(islice(cursor, _CHUNK)):
+            pieces.append(encode_rows(plan.names, plan.converters, rows))
+            count += len(rows)
+            size += len(pieces[-1]) + 1
+            if count > MAX_ROWS or size > room:
+                raise _too_large()
+        return b",".join(pieces)
+
+    def execute(self, sql: str) -> Any:
+        """Run a statement of our own, without bounds, and return the first value of its first row."""
+        with self._unbounded():
+            row = self._connection.execute(sql).fetchone()
+        return row[0] if row else None
+
+    @contextmanager
+    def _unbounded(self) -> Iterator[None]:
+        deadline, self._meter.deadline = self._meter.deadline, math.inf
+        self._sandbox.lifted = True
+        try:
+            yield
+        except GUESTS_OWN as error:
+            raise explained(error, "") from error
+        finally:
+            self._sandbox.lifted = False
+            self._meter.deadline = deadline
+
+    def current(self) -> bool:
+        """Say whether the schema is what it was when last asked; when it is not, forget what was planned.
+
+        SQLite's count of changes by others moves when a transaction of this connection begins; so, when it
+        did not move while statements ran, they ran on the schema that was seen before.
+        """
+        data = self._connection.data_version()
+        if data == self._data:
+            return True
+        schema = self.execute("pragma schema_version")
+        self._data = self._connection.data_version()
+        if schema == self._schema:
+            return True
+        # SQLite looks at the schema when a statement runs, and plans are made without running any.
+        self.execute("select 1 from sqlite_schema limit 1")
+        self._schema = schema
+        self._plans.clear()
+        self._type_of = None
+        return False
+
+    def _typed(self, table: str, column: str) -> str:
+        if self._type_of is None:
+            with self._unbounded():
+                self._type_of = types_in(catalog.read(self._connection))
+        return self._type_of(table, column)
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, for what only its owner does."""
+        return self._connection
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close(True)
+
+
+def _too_large() -> Problem:
+    return Problem(
+        "too-large",
+        f"the result has more than {MAX_ROWS} rows or {MAX_RESULT >> 20} MiB",
+        "Ask for fewer columns, or page by page: WHERE id > $1 ORDER BY id LIMIT 100.",
+    )

@@ -1,0 +1,148 @@
+"""Migrations: the files `tables/*.sql` of a Project, each applied once, in the order of their names.
+
+What was applied is recorded with its sha256 beside the tables, so that it follows them into every copy.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from doors.tables.migrations import script
+from doors.tables.schema import notes
+from doors.tables.schema.references import broken
+from doors.tables.sqlite.catalog import NOW
+from doors.tables.sqlite.errors import Connection, TablesError, changing, rows, scalar
+from doors.tables.sqlite.tokens import statements
+
+FOLDER = "tables"
+RECORD = "_svc_migrations"
+TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
+  name TEXT NOT NULL PRIMARY KEY,
+  sha256 TEXT NOT NULL,
+  applied TEXT NOT NULL DEFAULT ({NOW})
+) STRICT, WITHOUT ROWID"""
+LARGEST = 64 << 20
+"""Bytes of one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file: its name within the Project, `tables/0001-users.sql`, and what is in it."""
+
+    name: str
+    sql: str
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the text; line ends, which version control may change, do not count."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def find(project: Path) -> tuple[Migration, ...]:
+    """Read the migrations in a Project's folder, in the order of their names. Raises `TablesError`."""
+    found = sorted(
+        (path for path in (project / FOLDER).glob("*.sql") if not path.name.startswith(".")),
+        key=lambda path: path.name.encode(errors="surrogateescape"),
+    )
+    return tuple(_read(path) for path in found)
+
+
+def _read(path: Path) -> Migration:
+    name = f"{FOLDER}/{path.name}".encode(errors="replace").decode()
+    try:
+        if path.exists() and not path.is_file():
+            raise TablesError(f"{name} is no file", "Name what is not a migration without .sql at its end.")
+        if path.stat().st_size > LARGEST:
+            raise TablesError(
+                f"{name} is larger than {LARGEST >> 20} MiB",
+                "Rows in such numbers are for `svc tables import`.",
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise TablesError(f"{name} can not be read: {error.strerror}", "Check that it is a file.") from error
+    return Migration(name, decoded(name, data))
+
+
+def decoded(name: str, data: bytes) -> str:
+    """Return the text of an SQL file, without byte order mark and carriage returns. Raises `TablesError`."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TablesError(f"{name}:{line}: the file is not UTF-8", "Save it in UTF-8.") from None
+    return text.replace("\r\n", "\n")
+
+
+def applied(connection: Connection) -> dict[str, str]:
+    """Return the sha256 of each migration that was applied, by name."""
+    if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", RECORD):
+        return {}
+    return dict(rows(connection, f"SELECT name, sha256 FROM {RECORD} ORDER BY name"))
+
+
+def pending(connection: Connection, migrations: Sequence[Migration]) -> tuple[Migration, ...]:
+    """Return those that are still to apply. Raises `TablesError` for those that never can be.
+
+    A file that is gone is no mistake: an older deployment, to which one went back, does not have it.
+    """
+    done = applied(connection)
+    last = max(done, key=str.encode, default="")
+    found = []
+    for migration in migrations:
+        if migration.name not in done:
+            if migration.name.encode() < last.encode():
+                raise TablesError(
+                    f"{migration.name} would come before {last}, which is applied already",
+                    f"Rename it, so that it comes after {last}.",
+                )
+            found.append(migration)
+        elif done[migration.name] != migration.sha256:
+            raise _edited(migration, last)
+    return tuple(found)
+
+
+def edited(connection: Connection, migrations: Sequence[Migration]) -> dict[str, TablesError]:
+    """Return what to say of each that was edited after it was applied, by name."""
+    done = applied(connection)
+    last = max(done, key=str.encode, default="")
+    return {
+        each.name: _edited(each, last)
+        for each in migrations
+        if done.get(each.name, each.sha256) != each.sha256
+    }
+
+
+def _edited(migration: Migration, last: str) -> TablesError:
+    return TablesError(
+        f"{migration.name} was edited after it was applied",
+        f"Undo the edit, and put the change into a new file that comes after {last};"
+        " where the rows do not matter, remove the Project's tables and begin anew.",
+    )
+
+
+def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str, ...]:
+    """Apply those that are pending, and return their names.
+
+    All of them happen, or, when this raises `TablesError`, none. The connection is none of guests', may do
+    anything, and is in no transaction. Another process that applies the same ones at the same time is waited
+    for, and none is applied twice.
+    """
+    if not pending(connection, migrations):
+        return ()
+    with changing(connection, "the migrations were not applied"):
+        todo = pending(connection, migrations)
+        connection.execute(TABLE)
+        sound = not broken(connection)
+        for migration in todo:
+            script.run(connection, migration.name, statements([migration.sql], script.LONGEST))
+            connection.execute(
+                f"INSERT INTO {RECORD} (name, sha256) VALUES (?, ?)", (migration.name, migration.sha256)
+            )
+            if sound and (now := broken(connection)):
+                raise TablesError(
+                    f"{migration.name} leaves something broken: {now}",
+                    "Drop that view or trigger in the migration, or make it anew there.",
+                )
+        notes.forget_lost(connection)
+    return tuple(migration.name for migration in todo)

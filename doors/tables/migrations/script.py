@@ -1,0 +1,219 @@
+"""SQL that the owner of a Project wrote, run statement by statement: migrations, and dumps that are imported.
+
+It may do what it likes to the Project's tables, and nothing beyond: no other file, no setting of the
+connection, no transaction of its own, nothing that svc keeps for itself. Every error names file and line.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from doors.tables.schema import notes
+from doors.tables.sqlite.catalog import reserved
+from doors.tables.sqlite.errors import (
+    ALLOW,
+    DENY,
+    Action,
+    AuthError,
+    Connection,
+    Error,
+    FullError,
+    InterruptError,
+    TablesError,
+    rows,
+)
+from doors.tables.sqlite.tokens import Statement, StatementTooLong
+
+LONGEST = 32 << 20
+"""Characters of one statement."""
+SECONDS = 300.0
+"""How long one statement may take, so that one without an end does not hold the tables for ever."""
+_STEPS = 20_000
+
+_PRAGMAS = ("data_version", "page_size", "quick_check")
+"""FTS5, R*Tree and ALTER TABLE ask for these on their own; none of them changes anything."""
+_MODULES = ("fts5", "fts5vocab", "rtree", "rtree_i32", "geopoly")
+_FUNCTIONS = ("load_extension", "fts3_tokenizer")
+_ONE_TRANSACTION = "Remove the line: all of it is one transaction already, which happens whole or not at all."
+_HINTS = {
+    Action.TRANSACTION: ("begins or ends a transaction", _ONE_TRANSACTION),
+    Action.SAVEPOINT: ("begins or ends a transaction", _ONE_TRANSACTION),
+    Action.PRAGMA: ("has a PRAGMA", "Remove the line. Foreign keys are checked once, when all is done."),
+    Action.ATTACH: ("attaches another file", "Only the Project's own tables can be used."),
+    Action.DETACH: ("detaches a file", "Only the Project's own tables can be used."),
+    Action.CREATE_TEMP_TABLE: ("makes something temporary", "Make a table, and drop it when done."),
+    Action.CREATE_TEMP_VIEW: ("makes something temporary", "Make a view, and drop it when done."),
+    Action.CREATE_TEMP_TRIGGER: ("makes something temporary", "Make a trigger, and drop it when done."),
+    Action.CREATE_TEMP_INDEX: ("makes something temporary", "Make an index, and drop it when done."),
+}
+_NAMED = {
+    Action.CREATE_TABLE,
+    Action.CREATE_INDEX,
+    Action.CREATE_TRIGGER,
+    Action.CREATE_VIEW,
+    Action.CREATE_VTABLE,
+    Action.DROP_TABLE,
+    Action.DROP_INDEX,
+    Action.DROP_TRIGGER,
+    Action.DROP_VIEW,
+    Action.DROP_VTABLE,
+    Action.INSERT,
+    Action.UPDATE,
+    Action.DELETE,
+}
+
+
+def run(connection: Connection, name: str, script: Iterable[Statement], *, seconds: float = SECONDS) -> None:
+    """Run statements as `running` does, all of them."""
+    for _ in running(connection, name, script, seconds=seconds):
+        pass
+
+
+def running(
+    connection: Connection,
+    name: str,
+    script: Iterable[Statement],
+    *,
+    own: bool = False,
+    seconds: float = SECONDS,
+) -> Iterator[int]:
+    """Run statements in a transaction that the caller holds; yield how many, after each.
+
+    `name` is the file's, for messages; without one they say the line alone. With `own` the script may make
+    and fill svc's own tables, as dumps do. Each statement has so many `seconds`.
+    Raises `TablesError`.
+    """
+    with _held(connection, notes.OWN if own else ()) as refusals:
+        try:
+            for count, statement in enumerate(script, 1):
+                _run(connection, name, statement, refusals, seconds)
+                yield count
+        except StatementTooLong as error:
+            raise TablesError(
+                f"{_at(name, error.line)}: the statement has more than {LONGEST} characters",
+                "Split it; or a quote is never closed.",
+            ) from None
+    _refuse_reserved(connection, name)
+
+
+def _run(
+    connection: Connection,
+    name: str,
+    statement: Statement,
+    refusals: list[tuple[str, str]],
+    seconds: float,
+) -> None:
+    if "\0" in statement.sql:
+        line = statement.line + statement.sql.count("\n", 0, statement.sql.index("\0"))
+        raise TablesError(f"{_at(name, line)}: there is a NUL in the SQL", "Remove it; char(0) makes one.")
+    renames = statement.sql[:5].lower() == "alter"
+    before = _shape(connection) if renames else {}
+    refusals.clear()
+    end = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    try:
+        for _ in connection.execute(statement.sql):
+            pass
+    except AuthError:
+        what, hint = refusals[0] if refusals else ("does what scripts may not", "")
+        raise TablesError(f"{_at(name, statement.line)}: the statement {what}", hint) from None
+    except FullError:
+        raise
+    except InterruptError:
+        raise TablesError(
+            f"{_at(name, statement.line)}: the statement took longer than {seconds:.0f} s",
+            "Nothing was changed. See whether it has an end; do less at once.",
+            code="timeout",
+        ) from None
+    except Error as error:
+        line = statement.line + _lines_before(statement.sql, getattr(error, "error_offset", -1))
+        raise TablesError(f"{_at(name, line)}: {error}", _hint(str(error))) from error
+    finally:
+        connection.set_progress_handler(None)
+    if renames:
+        _let_notes_follow(connection, before)
+
+
+def _at(name: str, line: int) -> str:
+    return f"{name}:{line}" if name else f"line {line}"
+
+
+def _hint(message: str) -> str:
+    if "already exists" in message:
+        return "Something of that name is there already: choose another name, or drop it first."
+    return "Nothing was changed. Correct it, then try again."
+
+
+def _lines_before(sql: str, offset: int) -> int:
+    return sql.encode()[:offset].count(b"\n") if offset > 0 else 0
+
+
+@contextmanager
+def _held(connection: Connection, own: tuple[str, ...]) -> Iterator[list[tuple[str, str]]]:
+    """Hold a connection to what scripts may do. What is refused, and what to do, is put into the list."""
+    refusals: list[tuple[str, str]] = []
+
+    def refuse(what: str, hint: str) -> int:
+        refusals.append((what, hint))
+        return DENY
+
+    def ask(code: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
+        if code == Action.PRAGMA and first in _PRAGMAS and (second is None or first == "quick_check"):
+            return ALLOW
+        if code in _HINTS:
+            return refuse(*_HINTS[Action(code)])
+        if code == Action.FUNCTION and (second or "").lower() in _FUNCTIONS:
+            return refuse(f"calls {second}", "It is not for scripts.")
+        if code == Action.CREATE_VTABLE and (second or "").lower() not in _MODULES:
+            return refuse(f"makes a table with {second}", f"There are {', '.join(_MODULES)}.")
+        named = second if code == Action.ALTER_TABLE else first if code in _NAMED else None
+        if named is not None and named.lower().startswith("_svc") and named not in own:
+            return refuse(f"uses {named}", "Names that begin with _svc are reserved.")
+        return ALLOW
+
+    connection.authorizer = ask
+    try:
+        yield refusals
+    finally:
+        connection.authorizer = None
+
+
+def _refuse_reserved(connection: Connection, name: str) -> None:
+    """Find what was renamed to a reserved name, of which SQLite does not ask."""
+    for kind, found in rows(connection, "SELECT type, name FROM sqlite_schema"):
+        if reserved(found) and found not in notes.OWN and not found.startswith("sqlite_"):
+            raise TablesError(
+                f"{name or 'the file'}: the {kind} {found} has a reserved name", "Choose another name."
+            )
+
+
+def _shape(connection: Connection) -> dict[int, tuple[str, list[str]]]:
+    """Return name and columns of each table by its place in the file, which renaming keeps."""
+    sql = "SELECT rootpage, name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+    columns = "SELECT name FROM pragma_table_xinfo(?)"
+    with _free(connection):
+        tables = rows(connection, sql)
+        return {page: (name, [row[0] for row in rows(connection, columns, name)]) for page, name in tables}
+
+
+@contextmanager
+def _free(connection: Connection) -> Iterator[None]:
+    """Let svc's own statements do what scripts may not."""
+    held, connection.authorizer = connection.authorizer, None
+    try:
+        yield
+    finally:
+        connection.authorizer = held
+
+
+def _let_notes_follow(connection: Connection, before: dict[int, tuple[str, list[str]]]) -> None:
+    after = _shape(connection)
+    with _free(connection):
+        for page, (name, columns) in after.items():
+            old_name, old_columns = before.get(page, (name, columns))
+            if old_name != name:
+                notes.rename_table(connection, old_name, name)
+            if len(old_columns) == len(columns):
+                for old, new in zip(old_columns, columns, strict=True):
+                    if old != new:
+                        notes.rename_column(connection, name, old, new)

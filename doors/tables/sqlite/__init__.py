@@ -1,0 +1,1 @@
+"""SQLite access: connections, errors, catalog and SQL text."""

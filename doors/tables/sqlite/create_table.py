@@ -1,0 +1,167 @@
+"""A `create table` statement taken apart, so that one clause of it can be changed and all others kept.
+
+What SQLite says of a table through its pragmas leaves out checks, collations and generated columns; the
+statement, which SQLite keeps word for word, has everything. Only comments are lost on the way.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from doors.tables.sqlite.errors import TablesError, fold, quoted
+from doors.tables.sqlite.tokens import Token, tokens, written
+
+ClauseKind = Literal[
+    "PRIMARY", "NOT NULL", "NULL", "UNIQUE", "CHECK", "DEFAULT", "COLLATE", "REFERENCES", "GENERATED"
+]
+_TABLE_CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN")
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One constraint of a column: `not null`, `default 0`, `check (x > 0)`."""
+
+    kind: ClauseKind
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnText:
+    """One column. `declared` is its type as written, which may be nothing."""
+
+    name: str
+    declared: str
+    clauses: tuple[Clause, ...] = ()
+
+    def has(self, kind: ClauseKind) -> bool:
+        """Say whether there is such a clause."""
+        return any(clause.kind == kind for clause in self.clauses)
+
+    def without(self, *kinds: ClauseKind) -> "ColumnText":
+        """Return the column without the clauses of some kinds."""
+        return replace(self, clauses=tuple(each for each in self.clauses if each.kind not in kinds))
+
+    def having(self, kind: ClauseKind, sql: str) -> "ColumnText":
+        """Return the column with one more clause."""
+        return replace(self, clauses=(*self.clauses, Clause(kind, sql)))
+
+    def sql(self) -> str:
+        """Return the column as it is written in `create table`."""
+        return " ".join(
+            filter(None, (quoted(self.name), self.declared, *(each.sql for each in self.clauses)))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A table's columns, its constraints over several columns, and its options (`STRICT`)."""
+
+    columns: tuple[ColumnText, ...]
+    constraints: tuple[str, ...] = ()
+    options: str = "STRICT"
+
+    def sql(self, name: str) -> str:
+        """Return the statement that makes the table under a name."""
+        parts = [*(column.sql() for column in self.columns), *self.constraints]
+        return f"CREATE TABLE {quoted(name)} (\n  " + ",\n  ".join(parts) + f"\n) {self.options}".rstrip()
+
+    def column(self, name: str) -> ColumnText:
+        """Return a column by its name; it is there."""
+        return next(column for column in self.columns if fold(column.name) == fold(name))
+
+    def with_column(self, name: str, column: ColumnText | None) -> "Definition":
+        """Return the table with one column in the place of another, or without it."""
+        changed = (column if fold(each.name) == fold(name) else each for each in self.columns)
+        return replace(self, columns=tuple(each for each in changed if each is not None))
+
+
+def parse(sql: str) -> Definition:
+    """Take a `create table` statement apart. Raises `TablesError` for what it does not understand."""
+    found = list(tokens(sql))
+    opening = next((at for at, token in enumerate(found) if token.text == "("), None)
+    if opening is None:
+        raise TablesError(f"the definition of the table can not be read: {sql[:80]}")
+    closing = _closing(found, opening)
+    columns, constraints = [], []
+    for part in _split(found[opening + 1 : closing]):
+        if part and part[0].is_word(*_TABLE_CONSTRAINTS):
+            constraints.append(written(part))
+        elif part:
+            columns.append(_column(part))
+    return Definition(tuple(columns), tuple(constraints), written(found[closing + 1 :]))
+
+
+def _closing(found: Sequence[Token], opening: int) -> int:
+    depth = 0
+    for at in range(opening, len(found)):
+        depth += _step(found[at])
+        if depth == 0:
+            return at
+    return len(found)
+
+
+def _step(token: Token) -> int:
+    if token.kind != "mark":
+        return 0
+    return {"(": 1, ")": -1}.get(token.text, 0)
+
+
+def _split(found: Iterable[Token]) -> list[list[Token]]:
+    """Split at the commas outside of parentheses."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in found:
+        depth += _step(token)
+        if depth == 0 and token.kind == "mark" and token.text == ",":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _column(part: Sequence[Token]) -> ColumnText:
+    pieces: list[tuple[ClauseKind | None, list[Token]]] = [(None, [])]
+    depth = 0
+    for at, token in enumerate(part[1:], 1):
+        kind = _begins(part, at) if depth == 0 else None
+        if depth == 0 and token.is_word("CONSTRAINT"):
+            pieces.append((None, [token]))
+        elif kind is None:
+            pieces[-1][1].append(token)
+        elif len(pieces) > 1 and pieces[-1][0] is None:
+            pieces[-1] = (kind, [*pieces[-1][1], token])
+        else:
+            pieces.append((kind, [token]))
+        depth += _step(token)
+    clauses = tuple(Clause(kind, written(piece)) for kind, piece in pieces[1:] if kind)
+    return ColumnText(part[0].value, written(pieces[0][1]), clauses)
+
+
+def _begins(part: Sequence[Token], at: int) -> ClauseKind | None:
+    """Return the kind of the clause that begins with a token, None where it belongs to the one before."""
+    token, before = part[at], part[at - 1]
+    after = part[at + 1] if at + 1 < len(part) else None
+    if token.kind != "word" or before.is_word("SET", "DEFAULT"):
+        return None
+    match token.text.upper():
+        case "PRIMARY":
+            return "PRIMARY"
+        case "UNIQUE":
+            return "UNIQUE"
+        case "CHECK":
+            return "CHECK"
+        case "DEFAULT":
+            return "DEFAULT"
+        case "COLLATE":
+            return "COLLATE"
+        case "REFERENCES":
+            return "REFERENCES"
+        case "GENERATED":
+            return "GENERATED"
+        case "AS" if not before.is_word("ALWAYS"):
+            return "GENERATED"
+        case "NOT" if after is not None and after.is_word("NULL"):
+            return "NOT NULL"
+        case "NULL" if not before.is_word("NOT"):
+            return "NULL"
+    return None

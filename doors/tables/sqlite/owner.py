@@ -1,0 +1,69 @@
+"""The file of a Project's tables in an owner's hands, beside the Door that may have it open as well."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from doors.tables.sqlite.connections import FILE, NAMED, Clock, open_owner, register_now
+from doors.tables.sqlite.errors import Connection, Error, TablesError, explained, open_file
+from engine.files.data_dir import made
+
+FOLDER = "tables"
+"""The Door's folder in a Project's data."""
+_WHAT = "the tables can not be used"
+
+
+def place(data: Path) -> Path:
+    """Return where the tables of a Project are, by the folder of its data."""
+    return data / FOLDER / FILE
+
+
+@contextmanager
+def writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
+    """Give a connection that may do anything; the file is made where there is none.
+
+    Raises `TablesError`; `what` could not be done then.
+    """
+    path = place(data)
+    try:
+        made(data)
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise TablesError(
+            f"{what}: {path.parent} can not be made: {error.strerror}",
+            "Check that the folder can be written and that its disk has room.",
+            for_callers=f"{what}: the folder of the tables can not be made: {error.strerror}",
+        ) from error
+    with _open(path, what) as connection:
+        yield connection
+
+
+@contextmanager
+def reading(data: Path) -> Iterator[Connection]:
+    """Give a connection that only reads: of empty tables where there is no file. Raises `TablesError`."""
+    path = place(data)
+    if path.exists():
+        with _open(path, _WHAT) as connection:
+            connection.execute("pragma query_only = on")
+            yield connection
+        return
+    empty = open_file(Path(":memory:"), make=True)
+    try:
+        register_now(empty, Clock())
+        yield empty
+    finally:
+        empty.close()
+
+
+@contextmanager
+def _open(path: Path, what: str) -> Iterator[Connection]:
+    try:
+        connection = open_owner(path)
+    except Error as error:
+        raise explained(error, what, NAMED) from error
+    try:
+        yield connection
+    except Error as error:
+        raise explained(error, what, NAMED) from error
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""Column types and the conversion of values."""

@@ -1,0 +1,1 @@
+"""Building Resources: inputs, cache and the builder."""

@@ -1,0 +1,70 @@
+"""One build of one Resource: by its lane, or from what is remembered of an earlier one.
+
+Owns that choice. What is then done with the artifact is its caller's.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from engine.artifact import Artifact
+from engine.build.cache import Begun, BuildCache
+from engine.errors import SvcError
+from engine.lane import BuildMode, BuildRequest, Lane
+from engine.manifest.model import Resource
+
+
+class LaneMissing(SvcError):
+    """The manifest names a lane that this installation does not have."""
+
+    code = "lane-missing"
+
+
+class Builder:
+    """Builds the Resources of a Project in one mode."""
+
+    def __init__(
+        self, lanes: Mapping[str, Lane], cache: Path, mode: BuildMode, environ: Mapping[str, str]
+    ) -> None:
+        self._lanes = lanes
+        self._cache = cache
+        self._mode = mode
+        self._known = BuildCache(cache, environ)
+
+    def lane(self, resource: Resource) -> Lane:
+        """Return a Resource's lane. Raises `LaneMissing`."""
+        lane = self._lanes.get(resource.lane)
+        if lane is None:
+            raise LaneMissing(
+                f"the {resource.lane} lane is not part of this version of svc",
+                f"Resource {resource.name} can use one of: {', '.join(self._lanes)}.",
+            )
+        return lane
+
+    async def known(self, resource: Resource, root: Path) -> Artifact | None:
+        """Return the artifact of an earlier build of the same. Raises `LaneMissing`."""
+        lane = self.lane(resource)
+
+        def find() -> Artifact | None:
+            return self._known.find(resource, root, self._mode, lane.identity(self._cache))
+
+        return await asyncio.to_thread(find)
+
+    async def build(
+        self, resource: Resource, root: Path, report: Callable[[str], None], *, remember: bool
+    ) -> Artifact:
+        """Build by the lane. Raises what the lane raises, and `LaneMissing`."""
+        lane = self.lane(resource)
+        began_ns = time.time_ns()
+        key = await asyncio.to_thread(self._known.key, resource, root, self._mode) if remember else None
+        artifact = await lane.build(BuildRequest(resource, root, self._cache, self._mode, report))
+        if key is not None:
+
+            def store() -> None:
+                # The lane's identity after the build: it may have installed its tools meanwhile.
+                identity = lane.identity(self._cache)
+                self._known.store(resource, root, self._mode, identity, Begun(key, began_ns), artifact)
+
+            await asyncio.to_thread(store)
+        return artifact

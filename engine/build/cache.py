@@ -1,0 +1,126 @@
+"""Remembers what was built of what, so that an unchanged Resource costs nothing.
+
+Owns the key of a build and the notes `builds/<Resource>/<key>.json` in the cache. A note that is wrong in
+any way, or whose files are gone, is as good as none. It builds nothing, and it decides nothing for a build
+whose inputs are too many to read.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.build.inputs import TooMuch, content_digest, input_digest
+from engine.files import atomic
+from engine.lane import BuildMode
+from engine.manifest.model import Resource
+from engine.static_files.bundle import ImageDamaged, blob_path, read_index
+
+FORMAT = 1
+KEPT = 8
+"""Notes kept for a Resource and mode: to go back and forth between branches costs nothing either."""
+
+_SESSION = re.compile(
+    r"_|PWD|OLDPWD|SHLVL|TERM.*|COLORTERM|COLUMNS|LINES|NO_COLOR|SSH_.*|TMUX.*|STY|WINDOW.*|VTE_.*|KITTY_.*"
+    r"|ITERM_.*|WEZTERM_.*|XDG_SESSION.*|DISPLAY|WAYLAND_DISPLAY|DBUS_.*|INVOCATION_ID|JOURNAL_STREAM"
+    r"|MAKEFLAGS|MAKELEVEL|MFLAGS|PYTEST_.*|SVC_DEBUG"
+)
+"""Variables that tell of a terminal, not of a build."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A build that began at this time (Unix epoch, ns) with inputs of this key."""
+
+    key: str
+    time_ns: int
+
+
+class BuildCache:
+    """The notes of one cache folder. Methods block; they raise nothing."""
+
+    def __init__(self, cache: Path, environ: Mapping[str, str]) -> None:
+        """`environ` is what build commands and toolchains see: a part of every key."""
+        self._folder = cache / "builds"
+        told = sorted((name, value) for name, value in environ.items() if not _SESSION.fullmatch(name))
+        self._environ = sha256(repr(told).encode(errors="surrogateescape")).hexdigest()
+
+    def key(self, resource: Resource, root: Path, mode: BuildMode) -> str | None:
+        """Return what names this build, but for the lane's identity; `None` when it can not be told."""
+        try:
+            files = input_digest(resource, root)
+        except (OSError, TooMuch):
+            return None
+        wanted = (resource.workdir, resource.build, resource.output, resource.entry)
+        told = repr((FORMAT, self._environ, str(root), resource.name, mode, wanted, files))
+        return sha256(told.encode(errors="surrogateescape")).hexdigest()
+
+    def find(self, resource: Resource, root: Path, mode: BuildMode, identity: str) -> Artifact | None:
+        """Return the artifact that a build would make, if it was made before and is still there."""
+        key = self.key(resource, root, mode)
+        if key is None:
+            return None
+        try:
+            note = json.loads(self._note(resource, root, mode, key, identity).read_bytes())
+            if any(content_digest(Path(path)) != digest for path, digest in note["inputs"].items()):
+                return None
+            return _decode(note)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImageDamaged):
+            return None
+
+    def store(
+        self, resource: Resource, root: Path, mode: BuildMode, identity: str, begun: Begun, artifact: Artifact
+    ) -> None:
+        """Remember a build, unless something that it read has changed since it began."""
+        with suppress(OSError):
+            note = _encode(artifact, begun.time_ns)
+            if note is None or begun.key != self.key(resource, root, mode):
+                return
+            place = self._note(resource, root, mode, begun.key, identity)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            atomic.write(place, json.dumps(note).encode())
+            notes = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+            for old in notes[:-KEPT]:
+                old.unlink(missing_ok=True)
+
+    def _note(self, resource: Resource, root: Path, mode: BuildMode, key: str, identity: str) -> Path:
+        place = sha256(repr((str(root), resource.name, mode)).encode(errors="surrogateescape")).hexdigest()
+        return self._folder / place[:32] / f"{sha256(f'{key} {identity}'.encode()).hexdigest()}.json"
+
+
+def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
+    """Return a note's content; `None` for what may not have one. Raises OSError."""
+    if isinstance(artifact, ImageArtifact):
+        return {"folder": str(artifact.folder), "digest": artifact.digest, "inputs": {}}
+    if not isinstance(artifact, ComponentArtifact):
+        return None
+    if any(path.stat().st_mtime_ns >= began_ns for path in artifact.inputs):
+        return None
+    return {
+        "component": str(artifact.component),
+        "size": artifact.component.stat().st_size,
+        "digest": artifact.digest,
+        "script": artifact.script,
+        "source_map": artifact.source_map.decode() if artifact.source_map is not None else None,
+        "inputs": {str(path): content_digest(path) for path in sorted(artifact.inputs)},
+    }
+
+
+def _decode(note: dict[str, Any]) -> Artifact | None:
+    """Return the artifact of a note; `None` when it is not whole any more."""
+    if "folder" in note:
+        image = ImageArtifact(Path(note["folder"]), note["digest"])
+        blobs = {encoding for file in read_index(image) for encoding in file.encodings.values()}
+        whole = all(blob_path(image.folder, digest).stat().st_size == size for digest, size in blobs)
+        return image if whole else None
+    component = Path(note["component"])
+    if component.stat().st_size != note["size"]:
+        return None
+    source_map = note["source_map"].encode() if note["source_map"] is not None else None
+    inputs = frozenset(map(Path, note["inputs"]))
+    return ComponentArtifact(component, note["digest"], note["script"], source_map, inputs)

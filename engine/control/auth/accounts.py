@@ -1,0 +1,278 @@
+"""Who has an account on a service: names, passwords, roles, and the code that makes the first owner.
+
+Owns the cell `accounts`: one document for all users, changed by compare and set. So that there is always an
+owner, and that only one claim wins, are matters of one step each.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import TypeAdapter
+
+from engine.bucket.protocols import Bucket, Cells, Conflict
+from engine.control.access import EVERY_PROJECT, Role, Unauthenticated
+from engine.control.auth.passwords import Passwords
+from engine.control.errors import NotFound
+from engine.errors import SvcError
+from engine.manifest.schema import NAME_RULE, is_name
+
+CELL = "accounts"
+VERSION = 1
+MOST_USERS, MOST_ROLES = 1000, 200
+_CODE_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_CODE_GROUPS, _CODE_GROUP = 5, 5
+"""31 letters, 25 times: 123 bits."""
+
+
+class AccountError(SvcError):
+    """The accounts can not be changed so."""
+
+    code = "account"
+
+
+class AccountConflict(SvcError):
+    """The accounts are such that this is not possible."""
+
+    code = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody with a password. `roles` are by Project, `*` for every one.
+
+    `created_ns` counts from the Unix epoch. `id` tells a user from a later one of the same name, `generation`
+    is one more with each password.
+    """
+
+    name: str
+    id: str
+    password: str
+    generation: int
+    roles: Mapping[str, Role]
+    created_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """All of it. `claim` is the sha256 of the code, until it is used."""
+
+    version: int
+    claim: str
+    users: Mapping[str, User]
+
+
+_FORM = TypeAdapter(_Book)
+_EMPTY = _Book(VERSION, "", {})
+
+
+class Accounts:
+    """The accounts of a service. Methods raise `BucketError` too. `now` tells the time (Unix epoch, ns)."""
+
+    def __init__(
+        self, cells: Cells, passwords: Passwords | None = None, now: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._cells = cells
+        self._passwords = passwords or Passwords()
+        self._now = now
+        self.revision: int | None = None
+        """Of what was read or written last in this process."""
+        self._read = _EMPTY
+
+    async def _load(self) -> _Book:
+        cell = await self._cells.get(CELL)
+        if cell is None or cell.value is None:
+            self.revision, self._read = None, _EMPTY
+        elif cell.revision != self.revision:
+            self.revision, self._read = cell.revision, _decoded(cell.value)
+        return self._read
+
+    async def _change(self, change: Callable[[_Book], _Book]) -> _Book:
+        """Apply a change to what is there; again, when somebody else was faster."""
+        while True:
+            book = await self._load()
+            revision = self.revision
+            changed = change(book)
+            answer = await self._cells.cas(CELL, _FORM.dump_json(changed), revision)
+            if not isinstance(answer, Conflict):
+                self.revision, self._read = answer, changed
+                return changed
+
+    async def claimed(self) -> bool:
+        """Whether there is an owner."""
+        return bool((await self._load()).users)
+
+    async def new_code(self) -> str | None:
+        """Return a fresh claim code in place of any older one; `None` when there is an owner."""
+        if await self.claimed():
+            return None
+        groups = (
+            "".join(secrets.choice(_CODE_ALPHABET) for _ in range(_CODE_GROUP)) for _ in range(_CODE_GROUPS)
+        )
+        code = "-".join(groups)
+        book = await self._change(lambda book: book if book.users else replace(book, claim=_digest(code)))
+        return None if book.users else code
+
+    async def claim(self, code: str, name: str, password: str) -> User:
+        """Make the first owner.
+
+        Raises `AccountConflict` when there is one, `Unauthenticated` and `BadPassword`.
+        """
+        _check_claim(await self._load(), code)
+        user = await self._new(name, password, {EVERY_PROJECT: "owner"})
+
+        def first(book: _Book) -> _Book:
+            _check_claim(book, code)
+            return replace(book, claim="", users={name: user})
+
+        await self._change(first)
+        return user
+
+    async def check(self, name: str, password: str) -> User:
+        """Return the user of a name and a password. Raises `Unauthenticated` and `TooManyAttempts`."""
+        user = (await self._load()).users.get(name)
+        if not await self._passwords.matches(user.password if user else None, password) or user is None:
+            raise Unauthenticated("the user name or the password is wrong")
+        if self._passwords.outdated(user.password):
+            stronger = await self._passwords.hash(password)
+            await self._change(lambda book: _kept(book, user, password=stronger))
+        return user
+
+    async def users(self) -> list[User]:
+        """Return all users by name."""
+        return [user for _, user in sorted((await self._load()).users.items())]
+
+    async def find(self, name: str) -> User | None:
+        """Return a user."""
+        return (await self._load()).users.get(name)
+
+    async def add(self, name: str, password: str, roles: Mapping[str, Role]) -> User:
+        """Make a user. Raises `AccountConflict` where the name is taken, `AccountError` and `BadPassword`."""
+        user = await self._new(name, password, _checked(roles))
+
+        def added(book: _Book) -> _Book:
+            if name in book.users:
+                raise AccountConflict(f"there is a user {name} already", "Take another name.")
+            if len(book.users) >= MOST_USERS:
+                raise AccountError(f"there are {MOST_USERS} users already", "Remove one who left.")
+            return replace(book, users={**book.users, name: user})
+
+        await self._change(added)
+        return user
+
+    async def set_password(self, name: str, password: str) -> User:
+        """Give a user another password, which ends their sessions. Raises `NotFound` and `BadPassword`."""
+        _found(await self._load(), name)
+        kept = await self._passwords.hash(password)
+
+        def changed(book: _Book) -> _Book:
+            user = _found(book, name)
+            return _with(book, replace(user, password=kept, generation=user.generation + 1))
+
+        return (await self._change(changed)).users[name]
+
+    async def set_role(self, name: str, project: str, role: Role | None) -> User:
+        """Give a user a role in a Project, or none.
+
+        Raises `NotFound`, `AccountError`, and `AccountConflict` for the last owner.
+        """
+
+        def changed(book: _Book) -> _Book:
+            user = _found(book, name)
+            others = {key: has for key, has in user.roles.items() if key != project}
+            roles = others if role is None else _checked({**others, project: role})
+            return _with(book, replace(user, roles=roles))
+
+        return (await self._change(changed)).users[name]
+
+    async def remove(self, name: str) -> None:
+        """Remove a user; their sessions and tokens are nobody's then.
+
+        Raises `NotFound`, and `AccountConflict` for the last owner.
+        """
+
+        def removed(book: _Book) -> _Book:
+            _found(book, name)
+            left = {key: user for key, user in book.users.items() if key != name}
+            return _owned(replace(book, users=left))
+
+        await self._change(removed)
+
+    async def _new(self, name: str, password: str, roles: Mapping[str, Role]) -> User:
+        if not is_name(name):
+            raise AccountError(f"{name[:60]!r} is not a name for a user", NAME_RULE)
+        kept = await self._passwords.hash(password)
+        return User(name, secrets.token_hex(8), kept, 1, roles, self._now())
+
+
+async def claim_code(bucket: Bucket) -> str | None:
+    """Return the code that makes the first owner of a service, `None` when it has one.
+
+    Each call makes a fresh one and the one before is void: it is called when the service starts, and who
+    starts it again has lost the old one, or may have it read by others in a log.
+    """
+    return await Accounts(bucket.cells).new_code()
+
+
+def _digest(code: str) -> str:
+    plain = "".join(character for character in code.lower() if character not in "- \t\r\n")
+    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _check_claim(book: _Book, code: str) -> None:
+    if book.users:
+        raise AccountConflict("this service has an owner already", "Log in with `svc login`.")
+    if not book.claim or not hmac.compare_digest(_digest(code), book.claim):
+        raise Unauthenticated(
+            "this is not the claim code", "`svc serve` prints it when it starts, a new one each time."
+        )
+
+
+def _checked(roles: Mapping[str, Role]) -> dict[str, Role]:
+    if len(roles) > MOST_ROLES:
+        raise AccountError(f"a user has at most {MOST_ROLES} roles", "Give one for every Project: *.")
+    for project in roles:
+        if project != EVERY_PROJECT and not is_name(project):
+            raise AccountError(f"{project[:60]!r} is not a name for a Project", NAME_RULE)
+    return dict(roles)
+
+
+def _found(book: _Book, name: str) -> User:
+    user = book.users.get(name)
+    if user is None:
+        raise NotFound(f"there is no user {name[:60]!r}", "`svc user list` lists them.")
+    return user
+
+
+def _with(book: _Book, user: User) -> _Book:
+    return _owned(replace(book, users={**book.users, user.name: user}))
+
+
+def _kept(book: _Book, known: User, *, password: str) -> _Book:
+    """Keep the same password by today's parameters, unless it was changed meanwhile."""
+    user = book.users.get(known.name)
+    return book if user != known else _with(book, replace(known, password=password))
+
+
+def _owned(book: _Book) -> _Book:
+    if not any(user.roles.get(EVERY_PROJECT) == "owner" for user in book.users.values()):
+        raise AccountConflict(
+            "nobody would be owner of this service", "Make somebody else owner of every Project (*) first."
+        )
+    return book
+
+
+def _decoded(value: bytes) -> _Book:
+    try:
+        version = json.loads(value)["version"]
+        if isinstance(version, int) and version > VERSION:
+            raise AccountError("the accounts were written by a newer svc", "Update svc.")
+        return _FORM.validate_json(value, strict=True)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise AccountError(
+            "the accounts in the bucket are damaged", "Restore control.db from a copy."
+        ) from error

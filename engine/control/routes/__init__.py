@@ -1,0 +1,1 @@
+"""Routes of the control API, by subject."""

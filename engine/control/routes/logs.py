@@ -1,0 +1,250 @@
+"""A timeline of a million records on a screen: any of them at once, and which of them a filter wants.
+
+Owns these routes, and no state: who shows records keeps the cursors of those that it shows, 8 bytes each.
+Cursors have no gaps: without a filter the row `i` of a list is the record at `first + i`. With one, `cursors`
+sends all that pass, a stretch of the timeline at a time, and goes on with those that come.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from quart import Blueprint, Response
+from quart_schema import document_response, validate_querystring
+
+from engine.control import ndjson
+from engine.control.app import require
+from engine.control.errors import members
+from engine.control.openapi import sends
+from engine.control.projects import Projects
+from engine.control.routes.log_filter import LAST, LogFilter
+from engine.control.threaded import threaded
+from engine.errors import SvcError
+from engine.timeline import database
+from engine.timeline.follow import Follower
+from engine.timeline.json_format import document
+from engine.timeline.query import Filter, Skimmed, TimelineReader, opened
+from engine.timeline.record import RequestRecord
+from engine.timeline.stored_record import Entry
+
+MOST = 1000
+"""Records in one answer."""
+MOST_CURSORS = 500
+STRETCH = 50_000
+"""Records that are looked at for one line of cursors: tens of milliseconds of searching."""
+
+_NONE = (1, 0)
+"""First and last cursor where there is no record."""
+
+
+class WindowWish(LogFilter):
+    """Up to `n` records that pass: after a cursor, or before one; without either the last ones.
+
+    With `below`, a request has a member of that name: the spans that mounts led it to, innermost first.
+    """
+
+    after: int | None = Field(None, ge=0, le=LAST)
+    before: int | None = Field(None, ge=0, le=LAST)
+    n: int = Field(200, ge=0, le=MOST)
+    below: bool = False
+
+
+class RecordsWish(BaseModel):
+    """The records at `from` and the `n` - 1 cursors behind it, or at `cursors` (`17,18,21`)."""
+
+    model_config = ConfigDict(extra="forbid")
+    start: int | None = Field(None, ge=0, le=LAST, alias="from")
+    n: int = Field(200, ge=0, le=MOST)
+    cursors: Annotated[str, StringConstraints(pattern=r"^\d{1,18}(,\d{1,18})*$")] | None = None
+    below: bool = False
+
+
+class CursorsWish(LogFilter):
+    """Which cursors: those that pass, and are after `after`.
+
+    `newest` begins at the end, a stretch at a time. `follow` goes on with what comes.
+    """
+
+    after: int | None = Field(None, ge=0, le=LAST)
+    newest: bool = False
+    follow: bool = False
+
+
+class Records(BaseModel):
+    """Records in the order of their cursors, as docs/logs.md describes them.
+
+    `first` and `last` are the cursors of the oldest and of the newest that there are, filter or not; where
+    there is none, `last` is below `first`.
+    """
+
+    first: int
+    last: int
+    records: list[dict[str, Any]]
+
+
+class CursorsLine(BaseModel):
+    """One line. The first has `first` and `last`: the stretch of the timeline that is looked at.
+
+    Then come lines with `after`, `upto` and `offsets`: between the cursors `after` (exclusive) and `upto`,
+    the records at `after + offset` pass, and no other. A stream that follows says `{"live": cursor}` when all
+    that was there is told, and then lines as before, in the order of cursors; `live` again, each second in
+    which none passes. `missed` is how many records were removed before they could be looked at; `error` is a
+    problem document, and ends the stream.
+    """
+
+    first: int | None = None
+    last: int | None = None
+    after: int | None = None
+    upto: int | None = None
+    offsets: list[int] | None = None
+    live: int | None = None
+    missed: int | None = None
+    error: dict[str, Any] | None = None
+
+
+def blueprint(projects: Projects, stretch: int = STRETCH) -> Blueprint:
+    """Return the routes; `stretch` is how many records are looked at for one line of cursors."""
+    routes = Blueprint("logs", __name__)
+
+    @routes.get("/v1/projects/<project>/logs/window")
+    @validate_querystring(WindowWish)
+    @document_response(Records)
+    async def window(project: str, query_args: WindowWish) -> Response:
+        """Send records that pass a filter: after a cursor, before one, or the last. Needs the role viewer."""
+        require(project, "viewer")
+        wish, wanted = query_args, query_args.filter()
+        if wish.after is not None and wish.before is not None:
+            raise SvcError("a window is after a cursor or before one, not both", code="invalid")
+        return await _answer(projects.data(project), lambda reader: _window(reader, wanted, wish), wish.below)
+
+    @routes.get("/v1/projects/<project>/logs/records")
+    @validate_querystring(RecordsWish)
+    @document_response(Records)
+    async def records(project: str, query_args: RecordsWish) -> Response:
+        """Send the records at some cursors; those that are gone are left out. Needs the role viewer."""
+        require(project, "viewer")
+        wish = query_args
+        if (wish.start is None) == (wish.cursors is None):
+            raise SvcError("records are asked for by `from` or by `cursors`", code="invalid")
+        cursors = [int(each) for each in wish.cursors.split(",")] if wish.cursors is not None else []
+        if len(cursors) > MOST_CURSORS:
+            raise SvcError(f"at most {MOST_CURSORS} cursors can be asked for at once", code="invalid")
+
+        def read(reader: TimelineReader) -> list[Entry]:
+            if wish.start is None:
+                return reader.at(cursors)
+            return reader.stretch(wish.start, wish.start + wish.n - 1)
+
+        return await _answer(projects.data(project), read, wish.below)
+
+    @routes.get("/v1/projects/<project>/logs/cursors")
+    @sends(ndjson.MEDIA_TYPE)
+    @validate_querystring(CursorsWish)
+    @document_response(CursorsLine)
+    async def cursors(project: str, query_args: CursorsWish) -> Response:
+        """Send the cursors of all records that pass a filter, as NDJSON. Needs the role viewer."""
+        require(project, "viewer")
+        query_args.check_follow(follow=query_args.follow)
+        sent = _cursors(projects.data(project) / database.FILE, query_args.filter(), query_args, stretch)
+        return ndjson.answer(sent)
+
+    return routes
+
+
+def _window(reader: TimelineReader, wanted: Filter, wish: WindowWish) -> list[Entry]:
+    oldest, newest = wish.between(reader)
+    if wish.after is not None:
+        found = reader.after(max(wish.after, oldest), wanted, wish.n).entries if wish.n else []
+        return [entry for entry in found if entry.cursor <= newest]
+    if wish.before is not None:
+        newest = min(newest, wish.before - 1)
+    return reader.tail(wish.n, wanted, after=oldest, upto=newest)
+
+
+async def _answer(data: Path, read: Callable[[TimelineReader], list[Entry]], below: bool) -> Response:
+    text = await asyncio.to_thread(_read, data / database.FILE, read, below)
+    return Response(text, content_type="application/json")
+
+
+def _read(path: Path, read: Callable[[TimelineReader], list[Entry]], below: bool) -> bytes:
+    reader = opened(path)
+    if reader is None:
+        return ndjson.line({"first": _NONE[0], "last": _NONE[1], "records": []})
+    try:
+        first, last = reader.bounds()
+        entries = read(reader)
+        documents = [document(entry) for entry in entries]
+        if below:
+            _add_below(reader, entries, documents)
+    finally:
+        reader.close()
+    return ndjson.line({"first": first, "last": last, "records": documents})
+
+
+def _add_below(reader: TimelineReader, entries: list[Entry], documents: list[dict[str, Any]]) -> None:
+    fronts: dict[str, dict[str, Any]] = {}
+    for entry, told in zip(entries, documents, strict=True):
+        if isinstance(entry.record, RequestRecord) and entry.record.root:
+            fronts[entry.record.request_id] = told
+            told["below"] = []
+    for entry in reader.below(list(fronts)):
+        fronts[entry.record.request_id]["below"].append(document(entry))
+
+
+async def _cursors(path: Path, wanted: Filter, wish: CursorsWish, stretch: int) -> AsyncIterator[bytes]:
+    try:
+        first, last = await threaded(lambda: _bounds(path, wish))
+        yield ndjson.line({"first": first, "last": last})
+        begins = range(first - 1, last, stretch)
+        for after in reversed(begins) if wish.newest else begins:
+            yield _line(await threaded(partial(_skim, path, wanted, after, min(after + stretch, last))))
+        if wish.follow:
+            with closing(Follower(path, wanted, max(first - 1, last))) as follower:
+                async for piece in _followed(follower, stretch):
+                    yield piece
+    except SvcError as error:
+        yield ndjson.line({"error": members(error)})
+
+
+def _bounds(path: Path, wish: CursorsWish) -> tuple[int, int]:
+    """Return the first and the last cursor that are looked at."""
+    reader = opened(path)
+    if reader is None:
+        return _NONE
+    try:
+        first, last = reader.bounds()
+        after, upto = wish.between(reader)
+        return max(first, (wish.after or 0) + 1, after + 1), min(last, upto)
+    finally:
+        reader.close()
+
+
+def _skim(path: Path, wanted: Filter, after: int, upto: int) -> Skimmed:
+    with closing(Follower(path, wanted, after)) as follower:
+        return follower.skim(upto - after)
+
+
+async def _followed(follower: Follower, stretch: int) -> AsyncIterator[bytes]:
+    yield ndjson.line({"live": follower.position})
+    quiet = 0.0
+    while True:
+        skimmed = await threaded(partial(follower.skim, stretch))
+        if skimmed.missed:
+            yield ndjson.line({"missed": skimmed.missed})
+        if skimmed.offsets != "[]":
+            yield _line(skimmed)
+            quiet = 0.0
+        if quiet >= ndjson.ALIVE_SECONDS:
+            yield ndjson.line({"live": follower.position})
+            quiet = 0.0
+        if skimmed.upto - skimmed.after < stretch:
+            await asyncio.sleep(ndjson.PAUSE_SECONDS)
+            quiet += ndjson.PAUSE_SECONDS
+
+
+def _line(skimmed: Skimmed) -> bytes:
+    return f'{{"after": {skimmed.after}, "upto": {skimmed.upto}, "offsets": {skimmed.offsets}}}\n'.encode()

@@ -1,0 +1,172 @@
+"""Requests as they were recorded, and requests sent anew, over the control API. Owns these routes.
+
+Only of a Project in development: a service records no bodies, and nothing is replayed there.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from quart import Blueprint
+from quart_schema import validate_response
+
+from engine.control.app import require
+from engine.control.errors import NotFound
+from engine.control.projects import Projects
+from engine.dev.project import LiveProject
+from engine.gateway.replay import Replayer, mark
+from engine.manifest.load import MANIFEST
+from engine.timeline import database
+from engine.timeline.json_format import document, utc
+from engine.timeline.query import Filter, opened
+from engine.timeline.record import PlatformRecord, Record, RequestRecord
+from engine.timeline.recording import Exchange, Sent
+from engine.timeline.stored_record import Entry
+
+MOST_RECORDS = 20_000
+Header = tuple[str, str]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RequestShown(_Shape):
+    """A request as its client sent it.
+
+    `headers` are pairs of a name in lower case and a value, `[redacted]` where it was not kept. `body` is in
+    base64, `size` the bytes that were read of it. `cut` says that not all of it was kept: the first 64 KiB
+    are, as far as it was read.
+    """
+
+    method: str
+    target: str
+    scheme: str
+    authority: str
+    headers: list[Header]
+    body: str
+    size: int
+    cut: bool
+
+
+class ResponseShown(_Shape):
+    """A response; members as those of a request. `complete` is false where it broke off in the middle."""
+
+    status: int
+    headers: list[Header]
+    body: str
+    size: int
+    cut: bool
+    complete: bool
+
+
+class RequestRecorded(_Shape):
+    """A request, its response, and what the timeline has of it.
+
+    `response` is `null` where there was none. `replay_of` is the id of the request that this one repeats.
+    `wall_ns` is that of the whole, `compute_ns` of all Resources together, `peak_memory` (bytes) the most
+    that one had; `code` is the platform's error code, or empty. `records` are as in docs/logs.md, in their
+    order; those of a request that was just replayed have the cursor 0.
+    """
+
+    request_id: str
+    time: str
+    replay_of: str | None
+    request: RequestShown
+    response: ResponseShown | None
+    code: str
+    wall_ns: int
+    compute_ns: int
+    peak_memory: int | None
+    records: list[dict[str, Any]]
+
+
+class RequestReplayed(RequestRecorded):
+    """A request that was sent anew. `left_out` names header fields that had not been kept, nor sent."""
+
+    left_out: list[str]
+
+
+def blueprint(projects: Projects, live: LiveProject, replayer: Replayer) -> Blueprint:
+    """Return the routes."""
+    routes = Blueprint("requests", __name__)
+
+    @routes.get("/v1/projects/<project>/requests/<id>")
+    @validate_response(RequestRecorded)
+    async def recorded(project: str, id: str) -> RequestRecorded:
+        """Send a request and its response as they were recorded. Needs the role viewer."""
+        require(project, "viewer")
+        kept, entries = await asyncio.to_thread(_read, projects.data(project) / database.FILE, id)
+        return RequestRecorded(**_members(kept, entries))
+
+    @routes.post("/v1/projects/<project>/requests/<id>/replay")
+    @validate_response(RequestReplayed)
+    async def replay(project: str, id: str) -> RequestReplayed:
+        """Send a recorded request anew to the Project as it is now; answers when it is over.
+
+        Needs the role deployer. A request whose body was cut is refused (`not-replayable`).
+        """
+        require(project, "deployer")
+        kept, _ = await asyncio.to_thread(_read, projects.data(project) / database.FILE, id)
+        done = await replayer.replay(kept, live.project.recorded or frozenset())
+        entries = [Entry(0, record) for record in done.records]
+        return RequestReplayed(**_members(done.exchange, entries), left_out=list(done.left_out))
+
+    return routes
+
+
+def _read(path: Path, request_id: str) -> tuple[Exchange, list[Entry]]:
+    reader = opened(path)
+    if reader is not None:
+        try:
+            kept = reader.exchange(request_id)
+            if kept is not None:
+                return kept, reader.after(0, Filter(request_id=request_id), MOST_RECORDS).entries
+        finally:
+            reader.close()
+    raise NotFound(
+        f"request {request_id} is not recorded",
+        f"Requests are recorded in development, 50 a second, unless {MANIFEST} says `record_bodies = false`;"
+        " the oldest go first.",
+    )
+
+
+def _members(kept: Exchange, entries: Sequence[Entry]) -> dict[str, Any]:
+    records = [entry.record for entry in entries]
+    spans = [record for record in records if isinstance(record, RequestRecord)]
+    root = next((span for span in spans if span.root), None)
+    request = RequestShown(
+        method=kept.method,
+        target=kept.target,
+        scheme=kept.scheme,
+        authority=kept.authority,
+        **_sent(kept.request),
+    )
+    response = ResponseShown(status=kept.status, complete=kept.response.ended, **_sent(kept.response))
+    return {
+        "request_id": kept.request_id,
+        "time": utc(kept.time_ns),
+        "replay_of": _replay_of(records),
+        "request": request,
+        "response": response if kept.status else None,
+        "code": root.code if root is not None else "",
+        "wall_ns": root.wall_ns if root is not None else 0,
+        "compute_ns": sum(span.compute_ns for span in spans),
+        "peak_memory": max((s.peak_memory for s in spans if s.peak_memory is not None), default=None),
+        "records": [document(entry) for entry in entries],
+    }
+
+
+def _sent(sent: Sent) -> dict[str, Any]:
+    body = b64encode(sent.body).decode()
+    return {"headers": list(sent.headers), "body": body, "size": sent.size, "cut": not sent.whole}
+
+
+def _replay_of(records: Iterable[Record]) -> str | None:
+    """Return which request the timeline says that these are a replay of."""
+    head = mark("")
+    told = (r.text for r in records if isinstance(r, PlatformRecord) and r.text.startswith(head))
+    return next((text.removeprefix(head) for text in told), None)

@@ -1,0 +1,321 @@
+"""How a Project is doing right now, over the control API: addresses, health, rates. Owns this route.
+
+Made to be asked each second: all of it is in memory but for what the Doors keep, and no timeline is read.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+from quart import Blueprint
+from quart_schema import validate_querystring, validate_response
+
+from engine.control.app import require
+from engine.control.projects import Projects, unknown
+from engine.deploy.doors import Uses
+from engine.deploy.serving import Site
+from engine.deploy.status import Standing, State
+from engine.dev.project import LiveProject
+from engine.errors import SvcError
+from engine.lane import BuildFailed
+from engine.manifest.model import Project, Resource
+from engine.timeline.rates import SECONDS, Rate, Rates, Window
+
+Kind = Literal["dev", "service"]
+Measure = Callable[[Path], tuple[int, int] | None]
+"""Returns how many things a Door keeps for a Project, and in how many bytes, by the folder of its data."""
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class StateWish(_Shape):
+    """How far back rates go: at most a minute."""
+
+    seconds: int = Field(SECONDS, ge=1, le=SECONDS)
+
+
+class Failure(_Shape):
+    """What a Resource's last build failed of, or why it can not run; `said` is what the compiler said."""
+
+    message: str
+    hint: str
+    said: str
+
+
+class ResourceState(_Shape):
+    """How a Resource is doing.
+
+    `address` is its own, `null` for a private one. `serves` tells whether a version of it answers, maybe the
+    last that built. `built_seconds` is what the last build took; on a service nothing is built. `requests`
+    and `records` (sent to the telemetry Door) are per second, `failures` is the share of the requests that
+    were answered with 500 and up, `p95_ms` the time that 95 of 100 stayed below (within 7 %), `peak_memory`
+    the most bytes that one had; both are `null` where there was none.
+    """
+
+    name: str
+    address: str | None
+    state: State
+    error: Failure | None
+    serves: bool
+    built_seconds: float | None
+    requests: float
+    failures: float
+    p95_ms: float | None
+    peak_memory: int | None
+    records: float
+
+
+class MountState(_Shape):
+    """A mount, and how many requests a second take it."""
+
+    resource: str
+    pattern: str
+    target: str
+    requests: float
+
+
+class DoorUser(_Shape):
+    """A Resource whose guests asked a Door, and how often since the engine was started."""
+
+    resource: str
+    asked: int
+
+
+class DoorState(_Shape):
+    """A Door: what it keeps (tables), in how many bytes, and the records a second that it takes (telemetry).
+
+    What a Door has not, or what can not be told now, is `null`. `users` are in the order of the Resources.
+    """
+
+    name: str
+    tables: int | None
+    bytes: int | None
+    records: float | None
+    users: list[DoorUser]
+
+
+class ProjectState(_Shape):
+    """How a Project is doing. `seconds` is the time that rates are of: less than asked for after a start.
+
+    `address` is where people begin: that of the front in development, on a service that of the first public
+    Resource with mounts, or else of the first public one; `null` where nothing is public.
+    """
+
+    project: str
+    kind: Kind
+    address: str | None
+    seconds: float
+    resources: list[ResourceState]
+    mounts: list[MountState]
+    doors: list[DoorState]
+
+
+class Engine(Protocol):
+    """The Projects that run, as the one that runs them knows them."""
+
+    kind: Kind
+
+    def project(self, name: str) -> Project:
+        """Return a Project as it is served. Raises `NotFound`."""
+        ...
+
+    def standing(self, project: str, resource: str) -> Standing:
+        """Return how a Resource stands."""
+        ...
+
+    def rates(self, project: str) -> Rates | None:
+        """Return a Project's rates, if anything has happened in it."""
+        ...
+
+    def uses(self, project: str) -> Uses:
+        """Return how often a Project's Doors were asked."""
+        ...
+
+    def address(self, project: Project, resource: str) -> str:
+        """Return the own address of a public Resource."""
+        ...
+
+    def front(self, project: Project) -> str | None:
+        """Return where people begin."""
+        ...
+
+
+class Developing:
+    """A Project in the hands of its developer, served on a port of this machine."""
+
+    kind: Kind = "dev"
+
+    def __init__(self, live: LiveProject, rates: Rates, uses: Uses, port: int) -> None:
+        self._name = live.project.name
+        self._live = live
+        self._rates = rates
+        self._uses = uses
+        self._port = port
+
+    def project(self, name: str) -> Project:
+        """Return the Project."""
+        if name != self._name:
+            raise unknown(name)
+        return self._live.project
+
+    def standing(self, project: str, resource: str) -> Standing:
+        """Return how a Resource stands."""
+        return self._live.standing(resource)
+
+    def rates(self, project: str) -> Rates:
+        """Return its rates."""
+        return self._rates
+
+    def uses(self, project: str) -> Uses:
+        """Return how often its Doors were asked."""
+        return self._uses
+
+    def address(self, project: Project, resource: str) -> str:
+        """Return an address below localhost."""
+        return f"http://{resource}--{project.name}.localhost:{self._port}/"
+
+    def front(self, project: Project) -> str | None:
+        """Return the bare address, if anything answers there."""
+        return f"http://localhost:{self._port}/" if project.front is not None else None
+
+
+class Serving:
+    """What is live on a service."""
+
+    kind: Kind = "service"
+
+    def __init__(
+        self,
+        site: Site,
+        rates: Mapping[str, Rates],
+        uses_of: Callable[[str], Uses],
+        url_of: Callable[[str, str], str],
+    ) -> None:
+        """`rates` is by Project; `url_of` returns the address of a Project's Resource."""
+        self._site = site
+        self._rates = rates
+        self._uses_of = uses_of
+        self._url_of = url_of
+
+    def project(self, name: str) -> Project:
+        """Return what is live of a Project."""
+        found = self._site.project(name)
+        if found is None:
+            raise unknown(name)
+        return found
+
+    def standing(self, project: str, resource: str) -> Standing:
+        """Return how a Resource stands."""
+        return self._site.standing(project, resource)
+
+    def rates(self, project: str) -> Rates | None:
+        """Return a Project's rates."""
+        return self._rates.get(project)
+
+    def uses(self, project: str) -> Uses:
+        """Return how often a Project's Doors were asked."""
+        return self._uses_of(project)
+
+    def address(self, project: Project, resource: str) -> str:
+        """Return an address below the service's domain."""
+        return f"{self._url_of(project.name, resource)}/"
+
+    def front(self, project: Project) -> str | None:
+        """Return the address of the Resource that would be the front."""
+        return self.address(project, project.front.name) if project.front is not None else None
+
+
+def blueprint(engine: Engine, projects: Projects, doors: Mapping[str, Measure | None]) -> Blueprint:
+    """Return the route; `doors` has each Door's name, and what measures its tables where it has some."""
+    routes = Blueprint("state", __name__)
+
+    @routes.get("/v1/projects/<project>/state")
+    @validate_querystring(StateWish)
+    @validate_response(ProjectState)
+    async def state(project: str, query_args: StateWish) -> ProjectState:
+        """Say how the Resources, mounts and Doors of a Project are doing. Needs the role viewer."""
+        require(project, "viewer")
+        served = engine.project(project)
+        rates = engine.rates(project)
+        window = rates.window(query_args.seconds) if rates is not None else Window(0.0, {}, {})
+        uses = engine.uses(project)
+        held = await asyncio.to_thread(_held, doors, projects.data(project))
+        return ProjectState(
+            project=project,
+            kind=engine.kind,
+            address=engine.front(served),
+            seconds=round(window.seconds, 1),
+            resources=[
+                _resource(
+                    each,
+                    engine.address(served, each.name) if each.public else None,
+                    engine.standing(project, each.name),
+                    window.resources.get(each.name, Rate()),
+                )
+                for each in served.resources.values()
+            ],
+            mounts=[
+                MountState(
+                    resource=each.name,
+                    pattern=mount.pattern,
+                    target=mount.target,
+                    requests=_digits(window.mounts.get((each.name, mount.pattern), 0.0)),
+                )
+                for each in served.resources.values()
+                for mount in each.mounts
+            ],
+            doors=[
+                _door(name, doors[name] is not None, held.get(name), window, _users(name, served, uses))
+                for name in doors
+            ],
+        )
+
+    return routes
+
+
+def _held(doors: Mapping[str, Measure | None], data: Path) -> dict[str, tuple[int, int] | None]:
+    return {name: measure(data) for name, measure in doors.items() if measure is not None}
+
+
+def _failure(error: SvcError) -> Failure:
+    said = error.said if isinstance(error, BuildFailed) else ""
+    return Failure(message=error.for_callers, hint=error.hint, said=said)
+
+
+def _resource(resource: Resource, address: str | None, standing: Standing, rate: Rate) -> ResourceState:
+    error = standing.error
+    return ResourceState(
+        name=resource.name,
+        address=address,
+        state=standing.state,
+        error=_failure(error) if error is not None else None,
+        serves=standing.serves,
+        built_seconds=standing.seconds,
+        requests=_digits(rate.requests),
+        failures=_digits(rate.failures),
+        p95_ms=rate.p95_ns / 1e6 if rate.p95_ns is not None else None,
+        peak_memory=rate.peak_memory,
+        records=_digits(rate.records),
+    )
+
+
+def _users(door: str, served: Project, uses: Uses) -> list[DoorUser]:
+    asked = ((name, uses[door, name]) for name in served.resources)
+    return [DoorUser(resource=name, asked=count) for name, count in asked if count]
+
+
+def _door(
+    name: str, measured: bool, held: tuple[int, int] | None, window: Window, users: list[DoorUser]
+) -> DoorState:
+    """Return the shape of a Door; one whose tables are not measured takes records."""
+    tables, size = held if held is not None else (None, None)
+    records = None if measured else _digits(sum(rate.records for rate in window.resources.values()))
+    return DoorState(name=name, tables=tables, bytes=size, records=records, users=users)
+
+
+def _digits(rate: float) -> float:
+    return round(rate, 4)

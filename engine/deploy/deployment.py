@@ -1,0 +1,116 @@
+"""What a deployment was: immutable values, and their JSON form as it is kept in a bucket.
+
+Owns the form and its version. It is written so that a Project can be served again from its record and its
+packages alone: no path of the machine that deployed it, and no value of a secret.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from engine.bucket.errors import BadName
+from engine.bucket.protocols import Digest, as_digest
+from engine.errors import SvcError
+from engine.manifest.model import LaneName, Mount, Project, Resource
+
+VERSION = 1
+
+
+class RecordError(SvcError):
+    """A record in the bucket can not be read."""
+
+    code = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedResource:
+    """One Resource: what it was built to, and its part of the manifest (`engine.manifest.model.Resource`).
+
+    `package` is the package's name in the bucket, `artifact` the sha256 that `svc build` prints. `imports` is
+    what its component imports (`compile.check.capabilities`), sorted; `None` where it has no component,
+    and in records of an older svc.
+    """
+
+    name: str
+    lane: LaneName
+    package: Digest
+    artifact: Digest
+    public: bool
+    spa: bool
+    mounts: tuple[Mount, ...]
+    run_limit_secs: int
+    memory_limit_mb: int
+    egress: tuple[str, ...]
+    env: Mapping[str, str]
+    secrets: tuple[str, ...]
+    imports: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(
+        cls, resource: Resource, package: Digest, artifact: Digest, imports: Iterable[str] | None = None
+    ) -> "DeployedResource":
+        """Return the record of a Resource that was built and stored."""
+        kept = {name: getattr(resource, name) for name in _FROM_MANIFEST}
+        known = tuple(sorted(imports)) if imports is not None else None
+        return cls(package=package, artifact=artifact, imports=known, **kept)
+
+    def resource(self, folder: Path) -> Resource:
+        """Return the Resource as the engine serves it, with its artifact unpacked in `folder`."""
+        return Resource(workdir=folder, **{name: getattr(self, name) for name in _FROM_MANIFEST})
+
+
+_FROM_MANIFEST = [
+    field.name for field in fields(DeployedResource) if field.name not in {"package", "artifact", "imports"}
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One deployment of a Project. `resources` keeps the order of the manifest.
+
+    `id` sorts by time; `created_ns` counts from the Unix epoch; `by` is who deployed, `commit` the version of
+    the sources and `message` what they said of it, each empty where it is not known.
+    """
+
+    id: str
+    project: str
+    created_ns: int
+    by: str
+    commit: str
+    message: str
+    resources: Mapping[str, DeployedResource]
+
+    def served(self, folder: Path) -> Project:
+        """Return the Project as the engine serves it, its packages unpacked below `folder`."""
+        resources = {name: part.resource(folder / part.package) for name, part in self.resources.items()}
+        return Project(self.project, folder, resources)
+
+    def encode(self) -> bytes:
+        """Return the JSON form."""
+        record = {"version": VERSION} | _FORM.dump_python(self, mode="json")
+        return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+_FORM = TypeAdapter(Deployment)
+
+
+def decode(record: bytes) -> Deployment:
+    """Return the deployment of a record. Raises `RecordError`."""
+    try:
+        version = json.loads(record)["version"]
+        if isinstance(version, int) and version > VERSION:
+            raise RecordError("a deployment was recorded by a newer svc", "Update svc.")
+        if version != VERSION:
+            raise ValueError(version)
+        deployment = _FORM.validate_json(record, strict=True)
+        for name, part in deployment.resources.items():
+            as_digest(part.package)
+            as_digest(part.artifact)
+            if name != part.name:
+                raise ValueError(name)
+    except (ValueError, KeyError, TypeError, RecursionError, BadName) as error:
+        raise RecordError("the record of a deployment is damaged", "Deploy the Project again.") from error
+    return deployment

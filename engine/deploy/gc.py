@@ -1,0 +1,82 @@
+"""What no deployment needs any more, removed from a bucket and from where packages are unpacked.
+
+Owns the judgement.
+
+A deploy in progress has blobs that no record names yet. Each was put, or found and kept, not long ago; so
+what was used within the grace stays, and the grace must be longer than a deploy takes.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.bucket.protocols import Bucket, Digest
+from engine.deploy import package_store
+from engine.deploy.history import History
+from engine.errors import SvcError
+
+GRACE_NS = 24 * 3600 * 10**9
+
+
+class GarbageError(SvcError):
+    """What is garbage can not be told."""
+
+    code = "garbage"
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What was removed: blobs and their bytes, uploads that nobody went on with, unpacked packages."""
+
+    blobs: int
+    size: int
+    uploads: int
+    unpacked: int = 0
+
+
+async def sweep(
+    bucket: Bucket,
+    now_ns: int,
+    grace_ns: int = GRACE_NS,
+    *,
+    unpacked: Path | None = None,
+    count_only: bool = False,
+) -> Swept:
+    """Remove what no deployment needs and nobody used within the grace. Times are Unix epoch, ns.
+
+    `unpacked` is the folder that packages are unpacked to; `count_only` removes nothing. Raises
+    `GarbageError`, having removed nothing, when it can not be told what a deployment needs.
+    """
+    needed = await _needed(bucket)
+    before = now_ns - grace_ns
+    blobs = size = 0
+    async for blob in bucket.blobs.list():
+        unused = blob.digest not in needed and blob.used_ns < before
+        if unused and (count_only or await bucket.blobs.delete(blob.digest, before)):
+            blobs += 1
+            size += blob.size
+    uploads = await bucket.blobs.forget_uploads(before, count_only=count_only)
+    folders = 0
+    if unpacked is not None:
+        folders = await package_store.forget_unpacked(unpacked, needed, before, count_only=count_only)
+    return Swept(blobs, size, uploads, folders)
+
+
+async def _needed(bucket: Bucket) -> set[Digest]:
+    needed: set[Digest] = set()
+    for deployment in await History(bucket).all():
+        for part in deployment.resources.values():
+            if part.package in needed:
+                continue
+            try:
+                needed |= (await package_store.load(bucket.blobs, part.package)).digests | {part.package}
+            except SvcError as error:
+                said = (
+                    f"nothing was removed, because what deployment {deployment.id} of {deployment.project}"
+                    " needs is not known: "
+                )
+                raise GarbageError(
+                    said + error.message,
+                    f"Deploy {deployment.project} again from the same sources.",
+                    for_callers=said + error.for_callers,
+                ) from error
+    return needed

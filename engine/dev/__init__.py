@@ -1,0 +1,1 @@
+"""Development: watch a Project, build on change and publish."""

@@ -1,0 +1,1 @@
+"""Files and folders that svc writes for itself."""

@@ -1,0 +1,1 @@
+"""Serving static files over HTTP."""

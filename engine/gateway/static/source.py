@@ -1,0 +1,164 @@
+"""Where served files come from: a folder as it is on disk now, or a packed image.
+
+Owns finding a file by its relative name, never outside the folder, and keeping small ones in memory. It
+answers no request.
+"""
+
+import hashlib
+import os
+import stat
+import time
+from collections import OrderedDict
+
+from engine.artifact import FolderArtifact, ImageArtifact, ImageFile
+from engine.gateway.static.file import FolderRedirect, Representation, StaticFile, heads
+from engine.static_files.bundle import blob_path, read_index
+from engine.static_files.content_type import content_type
+from engine.static_files.names import served_name
+
+INDEX_PAGE = "index.html"
+SMALL = 256 * 1024
+MEMORY = 32 * 1024 * 1024
+# A file written this recently may be written again without its time stamp moving (they tick in
+# milliseconds), so what was read then is not kept.
+FRESH_NS = 100_000_000
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def stamp_of(status: os.stat_result) -> tuple[int, ...]:
+    """Return what changes when a file's content does."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def open_file(place: str) -> int:
+    """Open a file for reading, never waiting as a FIFO would; the caller closes it. Raises OSError."""
+    return os.open(place, _OPEN)
+
+
+class FolderSource:
+    """A folder that its owner is working in. Every look-up asks the disk."""
+
+    def __init__(self, artifact: FolderArtifact) -> None:
+        self._root = str(artifact.root.absolute())
+        self._kept: OrderedDict[str, tuple[tuple[int, ...], StaticFile]] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, name: str) -> StaticFile | FolderRedirect | None:
+        """Return the file for a relative name (`url_path.relative_name`); `None` when there is none."""
+        if not name or name.endswith("/"):
+            name += INDEX_PAGE
+        try:
+            status = os.stat(f"{self._root}/{name}")  # noqa: PTH116 - every request passes here
+            if stat.S_ISREG(status.st_mode):
+                return self._file(name, status)
+            if stat.S_ISDIR(status.st_mode) and isinstance(self.find(name + "/"), StaticFile):
+                return FolderRedirect(name)
+        except (OSError, ValueError):
+            pass
+        return None
+
+    def _file(self, name: str, status: os.stat_result) -> StaticFile | None:
+        stamp = stamp_of(status)
+        kept = self._kept.get(name)
+        if kept is not None:
+            if kept[0] == stamp:
+                self._kept.move_to_end(name)
+                return kept[1]
+            self._forget(name)
+        place = self._inside(name)
+        if place is None:
+            return None
+        return self._load(name, place)
+
+    def _inside(self, name: str) -> str | None:
+        """Return a name's real path, `None` when a symlink leads out of the folder or to a hidden file."""
+        root = os.path.realpath(self._root)
+        place = os.path.realpath(f"{self._root}/{name}")
+        below = root if root.endswith("/") else root + "/"
+        if not place.startswith(below) or not all(map(served_name, place[len(below) :].split("/"))):
+            return None
+        return place
+
+    def _load(self, name: str, place: str) -> StaticFile | None:
+        descriptor = open_file(place)
+        try:
+            status = os.fstat(descriptor)
+            stamp = stamp_of(status)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            body = _read(descriptor, SMALL + 1) if status.st_size <= SMALL else None
+            if body is not None and len(body) > SMALL:
+                body, stamp = None, stamp_of(os.fstat(descriptor))
+            settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > FRESH_NS
+            settled = settled and stamp_of(os.fstat(descriptor)) == stamp
+        finally:
+            os.close(descriptor)
+        if body is None:
+            etag = hashlib.sha256(repr(stamp).encode()).hexdigest()[:32]
+        else:
+            etag = hashlib.sha256(body).hexdigest()[:32]
+        size = stamp[2] if body is None else len(body)
+        quoted = f'"{etag}"'.encode()
+        full, lean = heads(name, content_type(name), "identity", quoted)
+        identity = Representation(size, quoted, full, lean, place, stamp, body)
+        file = StaticFile({"identity": identity}, {"identity": size})
+        if body is not None and settled:
+            self._keep(name, stamp, file, size)
+        return file
+
+    def _keep(self, name: str, stamp: tuple[int, ...], file: StaticFile, size: int) -> None:
+        self._kept[name] = (stamp, file)
+        self._bytes += size
+        while self._bytes > MEMORY:
+            self._forget(next(iter(self._kept)))
+
+    def _forget(self, name: str) -> None:
+        _, file = self._kept.pop(name)
+        self._bytes -= file.sizes["identity"]
+
+
+def read_up_to(place: str, limit: int) -> bytes:
+    """Return at most the first `limit` bytes of a file. Raises OSError."""
+    descriptor = open_file(place)
+    try:
+        return _read(descriptor, limit)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, limit: int) -> bytes:
+    parts, missing = [], limit
+    while missing and (part := os.read(descriptor, missing)):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
+
+
+class ImageSource:
+    """A packed image. Raises `engine.static_files.bundle.ImageDamaged` when made of something else."""
+
+    def __init__(self, artifact: ImageArtifact) -> None:
+        self._files: dict[str, StaticFile] = {}
+        for entry in read_index(artifact):
+            self._files[entry.path] = _image_file(artifact, entry)
+
+    def find(self, name: str) -> StaticFile | FolderRedirect | None:
+        """Return the file for a relative name (`url_path.relative_name`); `None` when there is none."""
+        if not name or name.endswith("/"):
+            return self._files.get(name + INDEX_PAGE)
+        file = self._files.get(name)
+        if file is None and f"{name}/{INDEX_PAGE}" in self._files:
+            return FolderRedirect(name)
+        return file
+
+
+def _image_file(artifact: ImageArtifact, entry: ImageFile) -> StaticFile:
+    sha256, _ = entry.encodings["identity"]
+    representations = {}
+    for coding, (blob, size) in entry.encodings.items():
+        suffix = "" if coding == "identity" else f"-{coding}"
+        etag = f'"{sha256[:32]}{suffix}"'.encode()
+        full, lean = heads(entry.path, entry.content_type, coding, etag)
+        place = str(blob_path(artifact.folder, blob))
+        representations[coding] = Representation(size, etag, full, lean, place)
+    return StaticFile(representations, {coding: size for coding, (_, size) in entry.encodings.items()})

@@ -1,0 +1,138 @@
+"""Changes of a manifest's text: where a mount is written, and what has to be written there instead.
+
+Owns the four ways in which TOML can say `mounts` (an inline table, a table with a header of its own, dotted
+keys, or not at all so far) and nothing of what a mount may be. Every change is one span of the text that is
+replaced, so that all that stands around it stays as it is, byte by byte.
+"""
+
+import re
+from operator import attrgetter
+from typing import NamedTuple
+
+from engine.manifest.positions import KeyPath, Pair, Places, places
+
+_INDENT = re.compile(r"[ \t]*")
+
+
+class Splice(NamedTuple):
+    """Put `text` in the place of what is from `start` up to `end`, offsets into the text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def added(text: str, resource: str, pattern: str, target: str) -> Splice:
+    """Return how a mount is added behind those that are there, or behind the keys of its Resource."""
+    table: KeyPath = ("resource", resource)
+    mounts: KeyPath = (*table, "mounts")
+    found = places(text)
+    mount = f"{_quoted(pattern)} = {_quoted(target)}"
+    if mounts in found.pairs:
+        return _into_inline(text, found, mounts, mount)
+    if mounts in found.headers:
+        siblings = _below(found, mounts)
+        if not siblings:
+            header = found.headers[mounts]
+            return _line(text, header, mount, text.rfind("\n", 0, header) + 1)
+        return _line(text, siblings[-1].end, mount, siblings[-1].start)
+    dotted = _below(found, mounts)
+    last = (dotted or _below(found, table))[-1]
+    depth = len(mounts if dotted else table) - len(last.base)
+    key = text[last.start : last.parts[depth]] + (mount if dotted else f"mounts = {{ {mount} }}")
+    if last.base in found.pairs:
+        return Splice(last.end, last.end, f", {key}")
+    return _line(text, last.end, key, last.start)
+
+
+def removed(text: str, resource: str, pattern: str) -> Splice:
+    """Return how a mount is removed; a key `mounts` of which nothing would be left goes too.
+
+    A comment on a mount's own line goes with it; one behind an inline table stays, with the table.
+    """
+    mounts: KeyPath = ("resource", resource, "mounts")
+    found = places(text)
+    pair = found.pairs[*mounts, pattern]
+    if pair.base not in found.pairs:
+        return _without_line(text, pair)
+    siblings = _inside(found, pair.base)
+    if len(siblings) > 1 or pair.base != mounts:
+        return _without_element(siblings, pair)
+    holder = found.pairs[mounts]
+    if holder.base in found.pairs:
+        return _without_element(_inside(found, holder.base), holder)
+    rest = text[holder.end : _line_end(text, holder.end)]
+    return Splice(holder.value, holder.end, "{}") if rest.strip() else _without_line(text, holder)
+
+
+def changed(text: str, resource: str, pattern: str, to: str, target: str) -> tuple[Splice, Splice]:
+    """Return how a mount gets another pattern and another target; the later place first."""
+    pair = places(text).pairs["resource", resource, "mounts", pattern]
+    key = Splice(pair.parts[-1], pair.key_end, _quoted(to))
+    return Splice(pair.value, pair.end, _quoted(target)), key
+
+
+def spliced(original: str, splice: Splice) -> str:
+    """Return the original text with a change whose offsets and line ends are those of `original` with `\\n`.
+
+    New lines end as the line does that stands before them, or else the one behind.
+    """
+    returns = [match.start() - index for index, match in enumerate(re.finditer("\r\n", original))]
+    start, end = (place + sum(at < place for at in returns) for place in splice[:2])
+    text = splice.text
+    if "\n" in text:
+        before = original.rfind("\n", 0, start)
+        ending = before if before >= 0 else original.find("\n")
+        if ending > 0 and original[ending - 1] == "\r":
+            text = text.replace("\n", "\r\n")
+    return original[:start] + text + original[end:]
+
+
+def _below(found: Places, path: KeyPath) -> list[Pair]:
+    """Return the pairs that say something of the table `path`, from where it or a table around it begins."""
+    whole = path in found.headers or path in found.pairs
+    bases = {path} if whole else {path[:length] for length in range(len(path) + 1)}
+    below = [pair for key, pair in found.pairs.items() if key[: len(path)] == path != key]
+    return sorted((pair for pair in below if pair.base in bases), key=attrgetter("start"))
+
+
+def _inside(found: Places, table: KeyPath) -> list[Pair]:
+    return sorted((pair for pair in found.pairs.values() if pair.base == table), key=attrgetter("start"))
+
+
+def _into_inline(text: str, found: Places, mounts: KeyPath, mount: str) -> Splice:
+    pair, elements = found.pairs[mounts], _inside(found, mounts)
+    if elements:
+        return Splice(elements[-1].end, elements[-1].end, f", {mount}")
+    blank = text[pair.value + 1 : pair.end - 1]
+    return Splice(pair.end - 1, pair.end - 1, f"{mount}{blank}" if blank else f" {mount} ")
+
+
+def _line(text: str, behind: int, key: str, like: int) -> Splice:
+    """Return how a pair gets a line of its own below that of `behind`, as far in as the line of `like` is."""
+    end = _line_end(text, behind)
+    indent = _INDENT.match(text, text.rfind("\n", 0, like) + 1)
+    line = (indent.group() if indent else "") + key
+    return Splice(end + 1, end + 1, f"{line}\n") if end < len(text) else Splice(end, end, f"\n{line}")
+
+
+def _without_line(text: str, pair: Pair) -> Splice:
+    begin, end = text.rfind("\n", 0, pair.start) + 1, _line_end(text, pair.end)
+    return Splice(begin, end + 1, "") if end < len(text) else Splice(max(begin - 1, 0), end, "")
+
+
+def _without_element(siblings: list[Pair], pair: Pair) -> Splice:
+    index = siblings.index(pair)
+    if index:
+        return Splice(siblings[index - 1].end, pair.end, "")
+    return Splice(pair.start, siblings[1].start, "")
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return end if end >= 0 else len(text)
+
+
+def _quoted(text: str) -> str:
+    """Write a text that has neither quotes, backslashes nor control characters."""
+    return f'"{text}"'

@@ -1,0 +1,124 @@
+"""What must hold between the keys of a manifest, and between them and the Project folder.
+
+Owns the rules that one key alone cannot show, apart from those of mounts. Each finds every mistake of its
+kind and raises none.
+"""
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from pathlib import Path
+
+from engine.manifest.mounts import Finding, circle_findings, mount_findings
+from engine.manifest.positions import KeyPath
+from engine.manifest.schema import NAME_RULE, Document, ResourceTable, is_name
+from engine.wasm.outbound.egress import parse_rule
+
+RESERVED = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LABEL = 63
+"""Characters that a part of a host name may have (RFC 1035, 2.3.4)."""
+
+
+def findings(
+    document: Document, root: Path, names: Sequence[str], broken: Set[KeyPath] = frozenset()
+) -> Iterator[Finding]:
+    """Yield every mistake in a document whose types are right.
+
+    `root` is the resolved Project folder. `names` are the Resources of the file, those included whose
+    tables are too broken to be in the document; `broken` are the keys that were left out of it, about
+    which nothing more can be said.
+    """
+    if not is_name(document.project.name):
+        yield ("project", "name"), f'"{document.project.name}" is not a name for a Project', NAME_RULE
+    for name, table in document.resource.items():
+        where = ("resource", name)
+        lost = {path[2] for path in broken if path[:2] == where and len(path) > 2}
+        yield from _name(where, name, table, document.project.name)
+        if "workdir" not in lost:
+            yield from _paths(where, table, root)
+        if not lost & {"lane", "build", "output"}:
+            yield from _lane(where, table)
+        yield from mount_findings(name, table, list(names))
+        yield from _egress(where, table)
+        yield from _variables(where, table)
+    yield from circle_findings(document.resource)
+
+
+def _name(where: tuple[str, ...], name: str, table: ResourceTable, project: str) -> Iterator[Finding]:
+    if not is_name(name):
+        yield where, f'"{name}" is not a name for a Resource', NAME_RULE
+    elif table.public and len(label := f"{name}--{project}") > _LABEL:
+        message = (
+            f'the host name part "{label}" has {len(label)} characters; {_LABEL} is the most there can be'
+        )
+        yield where, message, "Shorten the name of the Resource or of the Project."
+
+
+def _paths(where: tuple[str, ...], table: ResourceTable, root: Path) -> Iterator[Finding]:
+    workdir = _inside(root, table.workdir, root)
+    if isinstance(workdir, str):
+        hint = "Move the sources into the folder of svc.toml, or move svc.toml up."
+        yield (*where, "workdir"), workdir, hint
+        return
+    for key, value in (("output", table.output), ("entry", table.entry)):
+        if value is not None and isinstance(wrong := _inside(workdir, value, root), str):
+            yield (*where, key), wrong, f"{key} is relative to workdir and stays inside the Project folder."
+
+
+def _inside(base: Path, value: str, root: Path) -> Path | str:
+    """Resolve a path, its symlinks too; return what is wrong with it when it is not inside `root`."""
+    try:
+        path = (base / value).resolve()
+    except (OSError, ValueError, RuntimeError):
+        return f'"{value}" is not a path that can be followed'
+    return path if path.is_relative_to(root) else f'"{value}" is outside the Project folder'
+
+
+def _lane(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
+    static = table.lane == "static"
+    if static and table.output is None:
+        yield (
+            (*where, "output"),
+            "a static Resource needs output",
+            'Add the folder to serve: output = "public"',
+        )
+    if not static and table.build is not None and table.output is None:
+        hint = 'Add the component that it leaves: output = "app.wasm"'
+        yield (*where, "build"), "a build command needs output", hint
+    if not static and table.build is None and table.output is not None:
+        hint = (
+            f"Remove it: the {table.lane} lane makes the component itself. Or add the build that leaves it."
+        )
+        yield (*where, "output"), f"output has no meaning for a {table.lane} Resource without build", hint
+    if not static and table.spa:
+        yield (*where, "spa"), "spa is for static Resources", "Remove it."
+    if table.lane != "js" and table.entry is not None:
+        yield (*where, "entry"), "entry is for js Resources", "Remove it."
+
+
+def _egress(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
+    for index, entry in enumerate(table.egress):
+        if not _is_origin(entry):
+            hint = 'Write scheme and host, and the port if it is unusual: "https://api.example.com".'
+            yield (*where, "egress", index), f'"{entry}" is not an origin', hint
+
+
+def _is_origin(entry: str) -> bool:
+    try:
+        parse_rule(entry)
+    except ValueError:
+        return False
+    return True
+
+
+def _variables(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
+    named: list[tuple[KeyPath, str]] = [((*where, "env", name), name) for name in table.env]
+    named += [((*where, "secrets", index), name) for index, name in enumerate(table.secrets)]
+    for place, name in named:
+        if not _VARIABLE.fullmatch(name):
+            yield place, f'"{name}" is not a variable name', "Use letters, digits and _, no digit first."
+        elif RESERVED.fullmatch(name):
+            yield place, f"{name} is set by the platform", "Take another name."
+    for index, name in enumerate(table.secrets):
+        if name in table.env:
+            yield (*where, "secrets", index), f"{name} is in env as well", "Keep it in one of them."

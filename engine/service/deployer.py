@@ -1,0 +1,366 @@
+"""The service: what is live in a bucket, served; and the ways in which what is live changes.
+
+Owns the order of a change: everything that can fail happens beside what serves, then one compare-and-set in
+the bucket decides, then the routes are replaced. Whoever kills it at any point leaves the old or the new
+version live, never a part of each.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.artifact import Artifact
+from engine.bucket.protocols import Bucket, Conflict, Digest
+from engine.deploy import package_store
+from engine.deploy.deployment import DeployedResource, Deployment
+from engine.deploy.gc import Swept, sweep
+from engine.deploy.history import History, Live
+from engine.deploy.serving import Ready, Site
+from engine.deploy.tenants import Tenants
+from engine.deploy.versions import Publication
+from engine.errors import SvcError
+from engine.manifest.model import Project
+from engine.service.health_check import check
+from engine.service.policy import Change, Refused, changes, imports, judge
+from engine.service.secrets import Vault
+from engine.service.spec import BadOrder, Order
+
+T = TypeVar("T")
+
+
+class Outrun(SvcError):
+    """Somebody else changed what is live; nothing of this change is."""
+
+    code = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Progress of a deploy, for a person."""
+
+    step: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What would go live: the record it would have, the Project, and its artifacts on this machine."""
+
+    deployment: Deployment
+    project: Project
+    artifacts: Mapping[str, Artifact]
+
+
+class Service:
+    """All Projects of a bucket. Use on one event loop."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        unpacked: Path,
+        site: Site,
+        tenants: Tenants,
+        domain: str,
+        *,
+        publish: Callable[[Publication], Awaitable[None]] | None = None,
+        migrate: Callable[[str, Mapping[str, str]], Awaitable[None]] | None = None,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """`unpacked` keeps artifacts as files; it can be made again from the bucket.
+
+        `publish` has worker processes serve what this one does; it returns when they do. `migrate` applies
+        what is new of a Project's migrations, by file name, each wholly or not at all.
+        """
+        self.bucket = bucket
+        self.history = History(bucket)
+        self.vault = Vault(bucket.cells)
+        self._unpacked = unpacked
+        self._site = site
+        self._tenants = tenants
+        self._domain = domain
+        self._publish = publish
+        self._migrate = migrate
+        self._now_ns = now_ns
+        self._flipping: set[asyncio.Task[Any]] = set()
+        self._busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def start(self, warn: Callable[[SvcError], None]) -> None:
+        """Serve what is live. A Project that can not be served is told of, and the others are."""
+        for live in await self.history.all_live():
+            try:
+                deployment = await self.history.get(live.project, live.deployment)
+                await self._serve(await self._unpack(deployment), lenient=True)
+            except SvcError as error:
+                warn(SvcError(f"{live.project} is not served: {error.message}", error.hint, code=error.code))
+
+    async def changes(
+        self, project: str, planned: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
+    ) -> list[Change]:
+        """Return what having these Resources live would change; `sizes` are those of their packages."""
+        live = await self._live(project)
+        return changes(live, planned, {**await self._sizes(live), **sizes})
+
+    async def deploy(self, order: Order) -> AsyncIterator[Step | Deployment]:
+        """Have an order go live; yields steps, and last the deployment.
+
+        Raises `Outrun` when something else went live since the client looked, and `SvcError` for what the
+        policy, a component, a migration or a check has against it: then what was live goes on.
+        """
+        steps: asyncio.Queue[Step | None] = asyncio.Queue()
+        job = asyncio.create_task(self._deploy(order, steps), name=f"deploy {order.project.name}")
+        job.add_done_callback(lambda _: steps.put_nowait(None))
+        try:
+            while (step := await steps.get()) is not None:
+                yield step
+            yield job.result()
+        finally:
+            self._abandon(job)
+
+    async def _deploy(self, order: Order, steps: asyncio.Queue[Step | None]) -> Deployment:
+        name = order.project.name
+        async with self._busy[name]:
+            await self._expect(name, order.revision)
+            steps.put_nowait(Step("policy", "checking what the deploy changes"))
+            candidate = await self._candidate(order)
+            found = changes(await self._live(name), candidate.deployment.resources, {})
+            judge(found, allow=order.allow)
+            publication = await self._publication(candidate)
+            _check_secrets(publication)
+            steps.put_nowait(Step("policy", "compiling and linking components"))
+            ready = await self._site.ready(publication)
+            if order.tables and self._migrate is not None:
+                steps.put_nowait(Step("policy", "applying migrations that are new"))
+                await self._migrate(name, order.tables)
+            if order.project.check is not None:
+                steps.put_nowait(Step("policy", f"checking {order.project.check}"))
+                await check(order.project, order.project.check, ready, self._domain, self._tenants.timeline)
+            steps.put_nowait(Step("flip", "flipping routes"))
+            await self.history.add(candidate.deployment)
+            await self._go_live(
+                candidate.deployment, publication, ready, order.revision, order.by, order.message
+            )
+        await self.history.forget_old(name)
+        return candidate.deployment
+
+    def _abandon(self, job: "asyncio.Task[Deployment]") -> None:
+        """End a job that nobody waits for, unless it is going live, which it does wholly."""
+        if job not in self._flipping:
+            job.cancel()
+
+    async def _go_live(
+        self,
+        deployment: Deployment,
+        publication: Publication,
+        ready: Ready,
+        revision: int | None,
+        by: str,
+        message: str,
+    ) -> None:
+        job = asyncio.current_task()
+        assert job is not None
+        self._flipping.add(job)
+        try:
+            await self._flip(deployment, revision, by, message)
+            await self._show(publication, ready)
+        finally:
+            self._flipping.discard(job)
+
+    async def rollback(
+        self, project: str, id_: str, *, by: str, message: str, revision: int | None
+    ) -> Deployment:
+        """Have an older deployment go live again, without a build. Raises as `deploy` does."""
+        job = asyncio.create_task(
+            self._rollback(project, id_, by=by, message=message, revision=revision),
+            name=f"rollback {project}",
+        )
+        try:
+            return await asyncio.shield(job)
+        finally:
+            self._abandon(job)
+
+    async def _rollback(
+        self, project: str, id_: str, *, by: str, message: str, revision: int | None
+    ) -> Deployment:
+        async with self._busy[project]:
+            await self._expect(project, revision)
+            deployment = await self.history.get(project, id_)
+            candidate = await self._unpack(deployment)
+            publication = await self._publication(candidate)
+            _check_secrets(publication)
+            ready = await self._site.ready(publication)
+            await self._go_live(deployment, publication, ready, revision, by, message)
+        return deployment
+
+    async def rollback_changes(self, project: str, id_: str) -> list[Change]:
+        """Return what `rollback` would change."""
+        wanted = await self._with_imports(await self.history.get(project, id_))
+        return await self.changes(project, wanted, await self._sizes(wanted))
+
+    async def set_secret(self, project: str, name: str, value: str) -> None:
+        """Give a secret a value; guests have it from their next request on. Raises `SecretError`."""
+
+        async def change() -> None:
+            await self.vault.set(project, name, value)
+            await self._refresh(project)
+
+        await self._wholly(change())
+
+    async def remove_secret(self, project: str, name: str) -> bool:
+        """Remove a secret; whether it was there."""
+
+        async def change() -> bool:
+            there = await self.vault.remove(project, name)
+            if there:
+                await self._refresh(project)
+            return there
+
+        return await self._wholly(change())
+
+    async def sweep(self, *, count_only: bool = False) -> Swept:
+        """Remove what no deployment that is on record needs, or only count it. Raises `GarbageError`."""
+        return await sweep(self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only)
+
+    async def _refresh(self, project: str) -> None:
+        """Serve what is live anew: its secrets have changed."""
+        async with self._busy[project]:
+            live = await self.history.live(project)
+            if live is not None:
+                deployment = await self.history.get(project, live.deployment)
+                await self._serve(await self._unpack(deployment), lenient=True)
+
+    async def _wholly(self, steps: Coroutine[Any, Any, T]) -> T:
+        """Take steps to their end, even when nobody waits for them any more."""
+        job = asyncio.create_task(steps)
+        self._flipping.add(job)
+        job.add_done_callback(self._flipping.discard)
+        return await asyncio.shield(job)
+
+    async def aclose(self) -> None:
+        """Wait for what is going live."""
+        if self._flipping:
+            await asyncio.wait(self._flipping)
+
+    # -- steps -------------------------------------------------------------------------------------------
+
+    async def _candidate(self, order: Order) -> _Candidate:
+        parts, artifacts = {}, {}
+        for name, resource in order.project.resources.items():
+            package = await package_store.keep(self.bucket.blobs, order.packages[name])
+            if (package.kind == "image") != (resource.lane == "static"):
+                raise BadOrder(
+                    f"the package of the {resource.lane} Resource {name} is of kind {package.kind}"
+                )
+            artifacts[name] = await package_store.unpack(
+                self.bucket.blobs, order.packages[name], self._unpacked
+            )
+            imported = await asyncio.to_thread(imports, artifacts[name])
+            parts[name] = DeployedResource.of(resource, order.packages[name], package.artifact, imported)
+        now = self._now_ns()
+        deployment = Deployment(
+            new_id(now), order.project.name, now, order.by, order.commit, order.message, parts
+        )
+        return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
+
+    async def _unpack(self, deployment: Deployment) -> _Candidate:
+        artifacts = {
+            name: await package_store.unpack(self.bucket.blobs, part.package, self._unpacked)
+            for name, part in deployment.resources.items()
+        }
+        return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
+
+    async def _live(self, project: str) -> Mapping[str, DeployedResource]:
+        """Return what is live, as far as it can be told."""
+        live = await self.history.live(project)
+        if live is None:
+            return {}
+        try:
+            return await self._with_imports(await self.history.get(project, live.deployment))
+        except SvcError:
+            return {}
+
+    async def _with_imports(self, deployment: Deployment) -> dict[str, DeployedResource]:
+        """Return the Resources of a deployment, with the imports that an older svc did not record.
+
+        What is damaged keeps none, and is compared without them.
+        """
+        known = dict(deployment.resources)
+        for name, part in known.items():
+            if part.imports is None and part.lane != "static":
+                with suppress(SvcError):
+                    artifact = await package_store.unpack(self.bucket.blobs, part.package, self._unpacked)
+                    found = await asyncio.to_thread(imports, artifact)
+                    known[name] = replace(part, imports=tuple(sorted(found or ())))
+        return known
+
+    async def _sizes(self, resources: Mapping[str, DeployedResource]) -> dict[Digest, int]:
+        """Return the bytes of packages; those that can not be read have none."""
+        sizes = {}
+        for part in resources.values():
+            with suppress(SvcError):
+                package = await package_store.load(self.bucket.blobs, part.package)
+                sizes[part.package] = sum(file.size for file in package.files.values())
+        return sizes
+
+    async def _publication(self, candidate: _Candidate) -> Publication:
+        values = await self.vault.values(candidate.project.name)
+        return Publication(candidate.project, candidate.artifacts, candidate.deployment.id, values)
+
+    async def _serve(self, candidate: _Candidate, *, lenient: bool) -> None:
+        publication = await self._publication(candidate)
+        await self._show(publication, await self._site.ready(publication, lenient=lenient))
+
+    async def _show(self, publication: Publication, ready: Ready) -> None:
+        self._site.flip(ready)
+        if self._publish is not None:
+            await self._publish(publication)
+
+    async def _flip(self, deployment: Deployment, revision: int | None, by: str, message: str) -> None:
+        flipped = await self.history.flip(
+            *(deployment.project, deployment.id),
+            at_ns=self._now_ns(),
+            by=by,
+            message=message,
+            revision=revision,
+        )
+        if isinstance(flipped, Conflict):
+            raise await self._outrun(deployment.project)
+
+    async def _expect(self, project: str, revision: int | None) -> None:
+        live = await self.history.live(project)
+        if (live.revision if live is not None else None) != revision:
+            raise await self._outrun(project)
+
+    async def _outrun(self, project: str) -> Outrun:
+        live: Live | None = await self.history.live(project)
+        if live is None:
+            return Outrun(f"{project} is not live any more", "Look again with --plan, and deploy again.")
+        flip = live.flips[-1]
+        when = time.strftime("%H:%M:%S", time.gmtime(flip.at_ns // 10**9))
+        return Outrun(
+            f"{flip.by or 'somebody'} had {flip.deployment} of {project} go live at {when} UTC, after this"
+            " deploy had looked; nothing was changed",
+            "See what changed with --plan, and deploy again.",
+        )
+
+
+def new_id(now_ns: int) -> str:
+    """Return the id of a deployment: its time in UTC, so that ids sort as times do, and six letters."""
+    moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
+    return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"
+
+
+def _check_secrets(publication: Publication) -> None:
+    """Raise `Refused` for a secret that a Resource names and that has no value."""
+    for name, resource in publication.project.resources.items():
+        for secret in resource.secrets:
+            if secret not in publication.secrets:
+                raise Refused(
+                    f"resource {name} needs the secret {secret}, which has no value",
+                    f"Give it one: svc secret set {secret}",
+                )

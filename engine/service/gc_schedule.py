@@ -1,0 +1,59 @@
+"""Has a service remove garbage once a day.
+
+Owns when: the bucket remembers the last time, so that restarts neither add a sweep nor put one off.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from engine.bucket.protocols import Cells, Conflict
+from engine.deploy.gc import Swept
+from engine.errors import SvcError
+
+LOOK_SECONDS = 3600.0
+DAY_NS = 24 * 3600 * 10**9
+_CELL = "swept"
+
+
+async def sweep_daily(
+    cells: Cells,
+    sweep: Callable[[], Awaitable[Swept]],
+    tell: Callable[[str, str], None],
+    *,
+    now_ns: Callable[[], int] = time.time_ns,
+    wait: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> None:
+    """Look every hour, an hour from now first, and sweep a day after the last time; never returns.
+
+    `tell` takes a level and a line for the service's log. `now_ns` gives the Unix epoch in ns, `wait` takes
+    seconds.
+    """
+    while True:
+        await wait(LOOK_SECONDS)
+        try:
+            if not await _take_turn(cells, now_ns()):
+                continue
+            swept = await sweep()
+        except SvcError as error:
+            tell("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
+            continue
+        if swept != Swept(0, 0, 0):
+            tell(
+                "info",
+                f"removed what no deployment needs: {swept.blobs} contents of {swept.size} bytes,"
+                f" {swept.unpacked} unpacked packages, {swept.uploads} uploads given up",
+            )
+
+
+async def _take_turn(cells: Cells, now_ns: int) -> bool:
+    """Whether a sweep is due; then the last one is now. One in the future is of a clock that was wrong."""
+    cell = await cells.get(_CELL)
+    if cell is not None and cell.value is not None and 0 <= now_ns - _time(cell.value) < DAY_NS:
+        return False
+    revision = cell.revision if cell is not None else None
+    return not isinstance(await cells.cas(_CELL, str(now_ns).encode(), revision), Conflict)
+
+
+def _time(value: bytes) -> int:
+    return int(value) if value.isdigit() else 0

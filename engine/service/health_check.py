@@ -1,0 +1,74 @@
+"""The health check before a flip: a request to each public Resource of what is about to go live."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from engine.deploy.serving import Ready
+from engine.errors import SvcError
+from engine.gateway.app import Cut, Gateway, GatewaySettings
+from engine.manifest.model import Project
+from engine.timeline.bus import Timeline
+
+MOST_SECONDS = 30.0
+
+
+class CheckFailed(SvcError):
+    """A Resource did not answer well, so nothing went live."""
+
+    code = "check-failed"
+
+
+async def check(
+    project: Project, path: str, ready: Ready, domain: str, timeline_of: Callable[[str], Timeline]
+) -> None:
+    """Ask every public Resource for a path. Raises `CheckFailed` for the first that answers badly."""
+    gateway = Gateway(lambda: ready.own, timeline_of, GatewaySettings())
+    for name, resource in project.resources.items():
+        if not resource.public:
+            continue
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                status = await _ask(gateway, f"{name}--{project.name}.{domain}", path)
+        except TimeoutError:
+            said = f"did not answer {path} within {MOST_SECONDS:.0f} s"
+        except Cut:
+            said = f"broke its answer to {path} off"
+        else:
+            if status < 400:
+                continue
+            said = f"answered {path} with {status}"
+        raise CheckFailed(
+            f"resource {name} {said}; what was live goes on serving",
+            "`svc logs` has what it printed; project.check in svc.toml names the path.",
+        )
+
+
+async def _ask(gateway: Gateway, host: str, path: str) -> int:
+    """Return the status of a GET, having read the whole answer."""
+    raw, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": raw,
+        "raw_path": raw.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", host.encode()), (b"user-agent", b"svc-check"), (b"accept", b"*/*")],
+    }
+    statuses: list[int] = []
+    asked = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if asked.is_set():
+            await asyncio.Event().wait()
+        asked.set()
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    await gateway(scope, receive, send)
+    return statuses[0] if statuses else 500

@@ -1,0 +1,106 @@
+"""What a deploy would change: artifacts, mounts, access, egress, limits, and what components import."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+
+from engine.artifact import Artifact, ComponentArtifact
+from engine.bucket.protocols import Digest
+from engine.deploy.deployment import DeployedResource
+from engine.errors import SvcError
+from engine.wasm.compile.check import capabilities
+
+
+class Refused(SvcError):
+    """The policy does not let this go live."""
+
+    code = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference; `before` or `after` is empty where there was or will be nothing.
+
+    `grave` tells what needs the deployer's word: a component that imports what the live one does not.
+    """
+
+    resource: str
+    what: str
+    before: str
+    after: str
+    grave: bool = False
+
+
+def imports(artifact: Artifact) -> frozenset[str] | None:
+    """Return what an artifact's component imports (`compile.check.capabilities`); `None` without one.
+
+    Blocks while it reads.
+    """
+    return capabilities(artifact.component.read_bytes()) if isinstance(artifact, ComponentArtifact) else None
+
+
+def changes(
+    before: Mapping[str, DeployedResource], after: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
+) -> list[Change]:
+    """Return every difference, in the order of the new manifest; what goes comes last.
+
+    `sizes` has the bytes of packages, as far as they are known.
+    """
+    found: list[Change] = []
+    for name, new in after.items():
+        old = before.get(name)
+        if old is None:
+            found.append(Change(name, "resource", "", f"{new.lane}, {_access(new)}"))
+            continue
+        found += _settings(old, new)
+        if old.artifact != new.artifact or old.package != new.package:
+            shown, wanted = (f"sha256:{each.artifact} {sizes.get(each.package, 0)}" for each in (old, new))
+            found.append(Change(name, "artifact", shown, wanted))
+        if old.imports is not None and new.imports is not None:
+            found += _imports(name, set(old.imports), set(new.imports))
+    for name, old in before.items():
+        if name not in after:
+            found.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
+    return found
+
+
+def judge(found: Iterable[Change], *, allow: bool) -> None:
+    """Raise `Refused` for what a component imports that the one that is live does not."""
+    grave = [change for change in found if change.grave]
+    if grave and not allow:
+        told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
+        raise Refused(told, "If that is meant, deploy with --allow-new-capability.")
+
+
+def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
+    shown: dict[str, Callable[[DeployedResource], str]] = {
+        "lane": lambda r: r.lane,
+        "access": _access,
+        "spa": lambda r: _yes(r.spa),
+        "mounts": lambda r: ", ".join(f"{mount.pattern} → {mount.target}" for mount in r.mounts),
+        "egress": lambda r: ", ".join(r.egress),
+        "run_limit_secs": lambda r: str(r.run_limit_secs),
+        "memory_limit_mb": lambda r: str(r.memory_limit_mb),
+        "secrets": lambda r: ", ".join(r.secrets),
+    }
+    for what, show in shown.items():
+        before, after = show(old), show(new)
+        if before != after:
+            yield Change(new.name, what, before, after)
+    for key in sorted(old.env.keys() | new.env.keys()):
+        if old.env.get(key) != new.env.get(key):
+            yield Change(new.name, f"env {key}", old.env.get(key, ""), new.env.get(key, ""))
+
+
+def _imports(name: str, before: Set[str], after: Set[str]) -> Iterator[Change]:
+    for added in sorted(after - before):
+        yield Change(name, "imports", "", added, grave=True)
+    for gone in sorted(before - after):
+        yield Change(name, "imports", gone, "")
+
+
+def _access(resource: DeployedResource) -> str:
+    return "public" if resource.public else "private"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,1 @@
+"""Static file bundles: names, content types and the bundle format."""

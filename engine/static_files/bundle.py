@@ -1,0 +1,97 @@
+"""The format of a static image: a canonical `index.json` and `blobs/<sha256>`.
+
+Owns reading and writing the index; the blobs are plain bytes that others copy and serve.
+
+The index is JSON in UTF-8, keys sorted, no spaces, files in the order of their paths:
+`{"files":[{"encodings":{"br":["<sha256>",<bytes>],…},"path":"a/b.css","type":"text/css"}],"version":1}`.
+
+An index may come from whoever deploys: what is read of one can be used as a name, a path and a header.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from engine.artifact import ImageArtifact, ImageFile
+from engine.errors import SvcError
+from engine.static_files.names import served_name
+
+INDEX = "index.json"
+BLOBS = "blobs"
+VERSION = 1
+_CODINGS = frozenset({"identity", "br", "gzip"})
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TYPE = re.compile(r"[!-~][ -~]{0,254}")
+
+
+class ImageDamaged(SvcError):
+    """An image in the cache can not be read as one."""
+
+    code = "image-damaged"
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        super().__init__(
+            f"the static image {folder} is damaged: {reason}",
+            "Delete the folder and build again.",
+            for_callers=f"the static image is damaged: {reason}",
+        )
+
+
+def encode_index(files: Iterable[ImageFile]) -> bytes:
+    """Return the canonical index: equal files make equal bytes, whatever their order."""
+    entries = [
+        {"path": f.path, "type": f.content_type, "encodings": {k: list(v) for k, v in f.encodings.items()}}
+        for f in sorted(files, key=lambda f: f.path)
+    ]
+    index = {"version": VERSION, "files": entries}
+    return json.dumps(index, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def index_digest(index: bytes) -> str:
+    """Return the image's name: the sha256 (hex) of its index."""
+    return hashlib.sha256(index).hexdigest()
+
+
+def decode_index(index: bytes) -> tuple[ImageFile, ...]:
+    """Return the files of an index. Raises `ValueError` when it is not one."""
+    try:
+        document = json.loads(index)
+        if document["version"] != VERSION:
+            raise ValueError(f"not an index of version {VERSION}")
+        return tuple(_decode_file(entry) for entry in document["files"])
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("it has the wrong shape") from error
+
+
+def _decode_file(entry: dict[str, Any]) -> ImageFile:
+    encodings = {coding: (sha256, size) for coding, (sha256, size) in entry["encodings"].items()}
+    if "identity" not in encodings or not encodings.keys() <= _CODINGS:
+        raise ValueError("an entry has no identity encoding, or one that is not known")
+    for sha256, size in encodings.values():
+        if not _SHA256.fullmatch(sha256) or type(size) is not int or size < 0:
+            raise ValueError("an entry names no blob")
+    path, content_type = entry["path"], entry["type"]
+    if not all(map(served_name, path.split("/"))) or not _TYPE.fullmatch(content_type):
+        raise ValueError("an entry has a path or a type that can not be served")
+    return ImageFile(path, content_type, encodings)
+
+
+def read_index(image: ImageArtifact) -> tuple[ImageFile, ...]:
+    """Return the files of an image on disk. Raises `ImageDamaged`."""
+    try:
+        index = (image.folder / INDEX).read_bytes()
+        if index_digest(index) != image.digest:
+            raise ValueError("the index is not the one that its name says")
+        return decode_index(index)
+    except OSError as error:
+        raise ImageDamaged(image.folder, error.strerror or "unreadable") from error
+    except ValueError as error:
+        raise ImageDamaged(image.folder, str(error)) from error
+
+
+def blob_path(folder: Path, sha256: str) -> Path:
+    """Return where the image in `folder` keeps a blob."""
+    return folder / BLOBS / sha256

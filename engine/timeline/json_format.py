@@ -1,0 +1,91 @@
+"""Records as documents: what `svc logs --json` prints and the control API sends, and the way back.
+
+Owns the fields, which are documented and stay.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+from engine.timeline.level import level
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.stored_record import Entry
+
+_OF_REQUEST = [field.name for field in fields(RequestRecord) if field.name != "time_ns"]
+
+
+def document(entry: Entry) -> dict[str, Any]:
+    """Return a record's fields: times are RFC 3339 in UTC, durations nanoseconds, sizes bytes."""
+    record = entry.record
+    head = {
+        "cursor": entry.cursor,
+        "kind": kind(record),
+        "time": utc(record.time_ns),
+        "level": level(record),
+        "resource": record.resource,
+        "request_id": record.request_id,
+    }
+    if isinstance(record, RequestRecord):
+        return head | {
+            "trace_id": record.trace_id,
+            "span_id": record.span_id,
+            "parent": record.parent,
+            "root": record.root,
+            "method": record.method,
+            "target": record.target,
+            "status": record.status,
+            "code": record.code,
+            "detail": record.detail,
+            "wall_ns": record.wall_ns,
+            "compute_ns": record.compute_ns,
+            "peak_memory": record.peak_memory,
+            "bytes_in": record.bytes_in,
+            "bytes_out": record.bytes_out,
+        }
+    if isinstance(record, StructuredRecord):
+        span = {"trace_id": record.trace_id, "span_id": record.span_id}
+        return head | span | {"body": record.body, "attributes": dict(record.attributes)}
+    return head | {"body": record.text}
+
+
+def kind(record: Record) -> str:
+    """Return which kind of record it is: request, structured, stdout, stderr or platform."""
+    if isinstance(record, RequestRecord):
+        return "request"
+    if isinstance(record, StructuredRecord):
+        return "structured"
+    return record.stream if isinstance(record, LineRecord) else "platform"
+
+
+def utc(time_ns: int) -> str:
+    """Return a time as `2026-11-21T15:03:10.123456789Z`."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+
+
+def entry(document: Mapping[str, Any]) -> Entry:
+    """Return the entry of a document. Raises `KeyError`, `ValueError` and `TypeError` for what is none."""
+    time_ns, resource, request = _time_ns(document["time"]), document["resource"], document["request_id"]
+    record: Record
+    match document["kind"]:
+        case "request":
+            record = RequestRecord(time_ns=time_ns, **{name: document[name] for name in _OF_REQUEST})
+        case "structured":
+            record = StructuredRecord(
+                *(time_ns, request, document["trace_id"], document["span_id"], resource),
+                *(document["level"], document["body"], dict(document["attributes"])),
+            )
+        case "stdout" | "stderr" as stream:
+            record = LineRecord(time_ns, request, resource, stream, document["body"])
+        case "platform":
+            record = PlatformRecord(time_ns, resource, document["level"], document["body"], request)
+        case other:
+            raise ValueError(other)
+    return Entry(int(document["cursor"]), record)
+
+
+def _time_ns(text: str) -> int:
+    seconds, _, rest = text.removesuffix("Z").partition(".")
+    moment = datetime.strptime(seconds, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+    return int(moment.timestamp()) * 1_000_000_000 + int(rest.ljust(9, "0"))

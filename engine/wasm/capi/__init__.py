@@ -1,0 +1,1 @@
+"""The wasmtime C API: the only code that handles raw memory."""

@@ -1,0 +1,223 @@
+"""Bytes as ASCII, so that they can cross the host boundary as strings.
+
+A `list<u8>` crosses element by element, a `string` as one block; but a string must be UTF-8. Packed, 56
+bytes become 64 ASCII characters: each byte without its highest bit, and then eight characters that hold the
+highest bits, character j those of bytes j, j + 8, j + 16 …, the first of them lowest. Seven bits to a
+character keep the work to shifts of whole words.
+
+Owns this format, the WebAssembly functions that work with it, which the overlay puts into components, and
+the host's own instance of them: Python has nothing as fast. Pointers stay in here.
+"""
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from wasmtime import Engine, Instance, Module, Store, wat2wasm
+from wasmtime.component import _types as types
+
+from engine.wasm.capi.values import argument_lifter, lifter, lower_counted_text, result_encoder
+from engine.wasm.capi.wasmtime import LIBRARY, block, bytes_at
+
+MOST = 65536
+"""The most bytes that are packed at once."""
+BLOCK = 56
+"""Bytes that are packed together."""
+PACKED_BLOCK = 64
+"""Characters that they become."""
+_WORDS = BLOCK // 8
+_LOW, _HIGH = 0x7F7F7F7F7F7F7F7F, 0x0101010101010101
+
+
+def packed_size(count: int) -> int:
+    """Return how many characters so many bytes become."""
+    return -(-count // BLOCK) * PACKED_BLOCK
+
+
+def _pack_word(index: int, raw: str, packed: str) -> str:
+    return f"""
+      (local.set $word (i64.load {raw} offset={8 * index} align=1 (local.get $from)))
+      (i64.store {packed} offset={8 * index} align=1 (local.get $to)
+        (i64.and (local.get $word) (i64.const {_LOW:#x})))
+      (local.set $high (i64.or (local.get $high)
+        (i64.shl
+          (i64.and (i64.shr_u (local.get $word) (i64.const 7)) (i64.const {_HIGH:#x}))
+          (i64.const {index}))))"""
+
+
+def _unpack_word(index: int, raw: str, packed: str) -> str:
+    return f"""
+      (i64.store {raw} offset={8 * index} align=1 (local.get $to)
+        (i64.or
+          (i64.load {packed} offset={8 * index} align=1 (local.get $from))
+          (i64.shl
+            (i64.and (i64.shr_u (local.get $high) (i64.const {index})) (i64.const {_HIGH:#x}))
+            (i64.const 7))))"""
+
+
+def functions(suffix: str, raw: str, packed: str) -> str:
+    """Return the text of `$pack<suffix>` and `$unpack<suffix>`, between memories of bytes and characters.
+
+    Each takes where from, where to, and a number of bytes of at least 1, and returns where what it wrote
+    ends. Whole blocks are read and written, so up to 55 bytes more.
+    """
+    pack_words = "".join(_pack_word(index, raw, packed) for index in range(_WORDS))
+    unpack_words = "".join(_unpack_word(index, raw, packed) for index in range(_WORDS))
+    return f"""
+  (func $pack{suffix} (param $from i32) (param $to i32) (param $count i32) (result i32)
+    (local $end i32) (local $word i64) (local $high i64)
+    (local.set $end (i32.add (local.get $from) (local.get $count)))
+    (loop $each
+      (local.set $high (i64.const 0)){pack_words}
+      (i64.store {packed} offset={8 * _WORDS} align=1 (local.get $to) (local.get $high))
+      (local.set $to (i32.add (local.get $to) (i32.const {PACKED_BLOCK})))
+      (local.set $from (i32.add (local.get $from) (i32.const {BLOCK})))
+      (br_if $each (i32.lt_u (local.get $from) (local.get $end))))
+    (local.get $to))
+  (func $unpack{suffix} (param $from i32) (param $to i32) (param $count i32) (result i32)
+    (local $end i32) (local $high i64)
+    (local.set $end (i32.add (local.get $to) (local.get $count)))
+    (loop $each
+      (local.set $high (i64.load {packed} offset={8 * _WORDS} align=1 (local.get $from))){unpack_words}
+      (local.set $from (i32.add (local.get $from) (i32.const {PACKED_BLOCK})))
+      (local.set $to (i32.add (local.get $to) (i32.const {BLOCK})))
+      (br_if $each (i32.lt_u (local.get $to) (local.get $end))))
+    (local.get $to))
+"""
+
+
+# Places in the host's own memory: bytes, and bytes packed.
+_RAW, _PACKED, _PAGES = 0, MOST + BLOCK, 3
+_HOST = f"""(module (memory (export "memory") {_PAGES} {_PAGES})
+  {functions("", "0", "0")}
+  (export "pack" (func $pack))
+  (export "unpack" (func $unpack)))"""
+
+_P = ctypes.c_void_p
+_call = ctypes.PyDLL(LIBRARY)["wasmtime_func_call_unchecked"]
+_call.restype = _P
+_call.argtypes = [_P, _P, _P, ctypes.c_size_t, _P]
+
+
+@cache
+def _compiled() -> tuple[Engine, Module]:
+    engine = Engine()
+    return engine, Module(engine, bytes(wat2wasm(_HOST)))
+
+
+class _Packer:
+    """An instance of the functions, for one thread."""
+
+    def __init__(self) -> None:
+        engine, module = _compiled()
+        store = Store(engine)
+        exports: Any = Instance(store, module, []).exports(store)
+        memory = exports["memory"]
+        kept = [exports[name]._func for name in ("pack", "unpack")]
+        self._keep = (store, exports, kept)
+        self._context = ctypes.cast(store._context(), _P).value
+        self.pack, self.unpack = map(ctypes.addressof, kept)
+        base = ctypes.cast(memory.data_ptr(store), _P).value or 0
+        self.raw, self.packed = base + _RAW, base + _PACKED
+        self._values = (ctypes.c_uint64 * 6)()  # three of wasmtime_val_raw_t
+        self._values_at = ctypes.addressof(self._values)
+        self._trap = _P()
+        self._trap_at = ctypes.addressof(self._trap)
+
+    def run(self, function: int, source: int, target: int, count: int) -> None:
+        """Call a function with two places and a number of bytes."""
+        values = self._values
+        values[0], values[2], values[4] = source, target, count
+        if _call(self._context, function, self._values_at, 3, self._trap_at) or self._trap:
+            raise RuntimeError("packing failed")
+
+
+_threads = threading.local()
+
+
+def _packer() -> _Packer:
+    try:
+        packer: _Packer = _threads.packer
+    except AttributeError:
+        packer = _threads.packer = _Packer()
+    return packer
+
+
+def pack(data: bytes) -> tuple[int, int]:
+    """Pack 1 to MOST bytes; return address and size of the text, there until this thread packs again."""
+    packer, count = _packer(), len(data)
+    if not 0 < count <= MOST:
+        raise ValueError(f"{count} bytes can not be packed at once")
+    ctypes.memmove(packer.raw, data, count)
+    if count % BLOCK:  # What an earlier call left behind the bytes is nobody's business.
+        ctypes.memset(packer.raw + count, 0, BLOCK)
+    packer.run(packer.pack, _RAW, _PACKED, count)
+    return packer.packed, packed_size(count)
+
+
+def unpack(text: int, size: int, count: int) -> bytes:
+    """Return the bytes, `count` of them, that are packed in `size` characters at an address.
+
+    Raises `ValueError` when they can not be: the numbers are whatever a component gave.
+    """
+    if not 0 < count <= MOST or size != packed_size(count):
+        raise ValueError(f"{size} characters do not hold {count} bytes")
+    packer = _packer()
+    ctypes.memmove(packer.packed, text, size)
+    packer.run(packer.unpack, _PACKED, _RAW, count)
+    return ctypes.string_at(packer.raw, count)
+
+
+class TooMany:
+    """Stands for more than MOST bytes, which no call may carry: all that is known of them is how many."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+
+def packed_arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
+    """Return `f(handles, address) -> arguments`; a string, and a count after it, are one argument: bytes."""
+    kinds = [kind for _, kind in function.params]
+    strings = [isinstance(kind, types.String) for kind in kinds]
+    if not any(strings):
+        return argument_lifter(function)
+    if strings[:2] != [False, True] or len(kinds) > 3:
+        raise TypeError("no function that bytes cross to")
+    resource, words = lifter(kinds[0]), struct.Struct(f"<{4 * len(kinds)}Q")
+    values_at, unpack_words = block(words.size), words.unpack_from
+
+    def straight(h: Any, at: int) -> Any:
+        w = unpack_words(values_at(at))
+        return resource(h, w[1], w[2], w[3]), bytes_at(w[6], w[5]) if w[5] else b""
+
+    def packed(h: Any, at: int) -> Any:
+        w = unpack_words(values_at(at))
+        count = w[9] & 0xFFFFFFFF
+        data = unpack(w[6], w[5], count) if count <= MOST else TooMany(count)
+        return resource(h, w[1], w[2], w[3]), data
+
+    return straight if len(kinds) == 2 else packed
+
+
+def packed_result(
+    function: types.FuncType,
+) -> tuple[Callable[[Any, Any], bytes | None], Callable[[Any, Any], bytes]]:
+    """Return how a value and an error become the result; bytes become a tuple of text and count."""
+    kind = function.result
+    if not isinstance(kind, types.ResultType) or not isinstance(kind.ok, types.TupleType):
+        return result_encoder(function)
+
+    def text(h: Any, data: bytes) -> bytes:
+        if not data or data.isascii():
+            return lower_counted_text(h, data, len(data), len(data))
+        return lower_counted_text(h, *pack(data), len(data))
+
+    return result_encoder(function, text)

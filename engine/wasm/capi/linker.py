@@ -1,0 +1,76 @@
+"""From a compiled component to a Program: imports bound to host functions.
+
+What a component may import is `check.py`'s to say. Runs nothing.
+"""
+
+from typing import Any
+
+from wasmtime import Engine
+from wasmtime.component import Component, Linker, ResourceType
+from wasmtime.component import _types as types
+
+from engine.wasm.binary.fast_streams.analysis import STREAMS
+from engine.wasm.binary.fast_streams.modules import INTERFACE as OVERLAY
+from engine.wasm.binary.memory_probe import HANDLE as METERED
+from engine.wasm.capi import host_functions
+from engine.wasm.capi.wasmtime import LinkerInstance, address
+from engine.wasm.compile.check import check_names, interface
+from engine.wasm.execution.run_state import Trap
+from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunction
+
+
+class Program:
+    """A component ready to be instantiated any number of times; its attributes are for `abi.py`."""
+
+    def __init__(self, component: Component, engine: Engine, runs: dict[int, Any]) -> None:
+        """Bind every import; `runs` maps a store's context to its run while it lives.
+
+        Raises `ComponentRejected` for a component without a handler or with imports that are not hosted.
+        """
+        linker = Linker(engine)
+        self._keep: list[Any] = [engine, component, linker]
+        exports = component.type.exports(engine)
+        imports = component.type.imports(engine)
+        handler = check_names(imports, exports)
+        overlaid = any(interface(name) == OVERLAY for name in imports)
+        self.engine, self.component, self.linker = address(engine), address(component), address(linker)
+        self.metered = METERED in exports
+        outer = None if self.metered else component.get_export_index(handler)
+        self.handle = self._export(component, METERED if self.metered else "handle", outer)
+        with linker.root() as root:
+            for name, extern in imports.items():
+                items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]
+                with root.add_instance(name) as instance:
+                    self._bind(interface(name), LinkerInstance(instance), items, runs, overlaid)
+
+    def _export(self, component: Component, name: str, outer: Any = None) -> int:
+        index = component.get_export_index(name, outer)
+        self._keep.append(index)
+        return address(index)
+
+    def _bind(
+        self, base: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any], overlaid: bool
+    ) -> None:
+        for name, item in items.items():
+            kind = item.ty
+            if isinstance(kind, ResourceType):
+                drop = host_functions.destructor(runs)
+                self._keep.append(drop)
+                target.add_resource(name, RESOURCES[ALIASES.get(name, name)], drop)
+            elif isinstance(kind, types.FuncType):
+                function = FUNCTIONS.get(f"{base}#{name}") or _unreachable(f"{base}#{name}")
+                if overlaid and base == STREAMS:
+                    function = FUNCTIONS.get(f"{OVERLAY}#{name}", function)
+                make = host_functions.blocking_function if function.blocking else host_functions.host_function
+                callback = make(runs, kind, function.body, packed=function.packed)
+                self._keep.append(callback)
+                target.add_func(name, callback, blocking=function.blocking)
+
+
+def _unreachable(name: str) -> HostFunction:
+    """Return a function for what is only reachable with a handle that no guest can hold."""
+
+    def body(run: Any, *_arguments: Any) -> None:
+        raise Trap(f"{name} is not available")
+
+    return HostFunction(body, blocking=False)

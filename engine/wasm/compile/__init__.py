@@ -1,0 +1,1 @@
+"""Compiling components to machine code, and checking what they import."""

@@ -1,0 +1,1 @@
+"""Running guests: admission, execution, limits and metering."""

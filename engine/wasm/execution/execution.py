@@ -1,0 +1,390 @@
+"""One run, from a fresh instance to its report.
+
+Owns the loop that polls the guest's fiber, moves bytes between guest and client, and stops a run for
+whatever reason. Guest code runs on the event loop's thread until it shows to be heavy (at the end of an
+epoch it has computed for a while); from then until it waits again it is polled in a worker thread.
+"""
+
+import asyncio
+from functools import partial
+from time import monotonic_ns, thread_time_ns
+from typing import TYPE_CHECKING, Any
+
+from engine.wasm.capi.host_functions import Wait
+from engine.wasm.capi.linker import Program
+from engine.wasm.capi.values import lower_resource
+from engine.wasm.capi.wasmtime import AbiError, Store
+from engine.wasm.execution.failure import Complaint, classify
+from engine.wasm.execution.invocation import Invocation
+from engine.wasm.execution.request import Exchange, Outcome, RunReport
+from engine.wasm.execution.run_state import GuestExit, Run
+from engine.wasm.wasi.http_incoming import new_request
+
+if TYPE_CHECKING:
+    from engine.wasm.execution.runner import Guest
+
+HEAVY_NS = 5_000_000
+"""A guest that has computed so long without waiting goes on in a worker thread when an epoch ends, and any
+through which a second one ends."""
+HEAD_SECONDS = 0.05
+"""How long a head that is on its way goes on when the run is stopped: half of one would be no answer."""
+LEAVING_SECONDS = 0.5
+"""How long a guest may go on when its client has gone: it hears of it at its next write."""
+_BODILESS = frozenset({204, 304})
+
+
+class _Stopped(Exception):
+    """The run was stopped from outside; `Drive.reason` says why."""
+
+
+class Drive:
+    """Drives one run."""
+
+    def __init__(self, guest: "Guest", exchange: Exchange, program: Program) -> None:
+        self._guest = guest
+        self._program = program
+        self._exchange = exchange
+        has_body = exchange.has_body
+        if has_body is None:
+            has_body = any(name in (b"transfer-encoding", b"content-length") for name, _ in exchange.headers)
+        environment = [*guest.environment.items(), *exchange.env.items()]
+        self._run = Run(exchange, environment, guest.fetch, guest.script, has_body=has_body)
+        self._run.ask = guest.ask
+        self._run.wake = self._wake
+        self.deadline_ns = self._run.started_ns + guest.run_limit_ns
+        self.reason: Outcome | None = None
+        self._leaving: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._sending: asyncio.Task[Any] | None = None
+        self._pumping: asyncio.Task[None] | None = None
+        self._listening = False
+        self._started = False
+        self._complete = False
+        self._heading = False
+        self._compute_ns = 0
+        self._bytes_in = 0
+        self._bytes_out = 0
+        self._complaint: Complaint | None = None
+
+    # -- from outside ------------------------------------------------------------------------------------
+
+    def stop(self, reason: Outcome) -> None:
+        """End the run soon, wherever it is. Call on the loop's thread."""
+        if self.reason is None:
+            self.reason = reason
+            self._wake()
+            if self._heading:
+                asyncio.get_running_loop().call_later(HEAD_SECONDS, self._cut)
+            else:
+                self._cut()
+
+    def _cut(self) -> None:
+        """Send no more of a message that a slow client holds back."""
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # -- the run -----------------------------------------------------------------------------------------
+
+    async def run(self) -> RunReport:
+        """Run to the end and say how it went."""
+        guest, run = self._guest, self._run
+        store = Store(self._program.engine, memory_limit=guest.memory_limit)
+        run.context = store.context
+        guest.runner.runs[store.context] = run
+        guest.runner.watch(self)
+        peak: int | None = None
+        text: str | None = None
+        try:
+            if self._exchange.listen is not None and not run.body.ended:
+                self._listen()  # What came with the head is there for the guest's first read.
+            await guest.runner.turn()
+            if self.reason is not None:
+                raise _Stopped
+            invocation = Invocation(store.context, self._program, self._arguments)
+            text = await self._finish(invocation)
+            if text is None:
+                peak = invocation.peak
+        except AbiError as error:
+            text = str(error)
+        except _Stopped:
+            pass
+        finally:
+            guest.runner.unwatch(self)
+            if self._leaving is not None:
+                self._leaving.cancel()
+            if self._pumping is not None:
+                self._pumping.cancel()
+                self._pumping = None
+            if self._exchange.gone is not None:
+                self._exchange.gone.remove_done_callback(self._lost)
+            if self._exchange.listen is not None:
+                self._exchange.listen(None)
+            del guest.runner.runs[store.context]
+            run.close()
+            guest.runner.reclaimer.close(store, peak)
+        outcome, detail = self._outcome(text)
+        return RunReport(
+            outcome,
+            detail,
+            run.head.status if run.head is not None and self._started else None,
+            monotonic_ns() - run.started_ns,
+            self._compute_ns,
+            peak,
+            self._bytes_in,
+            self._bytes_out,
+            self._complete,
+        )
+
+    def _arguments(self) -> bytes:
+        return b"".join(lower_resource(self._run, item) for item in new_request(self._run))
+
+    async def _finish(self, invocation: Invocation) -> str | None:
+        """Advance an invocation to its end; return its error's text."""
+        text: str | None = None
+        self._guest.runner.reclaimer.hand_over()
+        try:
+            await self._advance(invocation)
+        finally:
+            text = invocation.close()
+            for printed in self._run.printed.values():
+                printed.finish()
+            self._deliver()
+        return text
+
+    async def _advance(self, invocation: Invocation) -> None:
+        run, waited_ns, ended, heavy = self._run, 0, False, False
+        while True:
+            if heavy:
+                done = await self._guest.runner.aside(partial(self._poll_aside, invocation))
+            else:
+                before = self._compute_ns
+                done = self._poll(invocation)
+                self._guest.runner.computed(self._compute_ns - before)
+            self._deliver()
+            if run.head is not None and not self._complete:
+                await self._respond(run.head)
+            if done:
+                return
+            if self.reason is not None:
+                raise _Stopped
+            if run.wait is not None:
+                waited_ns, ended, heavy = self._compute_ns, False, False
+                await self._until_ready(run.wait)
+            elif ended or self._compute_ns - waited_ns >= HEAVY_NS:
+                self._listen()
+                heavy = True
+            else:
+                ended = True
+
+    def _poll(self, invocation: Invocation) -> bool:
+        """Poll on the event loop's thread."""
+        runner = self._guest.runner
+        began = runner.clock.begin()
+        runner.epochs.computing(began)
+        done = invocation.poll()
+        self._compute_ns += runner.clock.since(began)
+        return done
+
+    def _poll_aside(self, invocation: Invocation) -> bool:
+        """Poll on another thread."""
+        began = thread_time_ns()
+        done = invocation.poll()
+        self._compute_ns += thread_time_ns() - began
+        return done
+
+    async def _until_ready(self, wait: Wait) -> None:
+        loop = asyncio.get_running_loop()
+        self._listen()
+        while not any(source.ready() for source in wait.sources):
+            if self.reason is not None:
+                raise _Stopped
+            times = (getattr(source, "deadline", None) for source in wait.sources)
+            deadlines = [at for at in times if at is not None]
+            self._waiter = loop.create_future()
+            timer = None
+            if deadlines:
+                timer = loop.call_later(max(0, min(deadlines) - self._run.now()) / 1e9, self._wake)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+        if self.reason is not None:
+            raise _Stopped
+
+    # -- bytes -------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Begin to hear of the client: a guest that answers at once never needs to."""
+        if self._listening:
+            return
+        self._listening = True
+        if self._exchange.listen is not None:
+            self._run.body.on_room = lambda: self._run.on_loop(self._hear_on)
+            self._hear_on()
+        else:
+            self._pumping = asyncio.get_running_loop().create_task(self._pump())
+        if self._exchange.gone is not None:
+            self._exchange.gone.add_done_callback(self._lost)
+
+    def _hear_on(self) -> None:
+        if self._exchange.listen is not None and self._run.body.on_room is not None:
+            self._exchange.listen(self._heard)
+
+    async def _pump(self) -> None:
+        """Take the request body from the client, and hear of the client going away."""
+        run, body, room = self._run, self._run.body, asyncio.Event()
+        body.on_room = lambda: run.on_loop(room.set)
+        while body.on_room is not None:
+            if not self._heard(await self._exchange.receive()):
+                while body.full and body.on_room is not None:
+                    room.clear()
+                    await room.wait()
+
+    def _heard(self, message: dict[str, Any]) -> bool:
+        """Take what the client sent; whether more may come at once. The last has nobody wait for room."""
+        body = self._run.body
+        if message["type"] == "http.disconnect":
+            body.on_room = None
+            self._complete = self._complete or message.get("answered", False)
+            self._lost()
+            return False
+        data = message.get("body", b"")
+        self._bytes_in += len(data)
+        if self._bytes_in > self._exchange.max_body:
+            body.on_room = None
+            self.stop("body-too-large")
+            return False
+        body.feed(data)
+        if not message.get("more_body", False):
+            body.end()
+        self._wake()
+        return not body.full
+
+    def _lost(self, _gone: object = None) -> None:
+        """Nobody is there to send more of the request, or to take the response."""
+        if not self._run.body.ended:
+            self._run.body.end(("connection-terminated", None))
+        if self._complete or self._leaving is not None:
+            return
+        head = self._run.head
+        if head is not None and self._started and self._sending is None:
+            if self._bytes_out == head.body.expected:
+                self._complete = True  # Whole for the client, whenever the guest says that it is.
+                return
+            self._complete = head.status in _BODILESS or self._exchange.method == "HEAD"
+        self._leave()
+
+    def _leave(self) -> None:
+        """Let the guest hear that nobody takes its response; end it when it goes on regardless."""
+        if self._sending is not None:
+            self.stop("client-gone")
+            return
+        self._leaving = asyncio.get_running_loop().call_later(LEAVING_SECONDS, self.stop, "client-gone")
+        if self._run.head is not None:
+            self._run.head.body.broken = "closed"
+        self._wake()
+
+    def _deliver(self) -> None:
+        """Do what guest code left for the loop's thread."""
+        run = self._run
+        while run.actions:
+            run.actions.popleft()()
+        while run.lines:
+            stream, text = run.lines.popleft()
+            line = self._guest.rewrite(text)
+            if line is None:
+                continue
+            if stream == "stderr":
+                self._complaint = self._complaint or Complaint()
+                self._complaint.add(line)
+            self._exchange.on_line(stream, line)  # type: ignore[arg-type]
+        while run.notices:
+            self._exchange.on_notice(*run.notices.popleft())
+
+    async def _respond(self, head: Any) -> None:
+        """Send what is there of the response."""
+        body = head.body
+        data = body.drain()
+        if self._leaving is not None:
+            body.broken = "closed"
+            return
+        if not self._started:
+            headers = [(name.encode("latin-1"), value) for name, value in head.headers]
+            unknown = head.status in _BODILESS or (self._exchange.method == "HEAD" and not data)
+            if body.finished and not unknown and not _has(headers, b"content-length"):
+                headers.append((b"content-length", str(len(data)).encode()))
+            self._started = self._heading = True
+            await self._send({"type": "http.response.start", "status": head.status, "headers": headers})
+            self._heading = False
+        while data:
+            self._bytes_out += len(data)
+            over = body.finished and body.empty
+            await self._send({"type": "http.response.body", "body": data, "more_body": not over})
+            self._complete = over
+            data = body.drain()
+        if body.finished and not self._complete:
+            self._complete = True
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        """Send one message, held back by a slow client, until the run is stopped."""
+        if self.reason is not None:
+            raise _Stopped
+        task = self._sending = asyncio.current_task()
+        try:
+            await self._exchange.send(message)
+        except asyncio.CancelledError:
+            if self.reason is not None and task is not None:
+                task.uncancel()
+                raise _Stopped from None
+            raise
+        finally:
+            self._sending = None
+
+    # -- how it went -------------------------------------------------------------------------------------
+
+    def _outcome(self, text: str | None) -> tuple[Outcome, str]:
+        if self._leaving is not None:
+            if self._complete:
+                return "ok", ""
+            self.reason = "client-gone"
+        if self.reason is not None:
+            return self.reason, _REASONS.get(self.reason, "").format(
+                seconds=self._guest.resource.run_limit_secs, limit=self._exchange.max_body
+            )
+        run = self._run
+        if self._complete and isinstance(run.failure, GuestExit) and run.failure.status == 0:
+            return "ok", ""
+        if text is not None:
+            return classify(text, run.failure, self._complaint or Complaint())
+        if run.refused is not None:
+            return "guest-failed", f"the guest answered with the error {run.refused[0]}"
+        if run.head is None:
+            return "guest-failed", "the guest returned no response"
+        if not self._complete:
+            return "guest-failed", _broken(run.head.body.broken)
+        return "ok", ""
+
+
+_REASONS = {
+    "run-limit": "the run took longer than run_limit_secs = {seconds}",
+    "body-too-large": "the request body is larger than {limit} bytes",
+    "client-gone": "the client went away",
+    "stopping": "the service is stopping",
+}
+
+
+def _broken(why: Any) -> str:
+    if isinstance(why, tuple) and why[0] == "HTTP-response-body-size":
+        return f"the guest announced another content-length than the {why[1]} bytes it wrote"
+    return "the guest left its response body unfinished"
+
+
+def _has(headers: list[tuple[bytes, bytes]], name: bytes) -> bool:
+    return any(key == name for key, _ in headers)

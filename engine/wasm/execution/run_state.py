@@ -1,0 +1,180 @@
+"""The state of one run: everything that one guest instance may see or change.
+
+Owns no control flow: `runner.py` drives it. Host functions get it as their first argument.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal
+
+from engine.door import Caller
+from engine.wasm.capi.host_functions import Wait
+from engine.wasm.capi.values import Handles
+from engine.wasm.execution.buffers import Inflow, Lines, Outflow
+from engine.wasm.execution.request import Exchange
+
+NOTICES = 20
+HANDLES = 65_536
+"""How many resources a guest may hold at once: each takes some 200 bytes of the host's memory.
+
+StarlingMonkey keeps a pollable for every 8 KiB that it reads of a body.
+"""
+UNSENT = 128
+"""Requests and responses that a guest may hold without sending them; each has room for a part of its body."""
+KEPT = 64 << 20
+"""Bytes that the host keeps for a guest beside that: header fields, answers that it has not read, requests to
+Doors that it has not finished."""
+
+
+class GuestExit(Exception):
+    """The guest called `wasi:cli/exit`."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the guest exited with status {status}")
+        self.status = status
+
+
+class Trap(Exception):
+    """The guest broke a rule of an interface; the text says which."""
+
+
+class ResponseHead:
+    """The head of a response: status and header fields, as the guest set them."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: list[tuple[str, bytes]], body: Outflow) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+class Run(Handles):
+    """One run. Times are nanoseconds of the run's own clock, which starts at 1."""
+
+    __slots__ = (
+        "actions",
+        "ask",
+        "body",
+        "caller",
+        "environment",
+        "exchange",
+        "failure",
+        "fetch",
+        "head",
+        "kept",
+        "lines",
+        "notices",
+        "printed",
+        "refused",
+        "resume",
+        "script",
+        "started_ns",
+        "tasks",
+        "told",
+        "unsent",
+        "wait",
+        "waiting",
+        "wake",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        environment: list[tuple[str, str]],
+        fetch: Callable[..., None],
+        script: str | None,
+        *,
+        has_body: bool,
+    ) -> None:
+        super().__init__()
+        self.exchange = exchange
+        self.environment = environment
+        self.fetch = fetch
+        self.ask: Callable[..., Any] = _no_short_way
+        self.script = script
+        self.started_ns = time.monotonic_ns()
+        self.failure: BaseException | None = None
+        self.wait: Wait | None = None
+        self.resume: Callable[[], bool] | None = None
+        self.body = Inflow(ended=not has_body)
+        self.head: ResponseHead | None = None
+        self.refused: Any = None
+        self.lines: deque[tuple[str, str]] = deque()
+        self.printed: dict[str, Lines] = {}
+        self.actions: deque[Callable[[], None]] = deque()
+        self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
+        self.told: set[str] = set()
+        self.caller: Caller | None = None
+        """Who Doors are told that this is, once one was asked."""
+        self.unsent = 0
+        """Requests and responses that the guest holds."""
+        self.waiting = 0
+        """Outgoing requests without an answer."""
+        self.kept = 0
+        """Bytes that are kept for the guest."""
+        self.tasks: set[asyncio.Future[Any]] = set()
+        self.wake: Callable[[], None] = _asleep
+
+    def insert(self, item: Any) -> int:
+        """Give the object a number that the instance can hold."""
+        if len(self.table) >= HANDLES:
+            raise Trap(f"it holds more than {HANDLES} resources (streams, fields, pollables) at once")
+        return super().insert(item)
+
+    def keep(self, size: int) -> None:
+        """Count bytes that are kept for the guest from now on (below 0: no more); too many are a trap."""
+        self.kept += size
+        if self.kept > KEPT:
+            raise Trap(
+                f"it has its host keep more than {KEPT >> 20} MiB (header fields, answers it did not read)"
+            )
+
+    def begin_message(self) -> None:
+        """Count a message that the guest makes and has not sent; too many are a trap."""
+        if self.unsent >= UNSENT:
+            raise Trap(f"it holds more than {UNSENT} requests and responses that it did not send")
+        self.unsent += 1
+
+    def begin(self, task: "asyncio.Future[Any]") -> None:
+        """Take a task along that ends with the run, at the latest."""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def now(self) -> int:
+        """Return nanoseconds since the run began."""
+        return time.monotonic_ns() - self.started_ns + 1
+
+    def notice(self, level: Literal["INFO", "WARN", "ERROR"], text: str) -> None:
+        """Say something of the run to its Project's owner: once, and not more than `NOTICES` of it."""
+        if len(self.told) < NOTICES and text not in self.told:
+            self.told.add(text)
+            self.notices.append((level, text))
+
+    def lines_of(self, stream: Literal["stdout", "stderr"]) -> Lines:
+        """Return where the guest prints."""
+        if stream not in self.printed:
+            self.printed[stream] = Lines(stream, self.lines)
+        return self.printed[stream]
+
+    def on_loop(self, action: Callable[[], None]) -> None:
+        """Have `action` called on the event loop's thread, soon after the guest gives way."""
+        self.actions.append(action)
+
+    def close(self) -> None:
+        """End what is under way, and let go of everything, so that nothing here waits to be collected."""
+        for task in self.tasks:
+            task.cancel()
+        self.wake, self.wait, self.resume, self.body.on_room = _asleep, None, None, None
+        self.tasks.clear()
+        self.table.clear()
+
+
+def _no_short_way(*_: Any) -> None:
+    """Have what is asked of a Door take the way of any request."""
+
+
+def _asleep() -> None:
+    """Wake nobody: the run has not begun, or is over."""

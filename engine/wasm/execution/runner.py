@@ -1,0 +1,256 @@
+"""Runs guests: admission, one instance a request, limits, metering.
+
+Owns the `Runner` (shared by all Resources) and `Guest` (one live version of one Resource). How a single
+run goes from start to report is in `drive.py`.
+"""
+
+import asyncio
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from engine.artifact import ComponentArtifact
+from engine.manifest.model import Resource
+from engine.sourcemap import SourceMap
+from engine.wasm.binary.memory_limits import maxima, share
+from engine.wasm.capi.linker import Program
+from engine.wasm.compile.compiler import compile_component, load_component
+from engine.wasm.execution.address_space import fitting
+from engine.wasm.execution.config import MIB, PoolSettings
+from engine.wasm.execution.cpu_clock import ComputeClock
+from engine.wasm.execution.epoch_ticker import Epochs
+from engine.wasm.execution.execution import Drive
+from engine.wasm.execution.pool import Pool
+from engine.wasm.execution.reclaimer import Reclaimer
+from engine.wasm.execution.request import Exchange, Outcome, RunReport
+from engine.wasm.execution.run_state import Run
+from engine.wasm.execution.waiting import Ahead, ClientGone, slot
+from engine.wasm.execution.warm_slots import Use
+from engine.wasm.outbound.door_calls import Doorway, OpenDoor
+from engine.wasm.outbound.egress import Egress
+from engine.wasm.outbound.http import Leave, Outgoing
+
+REAP_NS = 20_000_000
+"""How soon after one look at the runs whose time is over there is another, at the earliest."""
+TURN_NS = 10_000_000
+"""How long guests compute on the event loop before those that are to begin let it go round."""
+PROGRAMS = 64
+NO_DOORS: Mapping[str, OpenDoor] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A component ready to run: linked once for each kind of slot; the maxima (bytes) of its memories."""
+
+    programs: tuple[Program, ...]
+    memories: tuple[int | None, ...]
+    use: Use = field(default_factory=Use)
+
+
+class Runner:
+    """The host of every guest of this process. Make, use and close it on one event loop."""
+
+    def __init__(self, cache: Path, pool: PoolSettings | None = None, *, queue: int = 1024) -> None:
+        """`cache` keeps compiled code; `queue` is how many requests may wait for a free instance."""
+        self.cache = cache
+        self.runs: dict[int, Run] = {}
+        self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
+        self.outgoing = Outgoing()
+        self.pool = Pool(fitting(pool or PoolSettings()), queue)
+        self.reclaimer = Reclaimer()
+        self._loaded: OrderedDict[tuple[str, bool], Loaded] = OrderedDict()
+        self._loading: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
+        self._active: set[Drive] = set()
+        self._ended: asyncio.Event | None = None
+        self._reaper: asyncio.TimerHandle | None = None
+        self._due_ns = 0
+        self._turn_ns = 0
+        self._turning = False
+        self.clock = ComputeClock()
+        self.epochs = Epochs(self.pool.increment_epoch)
+
+    async def load(self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]) -> Loaded:
+        """Compile (or find compiled) and link a component: once, for all that have it. Warm slots keep memory
+        for each that is loaded.
+
+        Raises `ComponentRejected` and `CodeUnkept`.
+        """
+        key = (artifact.digest, fast)
+        async with self._loading.setdefault(key, asyncio.Lock()):
+            loaded = self._loaded.get(key)
+            if loaded is None:
+                self._loaded[key] = loaded = await self._load(artifact, fast=fast, report=report)
+                while len(self._loaded) > PROGRAMS:
+                    self._loaded.popitem(last=False)
+        self._loaded.move_to_end(key)
+        return loaded
+
+    async def _load(
+        self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]
+    ) -> Loaded:
+        compiled = await compile_component(
+            artifact.component, artifact.digest, self.cache, fast=fast, report=report
+        )
+        programs = tuple(
+            Program(load_component(engine, compiled.path), engine, self.runs)
+            for engine in (slots.engine(compiled.compiler) for slots in self.pool.slots)
+        )
+        memories = await asyncio.to_thread(lambda: maxima(artifact.component.read_bytes()))
+        return Loaded(programs, memories)
+
+    async def guest(
+        self,
+        resource: Resource,
+        artifact: ComponentArtifact,
+        environment: dict[str, str],
+        *,
+        fast: bool,
+        report: Callable[[str], None],
+        doors: Mapping[str, OpenDoor] = NO_DOORS,
+    ) -> "Guest":
+        """Return a live version of a Resource; `environment` is the platform's part of the guest's."""
+        loaded = await self.load(artifact, fast=fast, report=report)
+        return Guest(self, resource, artifact, loaded, environment, doors)
+
+    def watch(self, drive: Drive) -> None:
+        """Stop this run when its time is over."""
+        self._active.add(drive)
+        if self._reaper is None or drive.deadline_ns < self._due_ns:
+            self._reap_at(drive.deadline_ns)
+
+    def unwatch(self, drive: Drive) -> None:
+        """Forget a run that is over."""
+        self._active.discard(drive)
+        if self._ended is not None and not self._active:
+            self._ended.set()
+
+    async def aside(self, poll: Callable[[], bool]) -> bool:
+        """Poll in a worker thread; never leave before the thread has let go of the guest."""
+        cancelled = False
+        with self.epochs.aside():
+            job = asyncio.get_running_loop().run_in_executor(self.workers, poll)
+            while not job.done():
+                try:
+                    await asyncio.shield(job)
+                except asyncio.CancelledError:
+                    cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
+        return job.result()
+
+    def computed(self, nanoseconds: int) -> None:
+        """Count what a guest computed on the event loop since that went round last."""
+        if not self._turning:
+            self._turning = True
+            asyncio.get_running_loop().call_soon(self._turn)
+        self._turn_ns += nanoseconds
+
+    async def turn(self) -> None:
+        """Wait for a run's turn to begin: of many that come at once, the first are answered meanwhile."""
+        while self._turn_ns > TURN_NS:  # noqa: ASYNC110 - those that wait may fill the next one, too
+            await asyncio.sleep(0)
+
+    def _turn(self) -> None:
+        self._turn_ns, self._turning = 0, False
+
+    def _reap_at(self, due_ns: int) -> None:
+        if self._reaper is not None:
+            self._reaper.cancel()
+        self._due_ns = due_ns
+        seconds = max(0, due_ns - time.monotonic_ns()) / 1e9
+        self._reaper = asyncio.get_running_loop().call_later(seconds, self._reap)
+
+    def _reap(self) -> None:
+        """Stop the runs whose time is over; come again when that of the next is.
+
+        That may be over before: so all runs are looked at once a run limit, not at every end of one.
+        """
+        self._reaper = None
+        now, due = time.monotonic_ns(), None
+        for drive in self._active:
+            if drive.deadline_ns <= now:
+                drive.stop("run-limit")
+            elif due is None or drive.deadline_ns < due:
+                due = drive.deadline_ns
+        if due is not None:
+            self._reap_at(max(due, now + REAP_NS))
+
+    def stop_all(self, reason: Outcome = "stopping") -> None:
+        """End every run that is under way."""
+        for drive in list(self._active):
+            drive.stop(reason)
+
+    async def aclose(self) -> None:
+        """End all runs and free what the process holds."""
+        self.stop_all()
+        if self._active:
+            self._ended = asyncio.Event()
+            await self._ended.wait()
+        if self._reaper is not None:
+            self._reaper.cancel()
+        self.epochs.close()
+        self.reclaimer.stop()
+        self.workers.shutdown()
+        await self.outgoing.aclose()
+
+
+class Guest:
+    """One live version of a dynamic Resource."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        resource: Resource,
+        artifact: ComponentArtifact,
+        loaded: Loaded,
+        environment: dict[str, str],
+        doors: Mapping[str, OpenDoor] = NO_DOORS,
+    ) -> None:
+        self.resource = resource
+        self.programs, self._use = loaded.programs, loaded.use
+        self.runner = runner
+        self.script = artifact.script
+        self.environment = {**resource.env, **environment}
+        self.memory_limit = share(loaded.memories, resource.memory_limit_mb * MIB)
+        self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
+        self.project = environment.get("SVC_PROJECT", "")
+        owner = f"{self.project}/{resource.name}"
+        leave = partial(runner.outgoing.fetch, Leave(owner, Egress.parse(resource.egress)))
+        doorway = Doorway(doors, resource.name, leave)
+        self.fetch, self.ask = doorway.fetch, doorway.ask
+        self._source_map_json = artifact.source_map
+        self._source_map: SourceMap | None = None
+
+    def rewrite(self, line: str) -> str | None:
+        """Return a printed line with stack frames that name the user's files; `None` drops the line."""
+        if self._source_map_json is None:
+            return line
+        if self._source_map is None:
+            self._source_map = SourceMap.parse(self._source_map_json)
+        return self._source_map.rewrite(line)
+
+    async def run(self, exchange: Exchange) -> RunReport:
+        """Answer one request with a fresh instance."""
+        pool, project = self.runner.pool, self.project
+        kind = pool.try_acquire(project, self._use)
+        if kind is None:
+            began, ahead = time.monotonic_ns(), Ahead(exchange.receive)
+            exchange.receive, exchange.listen = ahead.receive, None
+            try:
+                kind = await slot(pool, project, self._use, ahead, exchange.gone)
+            except ClientGone:
+                waited = time.monotonic_ns() - began
+                return RunReport("client-gone", "the client went away", None, waited, 0, None, 0, 0)
+            if kind is None:
+                waited = time.monotonic_ns() - began
+                return RunReport("overloaded", "every instance is busy", None, waited, 0, None, 0, 0)
+        try:
+            return await Drive(self, exchange, self.programs[kind]).run()
+        finally:
+            pool.give_back(kind, project)

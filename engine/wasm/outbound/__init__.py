@@ -1,0 +1,1 @@
+"""Outgoing requests and Door calls of guests."""

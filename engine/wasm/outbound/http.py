@@ -1,0 +1,256 @@
+"""Sends the guests' outgoing requests, without blocking anyone.
+
+Owns the way of a request to another server and back, and the denial of what `egress` does not allow. What
+a guest sees is in `wasi/http_outgoing.py`, addresses and connections are `dialer.py`'s, failures
+`network_errors.py`'s.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpcore
+
+from engine.wasm.capi.values import Err
+from engine.wasm.execution.buffers import Inflow, Outflow
+from engine.wasm.execution.run_state import KEPT, Run
+from engine.wasm.outbound.dialer import Dialer, Prohibited, Resolve, SystemResolver
+from engine.wasm.outbound.egress import Egress, Origin, parse_authority
+from engine.wasm.outbound.network_errors import FAILURES, BodyBroken, error_code
+from engine.wasm.wasi.http_fields import FORBIDDEN
+from engine.wasm.wasi.http_outgoing import (
+    FutureIncomingResponse,
+    IncomingResponse,
+    OutgoingRequest,
+    RequestOptions,
+)
+
+CONNECT_NS = 10_000_000_000
+READ_NS = 600_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Who sends requests (a Resource of a Project), and where they may go."""
+
+    owner: str
+    egress: Egress
+
+
+class Outgoing:
+    """The connections of an engine; each Resource has its own, and waits for no other's."""
+
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        """`resolve` asks for the addresses of names; without it, the system is asked."""
+        self._system = SystemResolver()
+        self._resolve = resolve or self._system
+        self._pools: dict[tuple[Leave, str], httpcore.AsyncConnectionPool] = {}
+        self._tls: asyncio.Future[ssl.SSLContext] | None = None
+
+    async def _pool(self, leave: Leave, scheme: str) -> httpcore.AsyncConnectionPool:
+        if (leave, scheme) not in self._pools:
+            context = await self._secured() if scheme == "https" else None
+            pool = httpcore.AsyncConnectionPool(
+                ssl_context=context,
+                max_connections=256,
+                max_keepalive_connections=64,
+                keepalive_expiry=15,
+                network_backend=Dialer(leave.egress, self._resolve),
+            )
+            self._pools.setdefault((leave, scheme), pool)
+        return self._pools[leave, scheme]
+
+    async def _secured(self) -> ssl.SSLContext:
+        """Return what connections over TLS trust: read once, in a thread, since it takes some 50 ms."""
+        if self._tls is None:
+            self._tls = asyncio.ensure_future(asyncio.to_thread(httpcore.default_ssl_context))
+        return await asyncio.shield(self._tls)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        if self._tls is not None:
+            await asyncio.wait([self._tls])
+        for pool in self._pools.values():
+            await pool.aclose()
+        self._system.close()
+
+    def fetch(
+        self,
+        leave: Leave,
+        run: Run,
+        request: OutgoingRequest,
+        options: RequestOptions,
+        future: FutureIncomingResponse,
+    ) -> None:
+        """Start a request; called from guest code, so it only notes what the loop shall do.
+
+        Raises `Err` with a wasi:http error-code for what can be told at once.
+        """
+        origin = origin_of(request)
+        if not leave.egress.allows(origin):
+            run.notice("WARN", _denial(leave.egress, origin, ""))
+            raise Err(("HTTP-request-denied", None))
+        message = _http_request(run, origin, request, options)
+        between = _seconds(options.between_bytes, READ_NS)
+
+        def start() -> None:
+            if future.result is not None:  # The guest gave it up at once.
+                if request.body is not None:
+                    request.body.discard()
+                return
+            exchange = self._exchange(run, leave, origin, message, request.body, between, future)
+            task = asyncio.get_running_loop().create_task(exchange)
+            run.begin(task)
+            future.cancel = task.cancel
+
+        run.on_loop(start)
+
+    async def _exchange(
+        self,
+        run: Run,
+        leave: Leave,
+        origin: Origin,
+        message: httpcore.Request,
+        body: Outflow | None,
+        between: float,
+        future: FutureIncomingResponse,
+    ) -> None:
+        flow = Inflow(keeper=run)
+        try:
+            response = await (await self._pool(leave, origin.scheme)).handle_async_request(message)
+        except FAILURES as error:
+            if isinstance(error, Prohibited):
+                run.notice("WARN", _denial(leave.egress, origin, str(error.address)))
+            future.settle(run, ("err", error_code(error)))
+            return
+        finally:
+            if body is not None:  # Nobody takes more of it, and its writer shall not wait for that.
+                body.discard()
+                run.wake()
+        # From here on the time-out is the one between bytes: httpcore asks for it again with the body.
+        message.extensions["timeout"]["read"] = between
+        try:
+            headers = [(name.decode("latin-1").lower(), value) for name, value in response.headers]
+            visible = [item for item in headers if item[0] not in FORBIDDEN]
+            future.settle(run, ("ok", IncomingResponse(response.status, visible, flow)))
+            await _receive(run, response, flow)
+        finally:
+            await response.aclose()
+
+
+async def _receive(run: Run, response: httpcore.Response, flow: Inflow) -> None:
+    """Pass the body on, held back by what the guest has not read."""
+    room = asyncio.Event()
+    flow.on_room = lambda: run.on_loop(room.set)
+    try:
+        async for chunk in response.aiter_stream():
+            if run.kept > KEPT:
+                flow.end(("connection-limit-reached", None))
+                break
+            flow.feed(chunk)
+            run.wake()
+            while flow.full:
+                room.clear()
+                await room.wait()
+        if not flow.ended:
+            flow.end()
+    except FAILURES as error:
+        flow.end(error_code(error))
+    run.wake()
+
+
+def _denial(egress: Egress, origin: Origin, address: str) -> str:
+    """Say what was denied, and the line that allows it."""
+    leads, added = "", origin
+    if address:
+        leads = f": {origin.host} leads to {address}, which is not an address of the Internet"
+        added = Origin(origin.scheme, address, origin.port)
+    return (
+        f"a call to {origin} was denied{leads}; to allow it, add to this Resource in svc.toml: "
+        f"{egress.with_line(str(added))}"
+    )
+
+
+def origin_of(request: OutgoingRequest) -> Origin:
+    """Return where a request goes; raises `Err` when its authority is not one."""
+    scheme = (request.scheme or ("HTTPS", None))[0].lower()
+    try:
+        return parse_authority(scheme, request.authority or "")
+    except ValueError:
+        raise Err(("HTTP-request-URI-invalid", None)) from None
+
+
+def method_of(request: OutgoingRequest) -> str:
+    """Return the method, the known ones in upper case; raises `Err` for one that makes no request."""
+    name, other = request.method
+    method = other or name.upper()
+    if method.upper() == "CONNECT":
+        raise Err(("HTTP-request-method-invalid", None))
+    return method
+
+
+def target_of(request: OutgoingRequest) -> str:
+    """Return path and query; the path begins with `/`."""
+    target = request.path or "/"
+    return f"/{target}" if target.startswith("?") else target
+
+
+def _http_request(
+    run: Run, origin: Origin, request: OutgoingRequest, options: RequestOptions
+) -> httpcore.Request:
+    method, target = method_of(request), target_of(request)
+    headers = [
+        (name.encode("latin-1"), value) for name, value in request.headers.items if name not in FORBIDDEN
+    ]
+    names = {name for name, _ in headers}
+    body = request.body
+    if body is None:
+        content: Any = b""
+    else:
+        content = _upload(run, body)
+        if b"content-length" not in names:
+            headers.append((b"transfer-encoding", b"chunked"))
+    seconds = {
+        "connect": _seconds(options.connect, CONNECT_NS),
+        "read": _seconds(options.first_byte, READ_NS),
+        "write": _seconds(options.between_bytes, READ_NS),
+        "pool": CONNECT_NS / 1e9,
+    }
+    return httpcore.Request(
+        method.encode(),
+        httpcore.URL(
+            scheme=origin.scheme.encode(),
+            host=origin.host.encode(),
+            port=origin.port,
+            target=target.encode(),
+        ),
+        headers=[(b"host", origin.authority.encode()), *headers],
+        content=content,
+        extensions={"timeout": seconds},
+    )
+
+
+def _seconds(nanoseconds: int | None, default: int) -> float:
+    """Return a time-out in seconds; one of 0 is over at once."""
+    return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
+
+
+async def _upload(run: Run, body: Outflow) -> AsyncIterator[bytes]:
+    """Yield what the guest writes, as it writes it."""
+    changed = asyncio.Event()
+    body.on_change = lambda: run.on_loop(changed.set)
+    while True:
+        changed.clear()
+        data = body.drain()
+        if data:
+            run.wake()
+            yield data
+        elif body.finished:
+            return
+        elif body.broken is not None:
+            unfinished = ("HTTP-protocol-error", None)
+            raise BodyBroken(body.broken if isinstance(body.broken, tuple) else unfinished)
+        else:
+            await changed.wait()

@@ -1,0 +1,34 @@
+"""What `overlay.py` puts in the place of the methods of `wasi:io/streams` that carry bytes.
+
+They are the same functions, for more bytes a call: between overlay and host the bytes cross as strings, and
+`callbacks.py` turns them back.
+"""
+
+from engine.wasm.binary.fast_streams.modules import INTERFACE, PACKED_TWIN
+from engine.wasm.capi.ascii_packing import MOST
+from engine.wasm.capi.host_functions import Wait
+from engine.wasm.execution.run_state import Run
+from engine.wasm.wasi import io
+from engine.wasm.wasi.registry import packed
+
+_BLOCKING_WRITE = "blocking-write-and-flush"
+packed(INTERFACE, "write", "write" + PACKED_TWIN)(io.write)
+packed(INTERFACE, _BLOCKING_WRITE, _BLOCKING_WRITE + PACKED_TWIN, blocking=True)(io.blocking_write_and_flush)
+
+
+@packed(INTERFACE, "[method]output-stream.check-write")
+def check_write(run: Run, stream: io.OutputStream) -> int:
+    """Return how many bytes the next write may carry; in wasi:io's place where there is an overlay."""
+    return io.permit(stream, MOST)
+
+
+@packed(INTERFACE, "read")
+def read(run: Run, stream: io.InputStream, most: int) -> bytes:
+    """Read what is there now, possibly nothing."""
+    return io.take(stream, min(most, MOST))
+
+
+@packed(INTERFACE, "blocking-read", blocking=True)
+def blocking_read(run: Run, stream: io.InputStream, most: int) -> Wait | bytes:
+    """Read at least one byte, or hear of the end."""
+    return io.when_ready(stream, most, lambda: read(run, stream, most))

@@ -1,0 +1,169 @@
+"""Worker processes: starts them, has them serve the same, gathers what they report, replaces those that die.
+
+Owns the processes and their sockets. Each worker listens on a socket of its own for the same address
+(SO_REUSEPORT); the fleet keeps all of them open, so that connections wait while a worker is replaced.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.deploy.doors import Uses
+from engine.deploy.versions import Publication
+from engine.timeline.bus import Timeline
+from engine.timeline.recording import Recording
+from engine.workers.protocol import Channel, Noted, Publish, Published, Records, Serve, Start
+
+PAUSE_SECONDS = 1.0
+"""How long a worker that ended at once is not started again."""
+EXTRA_SECONDS = 5.0
+"""What a worker may take to end beyond the grace that requests have."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One process and what it has confirmed."""
+
+    process: asyncio.subprocess.Process
+    channel: Channel
+    number: int = 0
+    confirmed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    gone: bool = False
+
+    async def serves(self, number: int) -> None:
+        """Wait until the worker serves a publication, or has ended."""
+        async with self.confirmed:
+            await self.confirmed.wait_for(lambda: self.gone or self.number >= number)
+
+    async def heard(self, number: int) -> None:
+        """Note what the worker serves."""
+        async with self.confirmed:
+            self.number = number
+            self.confirmed.notify_all()
+
+    async def ended(self) -> None:
+        """Note that the worker says no more."""
+        async with self.confirmed:
+            self.gone = True
+            self.confirmed.notify_all()
+
+
+class Fleet:
+    """All workers of a server."""
+
+    def __init__(
+        self,
+        sockets: list[list[socket.socket]],
+        start: Start,
+        timeline_of: Callable[[str], Timeline],
+        uses_of: Callable[[str], Uses],
+        tell: Callable[[str], None],
+        program: str,
+    ) -> None:
+        """`sockets` has a list for each worker; `tell` hears of workers that died, and of their faults.
+
+        What workers report of a Project goes to its timeline, and is added to the uses of its Doors.
+        `program` is the module that a worker runs: it ends in `engine.workers.worker.main`.
+        """
+        self._program = program
+        self._sockets = sockets
+        self._start = start
+        self._timeline_of = timeline_of
+        self._uses_of = uses_of
+        self._tell = tell
+        self._number = 0
+        self._last: dict[str, Publish] = {}
+        self._workers: dict[int, _Worker] = {}
+
+    async def publish(self, publication: Publication) -> None:
+        """Have every worker serve this; returns when each that lives does."""
+        self._number = number = self._number + 1
+        message = Publish(number, publication)
+        self._last = (self._last if self._start.many else {}) | {publication.project.name: message}
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.channel.send(message)
+            worker.channel.send(Serve())
+        for worker in workers:
+            await worker.serves(number)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Keep all workers running until `stop` is set; then let each end well."""
+        keepers = [asyncio.create_task(self._keep(i, stop)) for i in range(len(self._sockets))]
+        try:
+            await asyncio.gather(*keepers)
+        finally:
+            for opened in (opened for each in self._sockets for opened in each):
+                opened.close()
+
+    async def _keep(self, place: int, stop: asyncio.Event) -> None:
+        stopping = asyncio.create_task(stop.wait())
+        while not stop.is_set():
+            began = time.monotonic()
+            worker = self._workers[place] = await self._spawn(place)
+            hearing = asyncio.create_task(self._hear(worker))
+            await asyncio.wait({hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stop.is_set():
+                await self._end(worker, hearing)
+                break
+            status = await worker.process.wait()
+            how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+            self._tell(f"worker {place + 1} {how}; starting another")
+            if time.monotonic() - began < PAUSE_SECONDS:
+                await asyncio.wait({stopping}, timeout=PAUSE_SECONDS)
+        stopping.cancel()
+
+    async def _spawn(self, place: int) -> _Worker:
+        ours, theirs = socket.socketpair()
+        inherited = [theirs.fileno(), *(opened.fileno() for opened in self._sockets[place])]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-I" if sys.flags.isolated else "-P", "-m", self._program),
+                *map(str, inherited),
+                pass_fds=inherited,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                env=dict(os.environ),
+            )
+        finally:
+            theirs.close()
+        worker = _Worker(process, await Channel.open(ours))
+        worker.channel.send(self._start)
+        for message in self._last.values():
+            worker.channel.send(message)
+        if self._start.many or self._last:
+            worker.channel.send(Serve())
+        return worker
+
+    async def _hear(self, worker: _Worker) -> None:
+        while (message := await worker.channel.receive()) is not None:
+            if isinstance(message, Records):
+                timeline = self._timeline_of(message.project)
+                self._uses_of(message.project).update(message.uses)
+                for record in message.records:
+                    if isinstance(record, Recording):
+                        timeline.hand_on(record)
+                    else:
+                        timeline.append(record)
+            elif isinstance(message, Noted):
+                self._tell(message.text)
+            elif isinstance(message, Published):
+                await worker.heard(message.number)
+        await worker.ended()
+        worker.channel.close()
+
+    async def _end(self, worker: _Worker, hearing: asyncio.Task[None]) -> None:
+        """Have a worker end; one that does not is killed."""
+        if worker.process.returncode is None:
+            worker.process.terminate()
+        try:
+            await asyncio.wait_for(worker.process.wait(), self._start.grace + EXTRA_SECONDS)
+        except TimeoutError:
+            worker.process.kill()
+            await worker.process.wait()
+        await hearing

@@ -1,0 +1,125 @@
+"""Runs a build command that a user wrote: a shell line in its own process group (`lanes/process_group.py`).
+
+Owns its limits and what is told of it. It knows no lane.
+"""
+
+import asyncio
+import contextlib
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.lane import BuildFailed, BuildRequest
+from lanes.process_group import KEPT, Lines, Tail, run_group
+
+LIMIT_SECS = 600.0
+_REPORTED_LINES = 1000
+_LONGEST_LINE = 500
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+
+
+class _Output:
+    """What a command prints: lines as they come, the last `KEPT` bytes at the end."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._tail = Tail()
+        self._lines = Lines(self._say, _LONGEST_LINE)
+        self._reported = 0
+
+    def feed(self, block: bytes) -> None:
+        self._tail.feed(block)
+        if self._reported <= _REPORTED_LINES:
+            self._lines.feed(block.replace(b"\r", b"\n"))
+
+    def close(self) -> None:
+        self._lines.close()
+
+    def _say(self, line: bytes) -> None:
+        text = _plain(line[:_LONGEST_LINE])
+        if not text.strip() or self._reported > _REPORTED_LINES:
+            return
+        self._reported += 1
+        self._report(text if self._reported <= _REPORTED_LINES else "… (more output, not shown as it comes)")
+
+    @property
+    def tail(self) -> str:
+        """The end of the output, as text; a first line that was cut is left out."""
+        tail = bytes(self._tail)
+        text = _plain(tail.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        return text.partition("\n")[2] if len(tail) == KEPT and "\n" in text else text
+
+
+def _plain(data: bytes) -> str:
+    """Decode output for people: no colours, no cursor movements, no control characters."""
+    return _CONTROL.sub("", data.decode(errors="replace"))
+
+
+async def run_build(request: BuildRequest) -> None:
+    """Run the `build` command of a Resource that has one; the caller has it `alone`. Raises `BuildFailed`."""
+    resource = request.resource
+    assert resource.build is not None
+    await run_command(
+        resource.build,
+        what=f"the build command of resource {resource.name}",
+        workdir=resource.workdir,
+        report=request.report,
+    )
+
+
+async def run_command(
+    command: str,
+    *,
+    what: str,
+    workdir: Path,
+    report: Callable[[str], None],
+    limit_secs: float = LIMIT_SECS,
+) -> str:
+    """Run `command` by `/bin/sh` in `workdir` until it ends with status 0; return the end of its output.
+
+    `what` names it in errors ("the build command of resource front"). `report` gets its lines, stdout and
+    stderr merged, as they come (the first 1000). Standard input is empty. Background processes that it
+    leaves are ended with it. Raises `BuildFailed` with the end of the output (64 KiB) when it fails, when
+    it takes longer than `limit_secs`, and when it can not start.
+    """
+    output = _Output(report)
+    try:
+        async with asyncio.timeout(limit_secs):
+            status = await run_group(command, workdir, output.feed)
+    except TimeoutError:
+        raise BuildFailed(
+            f"{what} did not end within {limit_secs:g} seconds and was stopped: {command}",
+            "A build command has to end by itself: one that watches or serves goes on for ever.",
+            output=output.tail,
+        ) from None
+    except OSError as error:
+        place = error.filename or workdir
+        raise BuildFailed(
+            f"{what} can not start in {workdir}: {place}: {error.strerror or error}",
+            "Check that the folder exists and that you may enter it.",
+        ) from error
+    output.close()
+    if status:
+        raise BuildFailed(f"{what} {_ending(status)}: {command}", _hint(status, workdir), output=output.tail)
+    return output.tail
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"failed with exit status {status}"
+    with contextlib.suppress(ValueError):
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"was ended by signal {-status}"
+
+
+def _hint(status: int, workdir: Path) -> str:
+    if status == 127:
+        return f"A command in it was not found: install it, or correct the line. It runs in {workdir}."
+    if status == 126:
+        return f"A file in it may not be executed: `chmod +x` it. It runs in {workdir}."
+    if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        return "SIGKILL often means that the machine ran out of memory."
+    return f"Run it by hand in {workdir} to see more."

@@ -1,0 +1,123 @@
+"""Takes the component that a Resource's own `build` command makes: the way to bring any toolchain along.
+
+Owns the command's run, what may stand at `output`, and its copy in the cache. Whether the component can be
+run here is the engine's to say.
+"""
+
+import asyncio
+import os
+import stat
+import tempfile
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+from engine.artifact import ComponentArtifact
+from engine.lane import BuildFailed, BuildRequest
+from lanes.build_command import run_build
+from lanes.lock import alone
+
+COMPONENT = b"\0asm\x0d\0\x01\0"
+_MODULE = b"\0asm\x01\0\0\0"
+_CHUNK = 1 << 20
+
+
+async def component_of(
+    request: BuildRequest, build: Callable[[BuildRequest], Awaitable[ComponentArtifact]]
+) -> ComponentArtifact:
+    """Return the component of a Resource: by its own `build` where it has one, else by its lane's.
+
+    Raises `BuildFailed`, and what the lane raises.
+    """
+    if request.resource.build is not None:
+        return await own_component(request)
+    try:
+        return await build(request)
+    except OSError as error:
+        raise BuildFailed(
+            f"resource {request.resource.name} could not be built: {error}",
+            "Check that its files can be read, and that the disk has room.",
+        ) from error
+
+
+async def own_component(request: BuildRequest) -> ComponentArtifact:
+    """Run the Resource's `build` and take the component that it leaves at `output`. Raises `BuildFailed`."""
+    resource = request.resource
+    assert resource.output is not None  # the manifest's rule
+    async with alone(request):
+        await run_build(request)
+        return await asyncio.to_thread(_take, resource.output, request)
+
+
+def _take(output: Path, request: BuildRequest) -> ComponentArtifact:
+    shown = str(output.relative_to(request.root)) if output.is_relative_to(request.root) else str(output)
+    try:
+        # Not blocking: a pipe in this place would never end.
+        source = open(output, "rb", 0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))  # noqa: SIM115
+    except FileNotFoundError:
+        raise _refused(request, f"the build command left no file {shown}") from None
+    except IsADirectoryError:
+        raise _refused(request, f"{shown} is not a file") from None
+    except OSError as error:
+        raise _refused(request, f"{shown} can not be read: {error.strerror}") from error
+    with source:
+        if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+            raise _refused(request, f"{shown} is not a file")
+        try:
+            return _copied(source, request, shown)
+        except OSError as error:
+            raise BuildFailed(
+                f"resource {request.resource.name}: {shown} could not be copied to {request.cache}: "
+                f"{error.strerror}",
+                "Check that the disk of the cache (SVC_HOME) has room.",
+            ) from error
+
+
+def _copied(source: IO[bytes], request: BuildRequest, shown: str) -> ComponentArtifact:
+    """Copy the component into the cache, under its sha256; what is checked is the copy."""
+    folder = request.cache / "components"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as copy:
+        made = Path(copy.name)
+        try:
+            digest = sha256()
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                copy.write(chunk)
+            copy.flush()
+            _check(made, shown, request)
+            target = made.replace(folder / f"{digest.hexdigest()}.wasm")
+        finally:
+            made.unlink(missing_ok=True)
+    return ComponentArtifact(target, target.stem)
+
+
+def _check(copy: Path, shown: str, request: BuildRequest) -> None:
+    with copy.open("rb") as file:
+        start = file.read(256)
+    if start.startswith(COMPONENT):
+        return
+    if not start:
+        raise _refused(request, f"{shown} is empty")
+    if start.startswith(_MODULE):
+        raise BuildFailed(
+            f"resource {request.resource.name}: {shown} is a core WebAssembly module, not a component",
+            "Make it a component as the last step of `build`, as with "
+            "`wasm-tools component new --adapt ADAPTER.wasm IN.wasm -o OUT.wasm`.",
+        )
+    if start.lstrip().startswith((b"(component", b"(module", b";;", b"(;")):
+        raise BuildFailed(
+            f"resource {request.resource.name}: {shown} is WebAssembly text, not a component's binary",
+            "Let `build` turn it into a binary, as with `wasm-tools parse`.",
+        )
+    raise _refused(request, f"{shown} is not a WebAssembly component")
+
+
+def _refused(request: BuildRequest, what: str) -> BuildFailed:
+    name = request.resource.name
+    return BuildFailed(
+        f"resource {name}: {what}",
+        f"`build` has to leave a component there; see where it writes to, or correct `output` of "
+        f"[resource.{name}] in svc.toml.",
+    )

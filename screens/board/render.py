@@ -1,0 +1,152 @@
+"""The picture: what is in each cell, and which character stands for it.
+
+Owns no positions: those come as boxes and ways. A cell knows which of its four neighbours its line leads to;
+lines that meet in a cell are put together from that.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from screens.board.edge_routing import Point
+
+N, E, S, W = 1, 2, 4, 8
+"""The directions in which a line leaves a cell."""
+UNICODE = " ╵╶╰╷│╭├╴╯─┴╮┤┬┼"
+"""The character of each mask, 0 to 15."""
+HEAVY = " ╹╺┗╻┃┏┣╸┛━┻┓┫┳╋"
+"""The same for what is selected."""
+FAINT = UNICODE.replace("│", "┊").replace("─", "┈")
+"""The same for a node that can not be chosen."""
+ASCII = " |-+||++-+-++++++"
+HEAVY_ASCII = " #=######=#=#####"
+FAINT_ASCII = ASCII.replace("|", ":").replace("-", ".")
+_ARROWS = {E: {UNICODE: "▶", HEAVY: "▶"}, W: {UNICODE: "◀", HEAVY: "◀"}}
+_ASCII_ARROWS = {E: ">", W: "<"}
+
+
+class Hit(NamedTuple):
+    """What is in a cell: a node or an edge, by its key."""
+
+    kind: Literal["node", "edge"]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where a node is: cells and rows from the top left corner of its border, which is a part of it."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way of an edge: its corners, from the border of one node to that of the other, and its label."""
+
+    points: tuple[Point, ...]
+    label: str
+    label_at: Point
+
+
+class Cell(NamedTuple):
+    """One cell. `arrow` is E or W where an edge enters a node; `text` is a character in place of a line."""
+
+    mask: int
+    hit: Hit
+    arrow: int = 0
+    text: str = ""
+
+    def glyph(self, glyphs: str = UNICODE) -> str:
+        """Return the character of this cell, by one of the four sets of glyphs."""
+        if self.text:
+            return self.text
+        if self.arrow:
+            return _ARROWS[self.arrow].get(glyphs, _ASCII_ARROWS[self.arrow])
+        return glyphs[self.mask]
+
+
+def drawn(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, Cell]:
+    """Return every cell that is not empty.
+
+    Where two edges cross, that which goes across is seen, like a bridge; a cell that several have in common
+    is that of the first.
+    """
+    masks: dict[Point, int] = {}
+    hits: dict[Point, Hit] = {}
+    for key, box in boxes.items():
+        hit = Hit("node", key)
+        for place, mask in _box(box):
+            masks[place], hits[place] = mask, hit
+    arrows: dict[Point, int] = {}
+    for key, route in routes.items():
+        for place, mask in way(route).items():
+            if mask == E | W and masks.get(place) == N | S:
+                masks[place], hits[place] = mask, Hit("edge", key)
+            elif mask != N | S or masks.get(place) != E | W:
+                masks[place] = masks.get(place, 0) | mask
+                hits.setdefault(place, Hit("edge", key))
+        arrows |= dict([_arrow(route)])
+    cells = {place: Cell(mask, hits[place]) for place, mask in masks.items()}
+    for place, ahead in arrows.items():
+        cells[place] = cells[place]._replace(arrow=ahead)
+    for route in routes.values():
+        x, y = route.label_at
+        for index, character in enumerate(route.label):
+            cells[x + index, y] = cells[x + index, y]._replace(text=character)
+    return cells
+
+
+def way(route: Route) -> dict[Point, int]:
+    """Return where the line of one edge leads in each of its cells, from the border where it begins."""
+    before, ahead = _arrow(route)
+    masks: dict[Point, int] = {before: ahead}
+    for place, direction in _line((*route.points[:-1], before)):
+        masks[place] = masks.get(place, 0) | direction
+    return masks
+
+
+def _arrow(route: Route) -> tuple[Point, int]:
+    """Return the cell before the node in which an edge ends, and where it leads."""
+    (from_x, _), (x, y) = route.points[-2:]
+    return ((x - 1, y), E) if from_x < x else ((x + 1, y), W)
+
+
+def text(
+    cells: Mapping[Point, Cell], width: int, rows: Iterable[int], glyphs: str = UNICODE, left: int = 0
+) -> list[str]:
+    """Return rows of the picture as lines of `width` characters, from cell `left` on."""
+    return [
+        "".join(
+            cell.glyph(glyphs) if (cell := cells.get((x, y))) is not None else " "
+            for x in range(left, left + width)
+        )
+        for y in rows
+    ]
+
+
+def _box(box: Box) -> Iterator[tuple[Point, int]]:
+    right, bottom = box.x + box.width - 1, box.y + box.height - 1
+    for y in range(box.y, bottom + 1):
+        for x in range(box.x, right + 1):
+            mask = 0
+            if y in (box.y, bottom):
+                mask |= (E if x < right else 0) | (W if x > box.x else 0)
+            if x in (box.x, right):
+                mask |= (S if y < bottom else 0) | (N if y > box.y else 0)
+            yield (x, y), mask
+
+
+def _line(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
+    """Iterate over the cells of a line with corners, and where each leads: those between its ends twice."""
+    for begin, end in pairwise(points):
+        dx, dy = ((to > at) - (to < at) for at, to in zip(begin, end, strict=True))
+        ahead, back = {(1, 0): (E, W), (-1, 0): (W, E), (0, 1): (S, N), (0, -1): (N, S)}[dx, dy]
+        x, y = begin
+        while (x, y) != end:
+            yield (x, y), ahead
+            x, y = x + dx, y + dy
+            yield (x, y), back

@@ -1,0 +1,388 @@
+"""A table that is shown: which one, sorted and filtered how, and what others write to it meanwhile.
+
+Owns the grid that is open and the drafts of every table. Changes nothing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from screens.console_screen import ConsoleScreen
+from screens.project_client import Link
+from screens.tables.cell_input import CellLine
+from screens.tables.cells import piece
+from screens.tables.column_layout import Arrangement
+from screens.tables.columns_screen import ColumnsScreen
+from screens.tables.draft import Draft, New
+from screens.tables.grid import Grid, Seen, TableColumn
+from screens.tables.picker import Choice, ColumnPicker, TablePicker
+from screens.tables.query import Query, sort_words
+from screens.widgets.columns import Column, shown
+from screens.widgets.row_source import Row
+from screens.widgets.virtual_rows import VirtualRows
+from svc_tui.client import SvcError
+
+LOOK_SECONDS = 1.0
+"""How often it is asked whether somebody else wrote something."""
+THEIRS = 24
+"""Characters that are told of what somebody else wrote."""
+NO_TABLES = "there are no tables yet · T makes one; so do tables/*.sql in the Project's folder"
+NO_ROWS = "no rows yet · a adds one, i imports a file"
+NO_ROWS_HERE = "no rows yet"
+FILTERS = "name~an  name^A  age>=30  mood=null  any text"
+KEYLESS = "A gives it one: key NAME, or add id integer key"
+NOTHING = "no row passes the filter · backspace takes it away"
+
+
+class Nothing:
+    """No rows."""
+
+    def count(self) -> int:
+        """Return none."""
+        return 0
+
+    def window(self, start: int, n: int) -> Sequence[Row]:
+        """Return none."""
+        return ()
+
+
+class ShownTable(ConsoleScreen):
+    """The grid of one table at a time."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._drafts: dict[str, Draft] = {}
+        self._grid: Grid | None = None
+        self._arranged: dict[str, Arrangement] = {}
+        self._wanted = ""
+        self._editing: tuple[New | Seen, TableColumn] | None = None
+
+    def body(self) -> ComposeResult:
+        """Place the name of the table, the grid, and the line for words."""
+        with Horizontal(id="what"):
+            yield Static(id="table")
+            yield Static(id="waiting")
+        yield VirtualRows(Nothing(), (), cursor="cell", empty="")
+        with Vertical(id="line"):
+            yield Static(id="asked")
+            yield CellLine(select_on_focus=False)
+
+    def on_mount(self) -> None:
+        """Look for what others write."""
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    def restored(self) -> None:
+        """Open the table again that was open, or the first one; what waits stays."""
+        table = self._grid.table if self._grid is not None else self._wanted
+        query = self._grid.query if self._grid is not None else Query()
+        self._open(table, query)
+
+    @property
+    def rows(self) -> VirtualRows:
+        """The grid's list."""
+        return self.query_one(VirtualRows)
+
+    def _do(self, group: str, work: Callable[..., Awaitable[None]], *given: Any) -> None:
+        """Have work done in place of what its group does."""
+        does: Any = partial(work, *given)
+        self.run_worker(does, group=group, exclusive=group != "apply")
+
+    # Which table
+
+    def _open(self, table: str, query: Query, line: str = "") -> None:
+        self._do("open", self._opened, table, query, line)
+
+    async def _opened(self, table: str, query: Query, line: str = "") -> None:
+        if self.link.state != "live":
+            return
+        try:
+            await self._show(table, query, line)
+        except SvcError as error:
+            self.tell(error)
+
+    async def _show(self, table: str, query: Query, line: str = "") -> None:
+        """Show a table; an empty name is that of the first. Raises `SvcError`."""
+        if not table:
+            names = await self._names()
+            if not names:
+                self._none()
+                return
+            table = names[0]
+        draft = self._drafts.setdefault(table, Draft())
+        grid = await self._grid_of(table, query, draft)
+        if line:
+            await self._let_go(grid)
+            grid = await self._grid_of(table, query.filtered(line, grid.names), draft)
+        await asyncio.to_thread(grid.measure, self._grid)
+        before, self._grid = self._grid, grid
+        self.banner = ""
+        none = NO_ROWS if grid.editable else NO_ROWS_HERE
+        self.rows.empty = NOTHING if query.conditions or query.search or line else none
+        grid.arrangement = self._arranged.get(grid.table, grid.arrangement).of(list(grid.names))
+        column = self.rows.cursor_column if before is not None and before.table == grid.table else 1
+        self.rows.show(grid, grid.titles())
+        self.rows.cursor_column = column
+        self._tell()
+        self.refresh_bindings()
+        if before is not None:
+            await self._let_go(before)
+
+    async def _names(self) -> list[str]:
+        """Return the names of the tables that there are. Raises `SvcError`."""
+        return [each["name"] for each in (await self.link.call("GET", "/tables"))["tables"]]
+
+    async def _grid_of(self, table: str, query: Query, draft: Draft) -> Grid:
+        return Grid(self.link, query, draft, await self.link.call("POST", "/grid", query.body(table)))
+
+    async def _let_go(self, grid: Grid) -> None:
+        """Let go of a grid; one that is gone already is as well."""
+        try:
+            await self.link.call("DELETE", f"/grid/{grid.id}")
+        except SvcError:
+            return
+
+    def _none(self) -> None:
+        self._grid = None
+        self.rows.empty = NO_TABLES
+        self.rows.show(Nothing(), (Column("", 1),))
+        self._tell()
+        self.refresh_bindings()
+
+    def action_tables(self) -> None:
+        """Choose a table."""
+        self.app.push_screen(TablePicker(self.link), lambda name: self._open(name, Query()) if name else None)
+
+    # What is told
+
+    def _tell(self) -> None:
+        grid = self._grid
+        self.pending = sum(len(draft) for draft in self._drafts.values())
+        self._tell_what_waits()
+        line = self.query_one("#table", Static)
+        if grid is None:
+            line.update(Content.from_markup("[dim]no tables[/]"))
+            return
+        parts = [
+            Content.from_markup("[@click=screen.tables][b $primary]$name[/] ▾[/]", name=grid.table),
+            Content.from_markup(
+                "[dim]$count row$s[/]", count=f"{grid.total:,}", s="" if grid.total == 1 else "s"
+            ),
+        ]
+        if words := sort_words(grid.query.sorts):
+            parts.append(Content.from_markup("[dim]$words[/]", words=words))
+        parts += [
+            Content.from_markup(
+                f"[on $panel] $chip [@click=screen.without({index})][dim]×[/][/] [/]", chip=chip
+            )
+            for index, chip in enumerate(grid.query.chips())
+        ]
+        if not grid.editable:
+            parts.append(Content.from_markup("[$text-warning]read-only: $why[/]", why=grid.reason))
+        line.update(Content("   ").join(parts))
+
+    @on(VirtualRows.Moved)
+    @on(VirtualRows.Landed)
+    def _tell_what_waits(self) -> None:
+        """Say what waits, or what somebody else wrote into the cell of the cursor, which waits."""
+        grid, here, column = self._grid, self._here(), self._column()
+        waiting = len(grid.draft) if grid is not None else 0
+        elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
+        said = f"changes wait in {elsewhere}" if elsewhere else ""
+        if waiting:
+            said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies"
+        if grid is not None and isinstance(here, Seen) and column and grid.written_over(here, column):
+            theirs, _ = piece(here.cells[grid.names[column.name]])
+            theirs = shown(theirs if len(theirs) <= THEIRS else f"{theirs[: THEIRS - 1]}…")
+            said = f"somebody else wrote {theirs} here · ctrl+s asks"
+        self.query_one("#waiting", Static).update(Content(said))
+
+    def _drawn(self) -> None:
+        """Draw again what waits."""
+        self.rows.reload()
+        self._tell()
+
+    def on_windowed_failed(self, event: VirtualRows.Failed) -> None:
+        """Tell that rows could not be had; what waits stays to be seen and copied."""
+        self.banner = event.reason
+
+    # The cursor
+
+    def _grid_now(self) -> Grid:
+        assert self._grid is not None
+        return self._grid
+
+    def _here(self) -> New | Seen | None:
+        return self._grid.at(self.rows.cursor_row) if self._grid is not None else None
+
+    def _column(self) -> TableColumn | None:
+        number = self.rows.cursor_column - 1
+        shown = self._grid.shown() if self._grid is not None else []
+        return shown[number] if 0 <= number < len(shown) else None
+
+    def _value(self, row: New | Seen, column: TableColumn) -> Any:
+        assert self._grid is not None
+        if isinstance(row, New):
+            return row.cells.get(column.name)
+        edit = self._grid.draft.edit(row.key)
+        if edit is not None and column.name in edit.now:
+            return edit.now[column.name]
+        return row.cells[self._grid.names[column.name]]
+
+    def _may(self) -> bool:
+        """Say whether rows can be changed, and why not."""
+        if self._grid is None:
+            return False
+        if not self._grid.editable:
+            way = f"\n{KEYLESS}" if "primary key" in self._grid.reason else ""
+            self.notify(f"{self._grid.table} {self._grid.reason}{way}", severity="warning", markup=False)
+        return self._grid.editable
+
+    # What is shown
+
+    def _ask(self, asked: str, value: str, rule: str) -> None:
+        self.query_one("#asked", Static).update(
+            Content.from_markup("[b]$asked[/]  [dim]$rule[/]", asked=asked, rule=rule)
+        )
+        line = self.query_one(CellLine)
+        line.value = value
+        line.cursor_position = len(value)
+        self.query_one("#line").display = True
+        line.focus()
+
+    def action_close_line(self) -> None:
+        """Leave the line, and what it was for."""
+        self._editing = None
+        self.query_one("#line").display = False
+        self.rows.focus()
+
+    def action_filter(self) -> None:
+        """Write a filter."""
+        if self._grid is not None:
+            self._editing = None
+            self._ask("filter", self._grid.query.words(), FILTERS)
+
+    async def _filter(self, grid: Grid, line: str) -> None:
+        """Show what passes a filter; what is wrong with it is said beside it, and it stays."""
+        try:
+            await self._show(grid.table, grid.query.filtered(line, grid.names))
+        except SvcError as error:
+            told = Content.from_markup(
+                "[$text-error]$what[/]  [dim]$hint[/]", what=error.message, hint=error.hint
+            )
+            self.query_one("#asked", Static).update(told)
+            return
+        self.action_close_line()
+
+    def action_without(self, index: int) -> None:
+        """Take one part of the filter away."""
+        grid = self._grid_now()
+        self._open(grid.table, grid.query.without(index))
+
+    def action_less(self) -> None:
+        """Take the last part of the filter away."""
+        if self._grid is not None and (chips := self._grid.query.chips()):
+            self.action_without(len(chips) - 1)
+
+    def action_columns(self) -> None:
+        """Say which columns are shown, and how."""
+        if (grid := self._grid) is not None:
+            about = {
+                each.name: (each.type, width.own)
+                for each, width in zip(grid.columns, grid.widths, strict=True)
+            }
+            self.app.push_screen(ColumnsScreen(grid.arrangement, about, partial(self._arrange, grid)))
+
+    def action_column(self) -> None:
+        """Go to a column by its name; one that is hidden is shown again."""
+        if (grid := self._grid) is None:
+            return
+        choices = []
+        for each in grid.arrangement.columns:
+            column = grid.columns[grid.names[each.name]]
+            about = [column.type, "hidden" if each.hidden else "", column.note]
+            choices.append(Choice(each.name, "  ".join(filter(None, about))))
+        self.app.push_screen(ColumnPicker(choices), self._to_column)
+
+    def _to_column(self, name: str | None) -> None:
+        grid = self._grid
+        if not name or grid is None or name not in grid.names:
+            return
+        if grid.number(name) is None:
+            index = [each.name for each in grid.arrangement.columns].index(name)
+            self._arrange(grid, grid.arrangement.turned(index))
+        self.rows.cursor_column = grid.number(name) or 0
+
+    def _arrange(self, grid: Grid, arrangement: Arrangement) -> None:
+        grid.arrangement = self._arranged[grid.table] = arrangement
+        if grid is self._grid:
+            self.rows.set_columns(grid.titles())
+
+    def action_sort(self, more: bool) -> None:
+        """Sort by the column of the cursor: up, down, not."""
+        if self._grid is not None and (column := self._column()) is not None:
+            self._open(self._grid.table, self._grid.query.sorted_by(column.name, more=more))
+
+    # What others write
+
+    def _look(self) -> None:
+        if self._grid is not None and self.link.state == "live" and self.app.screen is self:
+            self._do("look", self._looked, self._grid)
+
+    async def _looked(self, grid: Grid) -> None:
+        try:
+            if (await self.link.call("GET", f"/grid/{grid.id}"))["stale"] and grid is self._grid:
+                await self._refreshed(grid)
+        except SvcError as error:
+            self._lost(grid, error)
+
+    def action_refresh(self) -> None:
+        """Show what there is now."""
+        if (grid := self._grid) is None or self.banner:
+            self.restored()
+            return
+        grid.changed.clear()
+        self._do("look", self._refresh_now, grid)
+
+    async def _refresh_now(self, grid: Grid, *, marked: bool = True) -> None:
+        try:
+            await self._refreshed(grid, marked=marked)
+        except SvcError as error:
+            self._lost(grid, error)
+
+    async def _refreshed(self, grid: Grid, *, marked: bool = True) -> None:
+        """Show the rows that there are now; those that somebody else changed are `marked`.
+
+        The cursor stays on its row.
+        """
+        top = self.rows.scroll_offset.y
+        seen = grid.shown_rows(top, top + self.size.height)
+        here = self._here()
+        asked = [*seen, *([here] if isinstance(here, Seen) and here not in seen else [])]
+        wish = {"rows": [{"key": list(row.key), "version": row.version} for row in asked]}
+        found = await self.link.call("POST", f"/grid/{grid.id}/refresh", wish)
+        if grid is not self._grid:
+            return
+        grid.total = found["count"]
+        for row, became in zip(asked, found["rows"], strict=True):
+            if marked and became["state"] == "changed":
+                grid.changed[row.key] = "changed"
+            if row is here and became["at"] is not None:
+                self.rows.cursor_row = became["at"] + len(grid.draft.new)
+        grid.forget()
+        self._drawn()
+
+    def _lost(self, grid: Grid, error: SvcError) -> None:
+        """Tell of a table that is not there any more as it was; what waits stays."""
+        if grid is not self._grid or error.code == "unreachable":
+            return
+        if error.code in ("not-found", "changed"):  # nobody asked for it for a while, or other columns
+            self._open(grid.table, grid.query)
+        else:
+            self.banner = error.text

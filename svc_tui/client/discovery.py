@@ -1,0 +1,21 @@
+"""Control APIs on this machine that announced themselves in a folder."""
+
+from pathlib import Path
+
+from engine.control.discovery import find
+from engine.errors import SvcError
+from svc_tui.client import Client
+
+
+def announced(folder: Path, path: str) -> Client | None:
+    """Return a client of the control API that announced itself in a folder, if it answers at a path."""
+    presence = find(folder)
+    if presence is None:
+        return None
+    client = Client(presence.url, presence.token)
+    try:
+        client.call("GET", path)
+    except SvcError:
+        client.close()
+        return None
+    return client

@@ -1,0 +1,29 @@
+"""A Project's control API, wherever it is: that of its running `svc dev`, or one in this process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.control.local_server import listening
+from engine.files.data_dir import FOLDER
+from engine.manifest.model import Project
+from svc_tui.background_loop import on_thread
+from svc_tui.client import Client
+from svc_tui.client.discovery import announced
+from svc_tui.control import of_project
+
+
+@contextmanager
+def client_of(project: Project) -> Iterator[Client]:
+    """Give a client of the Project's control API: of `svc dev` when it runs, else of this process."""
+    folder = project.root / FOLDER
+    if (running := announced(folder, "/v1/projects")) is not None:
+        with running:
+            yield running
+        return
+    with (
+        on_thread(
+            lambda _: listening(folder, of_project(project.name, folder), told=False), "control"
+        ) as presence,
+        Client(presence.url, presence.token) as client,
+    ):
+        yield client

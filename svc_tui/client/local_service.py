@@ -1,0 +1,75 @@
+"""A service's data folder on this machine, used without logging in: whoever may write it is its owner.
+
+Owns the way in: the service that runs on the folder and announces itself in it, or one in this process for as
+long as a command takes.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.bucket.errors import BucketInUse
+from engine.bucket.folder import FolderBucket
+from engine.errors import SvcError
+from svc_tui.background_loop import on_thread
+from svc_tui.client import Client
+from svc_tui.client.discovery import announced
+
+CLOSE_SECONDS = 1.0
+
+
+def check(folder: Path) -> None:
+    """See that the folder can be used, and make it a bucket where it is empty. Raises `SvcError`."""
+    if (client := _running(folder)) is not None:
+        client.close()
+        return
+    try:
+        bucket = FolderBucket(folder, "svc login")
+    except BucketInUse as error:
+        raise SvcError(error.message, "Log in at the address of its control API: `svc login URL`.") from error
+    asyncio.run(bucket.aclose())
+
+
+@contextmanager
+def client_of(folder: Path) -> Iterator[Client]:
+    """Give a client of the service that has a data folder, with an owner's rights. Raises `SvcError`."""
+    if (running := _running(folder)) is not None:
+        with running:
+            yield running
+        return
+    with _here(folder):
+        client = _running(folder)
+        if client is None:
+            raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see why.")
+        with client:
+            yield client
+
+
+def _running(folder: Path) -> Client | None:
+    return announced(folder, "/v1/whoami")
+
+
+@contextmanager
+def _here(folder: Path) -> Iterator[None]:
+    """Run the service on a thread of this process; its applications are on a port that nobody is told."""
+    from engine.http.sockets import bind
+    from svc_tui.serve.server import Settings, running
+
+    public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
+    settings = Settings(
+        data=folder,
+        public=[public],
+        control=control,
+        domain="localhost",
+        origin="http://{}",
+        certificate=None,
+        grace=CLOSE_SECONDS,
+        tell=lambda level, text: None,
+    )
+    try:
+        with on_thread(lambda stop: running(settings, stop), "service"):
+            yield
+    finally:
+        for opened in (*public, *control):
+            opened.close()

@@ -1,0 +1,53 @@
+"""Which engine the Console is attached to: what the folder and the words of the command line come to."""
+
+import os
+from pathlib import Path
+
+from engine.errors import SvcError
+from engine.files.data_dir import FOLDER
+from engine.http.sockets import PortInUse, allow_connections, bind
+from engine.manifest.load import load
+from svc_tui.client.credentials import Login, Logins, connected, project_here
+from svc_tui.client.discovery import announced
+from svc_tui.console.engine import Attachment, Beside, Embedded, OfService
+
+PORT = 3000
+
+
+def of_folder(folder: Path, port: int | None) -> Attachment:
+    """Return the `svc dev` that runs in a folder, else an engine of our own, at a port or at any."""
+    name = load(folder).name
+    if port is None and (running := announced(folder / FOLDER, "/v1/projects")) is not None:
+        running.close()
+        return Beside(name, folder)
+    allow_connections()
+    try:
+        sockets = bind("localhost", PORT if port is None else port)
+    except PortInUse:
+        if port is not None:
+            raise
+        sockets = bind("localhost", 0)
+    return Embedded(folder, name, sockets)
+
+
+def of_service(project: str) -> tuple[Login, Attachment]:
+    """Return one's session with the service, and one of its Projects, by name or as it follows."""
+    here = project_here()
+    login = Logins.from_environment(os.environ).get(here)
+    return login, OfService(login, project or _project_of(login, here))
+
+
+def _project_of(login: Login, here: Path | None) -> str:
+    with connected(login) as client:
+        names = list(client.call("GET", "/v1/projects")["projects"])
+    if here is not None and (name := load(here).name) in names:
+        return name
+    if len(names) == 1:
+        return str(names[0])
+    if not names:
+        raise SvcError(f"nothing is deployed at {login.key}", "`svc deploy` in a Project's folder does it.")
+    raise SvcError(
+        f"there are several Projects at {login.key}",
+        f"Name one: `svc console --project NAME`. There are {', '.join(names)}.",
+        code="usage",
+    )

@@ -1,0 +1,69 @@
+"""What the Console has to know of this user: the way into services, and what there is without a Project."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import SvcError
+from svc_tui.client.credentials import Logins, NotLoggedIn, connected, project_here
+from svc_tui.client.login import entry
+from svc_tui.client.urls import check_private, service_url
+from svc_tui.project import scaffold
+
+
+class Entrance:
+    """Logging in, as the Console's dialogue asks for it. Methods raise `SvcError`."""
+
+    def last(self) -> str:
+        """Return the address of the service that was used last; empty where there is none."""
+        urls = (key for key in Logins.from_environment(os.environ).all() if "://" in key)
+        return next(urls, "")
+
+    def claimed(self, url: str) -> bool:
+        """Return whether the service at an address has an owner. Refused where no session would count."""
+        if os.environ.get("SVC_TOKEN"):
+            raise SvcError(
+                "SVC_TOKEN is set and goes before any session", "Unset it, and start svc again to log in."
+            )
+        with entry(_checked(url)) as way:
+            return way.claimed()
+
+    def enter(self, url: str, user: str, password: str, code: str | None) -> str:
+        """Log in, or become the first owner by the claim code; keep the session and return its key."""
+        with entry(_checked(url)) as way:
+            login = way.begin(user, password, code)
+        logins = Logins.from_environment(os.environ)
+        logins.keep(login)
+        if (project := project_here()) is not None:
+            logins.belongs(project, login.key)
+        return login.key
+
+
+class Outside:
+    """What can be made and opened in a folder that is in no Project. Methods raise `SvcError`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def templates(self) -> Sequence[tuple[str, str]]:
+        """Return the templates, the one that shows most first."""
+        return tuple(scaffold.TEMPLATES.items())
+
+    def make(self, name: str, template: str) -> None:
+        """Make a Project in a folder of this one."""
+        scaffold.make(self._folder / name, template)
+
+    def live(self) -> tuple[str, Sequence[str]]:
+        """Return the service that one is logged in to, and its Projects."""
+        try:
+            login = Logins.from_environment(os.environ).get()
+        except NotLoggedIn:
+            return "", ()
+        with connected(login) as client:
+            return login.key, list(client.call("GET", "/v1/projects")["projects"])
+
+
+def _checked(text: str) -> str:
+    url = service_url(text)
+    check_private(url, insecure=False)
+    return url

@@ -1,0 +1,188 @@
+"""The page that shows the Console in a browser, its socket, and the Consoles behind it.
+
+Owns the routes and what they ask of who comes. The page's script is textual-serve's; nothing on the page is
+from elsewhere.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from aiohttp import WSMsgType, web
+from aiohttp.typedefs import Handler
+
+from svc_tui.console.web.auth import Access
+from svc_tui.console.web.session import Visit
+
+MOST_VISITS = 16
+MOST_BYTES = 32 * 1024 * 1024
+"""Of one message: what is pasted comes in one."""
+MOST_CELLS = 1000
+HEARTBEAT_SECONDS = 15.0
+SHUT_SECONDS = 2.0
+"""How long answers that are being sent have, in the end."""
+_FIELDS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data:; font-src 'self'; connect-src 'self' ws: wss:; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_REFUSED = (
+    "The Console is shown to who has its key.\n\n"
+    "Open the address that `svc console --web` printed last; each works once.\n"
+)
+
+
+class Page:
+    """The page, for as long as it is served."""
+
+    def __init__(self, access: Access, command: Sequence[str], title: str, port: int) -> None:
+        """`command` is run for each browser that shows the page."""
+        self._access = access
+        self._command = command
+        # Cookies know no ports: another Console on this machine has one, too.
+        self._cookie = f"svc-console-{port}"
+        self._visits: set[Visit] = set()
+        self._left: list[Visit] = []
+        self._document = files("svc_tui.console.web").joinpath("page.html").read_text("utf-8")
+        self._title = title
+
+    @property
+    def pending(self) -> int:
+        """How many edits would be lost by ending it."""
+        return sum(visit.pending for visit in self._visits)
+
+    def application(self) -> web.Application:
+        """Return the routes, each behind the key."""
+        application = web.Application(middlewares=[self._guard])
+        application.router.add_get("/", self._index)
+        application.router.add_get("/ws", self._socket)
+        application.router.add_static("/static", Path(str(files("textual_serve"))) / "static")
+        return application
+
+    async def end(self) -> None:
+        """End every Console that a browser shows."""
+        visits, self._left = list(self._visits), []
+        await asyncio.gather(*(visit.end() for visit in visits))
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not self._access.named(request.host):
+            answer: web.StreamResponse = web.Response(
+                status=421, text="There is no page of this name here.\n"
+            )
+        elif (key := request.query.get("key")) is not None and request.path == "/":
+            answer = self._let_in(key)
+        elif not self._access.knows(request.cookies.get(self._cookie, "")):
+            answer = web.Response(status=403, text=_REFUSED)
+        else:
+            try:
+                answer = await handler(request)
+            except web.HTTPException as error:
+                answer = web.Response(status=error.status, text=f"{error.reason}\n")
+        if not answer.prepared:
+            answer.headers.update(_FIELDS)
+        return answer
+
+    def _let_in(self, key: str) -> web.Response:
+        cookie = self._access.enter(key)
+        if cookie is None:
+            return web.Response(status=403, text=_REFUSED)
+        answer = web.Response(status=303, headers={"Location": "/"})
+        answer.set_cookie(
+            self._cookie, cookie, httponly=True, samesite="Strict", secure=self._access.secure, path="/"
+        )
+        return answer
+
+    async def _index(self, request: web.Request) -> web.Response:
+        socket_url = escape(self._access.socket_url(request.host))
+        page = self._document.replace("{title}", escape(self._title)).replace("{socket}", socket_url)
+        return web.Response(text=page, content_type="text/html")
+
+    async def _socket(self, request: web.Request) -> web.StreamResponse:
+        if not self._access.same_page(request.headers.get("Origin", ""), request.host):
+            return web.Response(status=403, text="Only the Console's own page may ask for this.\n")
+        if len(self._visits) >= MOST_VISITS and not self._left:
+            return web.Response(status=503, text="The Console is open in too many places.\n")
+        connection = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_SECONDS, timeout=SHUT_SECONDS, max_msg_size=MOST_BYTES
+        )
+        await connection.prepare(request)
+        visit = await self._visit()
+        try:
+            await visit.show(connection, *_size(request.query))
+            async for message in connection:
+                if message.type == WSMsgType.TEXT:
+                    await _hand_over(message.json(), visit, connection)
+        finally:
+            visit.leave()
+            if visit.pending:
+                self._left.append(visit)
+            else:
+                await self._end(visit)
+        return connection
+
+    async def _visit(self) -> Visit:
+        """Return the Console that was left last with edits pending, or a new one."""
+        while self._left:
+            left = self._left.pop()
+            if left.pending:
+                return left
+            await self._end(left)  # by itself, meanwhile
+        visit = Visit(self._command)
+        self._visits.add(visit)
+        return visit
+
+    async def _end(self, visit: Visit) -> None:
+        await visit.end()
+        self._visits.discard(visit)
+
+
+async def _hand_over(envelope: list[Any], visit: Visit, connection: web.WebSocketResponse) -> None:
+    match envelope:
+        case ["stdin", str(text)]:
+            await visit.send_bytes(text.encode("utf-8", "replace"))
+        case ["resize", {"width": int(), "height": int()} as size]:
+            await visit.set_terminal_size(*_size(size))
+        case ["ping", moment]:
+            await connection.send_json(["pong", moment])
+        case ["blur"]:
+            await visit.blur()
+        case ["focus"]:
+            await visit.focus()
+
+
+def _size(given: Any) -> tuple[int, int]:
+    """Return cells and lines as far as they make sense."""
+    try:
+        width, height = int(given.get("width", 80)), int(given.get("height", 24))
+    except ValueError:
+        return 80, 24
+    return min(max(width, 1), MOST_CELLS), min(max(height, 1), MOST_CELLS)
+
+
+@asynccontextmanager
+async def serving(page: Page, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
+    """Serve the page on bound sockets; in the end no Console of it runs any more."""
+    runner = web.AppRunner(
+        page.application(), handle_signals=False, access_log=None, shutdown_timeout=SHUT_SECONDS
+    )
+    await runner.setup()
+    try:
+        for each in sockets:
+            await web.SockSite(runner, each).start()
+        yield
+    finally:
+        await page.end()
+        await runner.cleanup()

@@ -1,0 +1,1 @@
+"""The deploy client: build a Project, upload it and report progress."""

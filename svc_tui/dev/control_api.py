@@ -1,0 +1,38 @@
+"""The control API of a Project that runs for its developer: its subjects, put together, and served.
+
+Apart from `development.py` because the framework under it takes half a second to load, which is done while
+the Project is served already; and from `control.py`, which needs no engine that runs.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from quart import Blueprint
+
+from engine.control.discovery import Presence
+from engine.control.local_server import listening
+from engine.control.projects import OneProject
+from engine.control.routes import manifest, requests, state
+from engine.control.routes.manifest import InDevelopment
+from engine.control.routes.state import Developing
+from svc_tui.control import DOORS, of_project
+from svc_tui.dev.server import Workplace
+
+
+def subjects(place: Workplace) -> tuple[Blueprint, ...]:
+    """Return the subjects of a Project in development."""
+    project, live = place.live.project, place.live
+    there = OneProject(project.name, place.folder)
+    return (
+        *of_project(project.name, place.folder),
+        manifest.blueprint(InDevelopment(project)),
+        state.blueprint(Developing(live, place.rates, place.uses, place.port), there, DOORS),
+        requests.blueprint(there, live, place.replayer),
+    )
+
+
+@asynccontextmanager
+async def serving(place: Workplace) -> AsyncIterator[Presence]:
+    """Serve the control API of a Project, and announce it in the folder. Raises `SvcError`."""
+    async with listening(place.folder, subjects(place), told=True) as presence:
+        yield presence

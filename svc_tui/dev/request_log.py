@@ -1,0 +1,166 @@
+"""What `svc dev` prints of the timeline: one line a request, the guest's own lines under it.
+
+Owns the layout of those lines. A request that runs longer than a moment (a stream) has its guest's lines
+printed as they come, and its own line when it ends.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from svc_tui.terminal.stdout import Styled
+
+TARGET_WIDTH = 24
+LIVE_AFTER_NS = 400_000_000
+ENDED = 64
+"""How many requests that ended are known: what a Door still has of a guest that did not wait comes later."""
+_STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
+_QUIET = frozenset({"client-gone", "stopping"})
+_BADGE = {
+    "stdout": "blue",
+    "stderr": "magenta",
+    "TRACE": "dim",
+    "DEBUG": "cyan",
+    "INFO": "green",
+    "WARN": "yellow",
+    "ERROR": "red",
+    "FATAL": "bold red",
+}
+Said = LineRecord | PlatformRecord | StructuredRecord
+"""What is said in words, in a request or beside all of them."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that has not ended: its lines, and the spans of the Resources it was handed to."""
+
+    lines: list[Said] = field(default_factory=list)
+    spans: list[RequestRecord] = field(default_factory=list)
+    live: bool = False
+
+
+def duration(nanoseconds: int) -> str:
+    """Return a duration for a person: `0.8 ms`, `12 ms`, `3.4 s`."""
+    milliseconds = nanoseconds / 1e6
+    if milliseconds < 10:
+        return f"{milliseconds:.1f} ms"
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def clock(time_ns: int) -> str:
+    """Return the local time of day with milliseconds."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{_second(seconds)}.{rest // 1_000_000:03}"
+
+
+@lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
+
+
+class DevLog:
+    """Turns records into lines; `write` takes each."""
+
+    def __init__(self, write: Callable[[Styled], None]) -> None:
+        self._write = write
+        self._open: dict[str, _Open] = {}
+        self._ended: deque[str] = deque(maxlen=ENDED)
+
+    def __call__(self, record: Record) -> None:
+        """Take the next record of the timeline."""
+        if isinstance(record, RequestRecord):
+            self._span(record)
+        elif record.request_id and record.request_id not in self._ended:
+            entry = self._open.setdefault(record.request_id, _Open())
+            if entry.live:
+                self._write(_line(record, record.request_id))
+            else:
+                entry.lines.append(record)
+        else:
+            self._write(_line(record, record.request_id))
+
+    def tick(self, now_ns: int) -> None:
+        """Print what waits for a request that is still running."""
+        for request_id, entry in self._open.items():
+            if entry.lines and (entry.live or entry.lines[0].time_ns < now_ns - LIVE_AFTER_NS):
+                entry.live = True
+                for line in entry.lines:
+                    self._write(_line(line, request_id))
+                entry.lines.clear()
+
+    def _span(self, record: RequestRecord) -> None:
+        entry = self._open.setdefault(record.request_id, _Open())
+        entry.spans.append(record)
+        if not record.root:
+            return
+        del self._open[record.request_id]
+        self._ended.append(record.request_id)
+        self._write(request_line(entry.spans, clock(entry.spans[-1].time_ns)))
+        for line in entry.lines:
+            self._write(_line(line, "", indent=True))
+
+
+def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
+    """Return the line of a request; spans come innermost first."""
+    front, inner = spans[-1], spans[0]
+    line: Styled = [
+        (when, "dim"),
+        (f" {front.method:<6} ", "bold"),
+        (f"{front.target:<{TARGET_WIDTH}}", ""),
+        (f"  {front.status}", _STATUS.get(front.status // 100, "bold")),
+    ]
+    if inner.code and inner.code not in _QUIET:
+        line.append((f" {inner.code}", "red"))
+    line.append((f"  {duration(front.wall_ns):>6}", ""))
+    compute = f"cpu {duration(inner.compute_ns):>6}" if inner.compute_ns else ""
+    peak = f"{inner.peak_memory / (1 << 20):.1f} MiB" if inner.peak_memory is not None else ""
+    meters = f"  {compute:<10}  {peak:>8}"
+    path = " → ".join(span.resource or "–" for span in reversed(spans))
+    line += [(meters, "dim"), (f"  {path}", "cyan"), (f"  {front.request_id}", "dim")]
+    if inner.code in _QUIET:
+        line.append((f"  {inner.detail}", "dim"))
+    elif inner.detail:
+        line.append((f"\n    {_hung(inner.detail)}", "red"))
+    return line
+
+
+def _line(record: Said, request_id: str, *, indent: bool = False) -> Styled:
+    """Return a guest's or the platform's own line."""
+    line: Styled = [("    │ ", "dim")] if indent else [(clock(record.time_ns) + " ", "dim")]
+    line.append(badge(record))
+    if not indent and record.resource:
+        line.append((f"{record.resource}  ", "cyan"))
+    line += words(record)
+    if request_id:
+        line.append((f"  {request_id}", "dim"))
+    return line
+
+
+def badge(record: Said) -> tuple[str, str]:
+    """Return what kind of line it is, as wide as every other."""
+    if isinstance(record, LineRecord):
+        name: str = record.stream
+    else:
+        name = record.severity if isinstance(record, StructuredRecord) else record.level
+    return (f"{name.upper():<6} ", _BADGE[name])
+
+
+def words(record: Said) -> Styled:
+    """Return what was said. Further lines are indented, so that none looks like a line of the log's own."""
+    if isinstance(record, StructuredRecord):
+        attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
+        return [(_hung(record.body), ""), (_hung(attributes), "dim")]
+    return [(_hung(record.text), "")]
+
+
+def _hung(text: str) -> str:
+    return text.rstrip("\n").replace("\n", "\n    │ ") if "\n" in text else text
+
+
+def _value(text: str) -> str:
+    """Return an attribute's value; one that would run into the next is quoted."""
+    return text if text and not any(c in text for c in ' \t\n"=') else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Reading and printing the request timeline."""

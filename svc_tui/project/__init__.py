@@ -1,0 +1,1 @@
+"""Creating Projects and checking build prerequisites."""

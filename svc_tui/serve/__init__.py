@@ -1,0 +1,1 @@
+"""The service: host Projects on a server."""

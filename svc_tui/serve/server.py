@@ -1,0 +1,266 @@
+"""The service, put together: bucket, engine, Doors, control API, sockets. What `svc serve` runs."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quart import Quart
+
+from doors.tables.api.routes import blueprint as tables
+from doors.tables.migrations import FOLDER
+from engine.bucket.folder import FolderBucket
+from engine.control import projects
+from engine.control.access import Authority, EitherOf, OneToken
+from engine.control.app import create
+from engine.control.auth import routes, token_routes, user_routes
+from engine.control.auth.accounts import Accounts, claim_code
+from engine.control.auth.login_throttle import Attempts
+from engine.control.auth.passwords import Passwords
+from engine.control.auth.routes import Gate
+from engine.control.auth.sessions import Sessions
+from engine.control.discovery import Presence, announce, withdraw
+from engine.control.projects import unknown
+from engine.control.routes import deployments, gc, logs, manifest, state, timeline
+from engine.control.routes.manifest import Deployed
+from engine.control.routes.state import Serving
+from engine.deploy.serving import Site
+from engine.deploy.tenants import Tenants
+from engine.deploy.versions import Versions
+from engine.errors import SvcError
+from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
+from engine.http.connection_limits import PER_ADDRESS, Peers
+from engine.http.server import serve
+from engine.http.sockets import authority, bind
+from engine.http.tls import Certificate
+from engine.log_forwarding import Faults
+from engine.manifest.schema import is_name
+from engine.service.deployer import Service
+from engine.service.gc_schedule import sweep_daily
+from engine.timeline import database
+from engine.timeline.bus import Timeline
+from engine.timeline.rates import Rates
+from engine.timeline.recorder import TimelineRecorder
+from engine.usage import store
+from engine.usage.recorder import Recorder
+from engine.wasm.execution.runner import Runner
+from engine.workers.pool import Fleet
+from engine.workers.protocol import Start
+from svc_tui.composition import doors, migrate
+from svc_tui.control import DOORS
+
+OWN = "service"
+"""The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to serve. `public` has a set of bound sockets for each process; `grace` is in seconds.
+
+    `origin` gives scheme and port of public addresses: `https://{}`, `http://{}:8080`.
+    """
+
+    data: Path
+    public: list[list[socket.socket]]
+    control: list[socket.socket]
+    domain: str
+    origin: str
+    certificate: Certificate | None
+    grace: float
+    tell: Callable[[str, str], None]
+    """Takes a level and a line for the service's own log."""
+    per_address: int = PER_ADDRESS
+    """Connections that one address may have in each process, 0 for no limit."""
+    proxied: bool = False
+    """Whether what is in front of this has TLS."""
+    max_body: int = MAX_BODY
+    """The most bytes that a request may carry."""
+    passwords: Passwords = field(default_factory=Passwords)
+    """How passwords are kept, and what checking one costs."""
+
+    @property
+    def scheme(self) -> str:
+        """How callers reach what is in front, where that has TLS."""
+        return "https" if self.proxied else ""
+
+    @property
+    def gateway(self) -> GatewaySettings:
+        """How requests are taken."""
+        return GatewaySettings(max_body=self.max_body, scheme=self.scheme)
+
+    def url_of(self, project: str, resource: str) -> str:
+        """Return the public address of a Resource."""
+        return self.origin.format(f"{resource}--{project}.{self.domain}")
+
+
+class Places:
+    """Where each Project's data is, and the Projects that there are."""
+
+    def __init__(self, data: Path, service: Service) -> None:
+        self._data = data
+        self._service = service
+
+    async def names(self) -> list[str]:
+        """Return the names of the Projects that something was deployed to."""
+        return [live.project for live in await self._service.history.all_live()]
+
+    def data(self, project: str) -> Path:
+        """Return the folder of a Project's data."""
+        if not is_name(project):
+            raise unknown(project)
+        return folder_of(self._data, project)
+
+
+def folder_of(data: Path, project: str) -> Path:
+    """Return the folder of a Project's data in the service's."""
+    return data / "projects" / project if project else data / OWN
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
+    """Serve what is live and take deploys until `stop` is set; gives what is over then.
+
+    Raises `SvcError` for a data folder that can not be used.
+    """
+    bucket = FolderBucket(settings.data, "svc serve")
+    faults = Faults(settings.tell)
+    recorders: list[TimelineRecorder | Recorder] = []
+    rates: dict[str, Rates] = {}
+
+    def warn(error: SvcError) -> None:
+        settings.tell("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
+
+    def made(project: str, feed: Timeline) -> None:
+        folder = folder_of(settings.data, project)
+        recorders.append(TimelineRecorder(folder / database.FILE, feed, warn))
+        recorders.append(Recorder(folder / store.FILE, feed, warn))
+        rates[project] = Rates(lambda: site.project(project))
+        feed.subscribe(rates[project])
+
+    runner = Runner(settings.data / "cache")
+    tenants = Tenants(doors(), lambda project: folder_of(settings.data, project), made)
+    site = Site(Versions(runner, "deploy", lambda line: None, tenants.doors), settings.domain, front=False)
+    fleet = _fleet(settings, tenants) if len(settings.public) > 1 else None
+    service = Service(
+        bucket,
+        settings.data / "unpacked",
+        site,
+        tenants,
+        settings.domain,
+        publish=fleet.publish if fleet else None,
+        migrate=partial(_migrate, settings.data),
+    )
+    gateway = Gateway(lambda: site.routes, tenants.timeline, settings.gateway)
+
+    sockets, grace, certificate = settings.public, settings.grace, settings.certificate
+    serving: asyncio.Future[Any] | None = None
+    presence: Presence | None = None
+    sweeping = asyncio.create_task(sweep_daily(bucket.cells, service.sweep, settings.tell))
+    faults.begin()
+    try:
+        await service.start(warn)
+        if (code := await claim_code(bucket)) is not None:
+            settings.tell("info", f"nobody owns this service yet; claim it with the code {code}")
+        if fleet is not None:
+            public = fleet.run(stop)
+        else:
+            peers = Peers(settings.per_address)
+            public = serve(gateway, sockets[0], stop=stop, grace=grace, certificate=certificate, peers=peers)
+        # Who is on this machine does not know the certificate's name, and needs no certificate.
+        local = settings.control if certificate is None else bind("127.0.0.1", 0)
+        presence = _presence(local)
+        told = Serving(site, rates, tenants.uses, settings.url_of)
+        api = control(service, settings, OneToken(presence.token), told)
+        announce(settings.data, presence)
+        peers = Peers(settings.per_address)
+        served = [serve(api, settings.control, stop=stop, grace=grace, certificate=certificate, peers=peers)]
+        if certificate is not None:
+            served.append(serve(api, local, stop=stop, grace=grace))
+        serving = asyncio.gather(public, *served)
+        yield serving
+    finally:
+        stop.set()
+        sweeping.cancel()
+        if presence is not None:
+            withdraw(settings.data, presence)
+        if serving is not None:
+            await serving
+        runner.stop_all()
+        await service.aclose()
+        await asyncio.wait([sweeping])
+        await runner.aclose()
+        await tenants.aclose()
+        for recorder in recorders:
+            recorder.close()
+        await bucket.aclose()
+        faults.end()
+
+
+async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
+    """Apply a Project's migrations, which come by file name."""
+
+    def apply() -> None:
+        with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
+            tables = Path(folder) / FOLDER
+            tables.mkdir()
+            for name, text in files.items():
+                (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+            migrate(Path(folder), folder_of(data, project))
+
+    try:
+        await asyncio.to_thread(apply)
+    except OSError as error:
+        raise SvcError(
+            f"the migrations of {project} can not be applied: {error.strerror}",
+            "Check that the service's disk has room, and so has the one of temporary files.",
+        ) from error
+
+
+def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
+    data = settings.data
+    start = Start(
+        *(True, data / "projects", data / "cache", "deploy", settings.domain, False, settings.grace),
+        settings.certificate,
+        settings.per_address,
+        settings.scheme,
+        settings.max_body,
+    )
+    return Fleet(
+        settings.public,
+        start,
+        tenants.timeline,
+        tenants.uses,
+        lambda text: settings.tell("warning", text),
+        "svc_tui.worker",
+    )
+
+
+def _presence(sockets: list[socket.socket]) -> Presence:
+    """Return where this service is, for whoever may read its data folder."""
+    return Presence(f"http://{authority(sockets[0])}", secrets.token_urlsafe(32), os.getpid())
+
+
+def control(service: Service, settings: Settings, local: Authority, serving: Serving) -> Quart:
+    """Return the control API of the service; `local` lets in who may read the data folder."""
+    accounts = Accounts(service.bucket.cells, settings.passwords)
+    sessions = Sessions(service.bucket.cells, accounts)
+    gate = Gate(accounts, sessions, Attempts())
+    subjects = (
+        *(routes.blueprint(gate), token_routes.blueprint(gate), user_routes.blueprint(gate)),
+        projects.blueprint(places := Places(settings.data, service)),
+        tables(places),
+        timeline.blueprint(places),
+        logs.blueprint(places),
+        manifest.blueprint(Deployed(service.history)),
+        state.blueprint(serving, places, DOORS),
+        gc.blueprint(service.sweep),
+        deployments.blueprint(service, settings.url_of),
+    )
+    return create(EitherOf(local, sessions), subjects)

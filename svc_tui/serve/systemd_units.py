@@ -1,0 +1,152 @@
+"""The systemd units of a service: what runs it, and what keeps its sockets. Owns their text."""
+
+import re
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from engine.errors import SvcError
+from engine.http.connection_limits import parsed
+from engine.http.sockets import BACKLOG, hosts
+
+_SERVICE = """\
+[Unit]
+Description={name}: hosts small web applications
+Requires={name}.socket
+After={name}.socket network-online.target
+Wants=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+ExecStart={command}
+Restart=always
+RestartSec=1
+KillMode=mixed
+TimeoutStartSec={start}
+TimeoutStopSec={stop:.0f}
+LimitNOFILE=65536
+User={name}
+Environment={home}
+UMask=0077
+CapabilityBoundingSet=
+NoNewPrivileges=true
+ProtectSystem=strict
+ProtectHome=true
+ProtectProc=invisible
+ProtectClock=true
+ProtectHostname=true
+ProtectKernelLogs=true
+ProtectKernelModules=true
+ProtectKernelTunables=true
+ProtectControlGroups=true
+PrivateTmp=true
+PrivateDevices=true
+LockPersonality=true
+RestrictNamespaces=true
+RestrictRealtime=true
+RestrictSUIDSGID=true
+SystemCallArchitectures=native
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
+ReadWritePaths={data}
+
+[Install]
+WantedBy=multi-user.target"""
+
+_SOCKET = """\
+[Unit]
+Description={name}: its sockets, where connections wait while it restarts
+
+[Socket]
+{listen}
+BindIPv6Only=both
+FreeBind=true
+Backlog={backlog}
+
+[Install]
+WantedBy=sockets.target"""
+
+
+_PATHS = ("--data", "--tls-cert", "--tls-key")
+_PRINTS = ("--print-unit", "--print-socket")
+_PLAIN = re.compile(r"[\w@/.,:=+\[\]-]+")
+_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+_START_SECONDS = 900
+"""What a start may take: after an update or a restore, everything that is live is compiled anew."""
+_STOP_SECONDS = 20
+"""What a stop takes beside the grace."""
+
+
+def check_name(name: str) -> None:
+    """Raise `SvcError` for what can not name both units and a user of Linux (useradd(8))."""
+    if not _NAME.fullmatch(name):
+        raise SvcError(
+            f'"{name}" can not name systemd units and the user that runs them',
+            "Up to 31 small letters, digits, - and _, as in svc-staging; no digit first.",
+            code="usage",
+        )
+
+
+def service_unit(name: str, arguments: Sequence[str], data: Path, grace: float) -> str:
+    """Return a unit that runs `svc` with these arguments as the user `name`, who may write to `data` alone.
+
+    It belongs into `name`.service. Paths in it are absolute, because systemd starts programs in `/`;
+    `grace` is in seconds. The sockets come from `name`.socket beside it, so that svc needs no right to open
+    ports below 1024.
+    """
+    program = str(Path(sys.prefix) / "bin" / "svc")
+    # Where svc was to work, `svc -C DIR serve`, is in the paths already.
+    words = enumerate(pairwise(arguments), 1)
+    first = next((i for i, (before, word) in words if word == "serve" and before != "-C"), 1)
+    options = [argument for argument in arguments[first:] if argument not in _PRINTS]
+    if "--data" not in options and not any(each.startswith("--data=") for each in options):
+        options += ["--data", str(data)]
+    command = " ".join(_quoted(word).replace("$", "$$") for word in [program, *_absolute(options)])
+    return _SERVICE.format(
+        name=name,
+        command=command,
+        home=_quoted(f"SVC_HOME={data}"),
+        data=_quoted(str(data)),
+        start=_START_SECONDS,
+        stop=grace + _STOP_SECONDS,
+    )
+
+
+def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
+    """Return the unit `name`.socket, with the sockets on these hosts and ports.
+
+    Raises `SvcError` where systemd can not listen.
+    """
+    lines = []
+    for host, port in addresses:
+        for each in hosts(host):
+            if not port or parsed(each) is None:
+                raise SvcError(
+                    f"systemd can not listen on {host} port {port}",
+                    "It needs an address as in 0.0.0.0:443 and a port that is not 0.",
+                    code="usage",
+                )
+            lines.append(f"ListenStream=[{each}]:{port}" if ":" in each else f"ListenStream={each}:{port}")
+    return _SOCKET.format(name=name, listen="\n".join(lines), backlog=BACKLOG)
+
+
+def _quoted(word: str) -> str:
+    """Return a word as it stands in a unit (systemd.syntax(7), systemd.unit(5) for `%`)."""
+    if _PLAIN.fullmatch(word):
+        return word
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
+    return f'"{escaped}"'
+
+
+def _absolute(options: Sequence[str]) -> list[str]:
+    made = []
+    for before, option in zip(("", *options), options, strict=False):
+        name, equals, path = option.partition("=")
+        if before in _PATHS:
+            made.append(str(Path(option).expanduser().absolute()))
+        elif equals and name in _PATHS:
+            made.append(f"{name}={Path(path).expanduser().absolute()}")
+        else:
+            made.append(option)
+    return made
