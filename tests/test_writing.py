@@ -1,4 +1,4 @@
-"""The writing style of docs/contributing/writing-style.md: a deny-list over prose, and the shape of docstrings.
+"""The writing style: a deny-list over prose, and the shape of docstrings.
 
 `python -m tests.test_writing PATH...` prints every violation in files and folders.
 """
@@ -30,10 +30,9 @@ DENIED = {
     r"\b[Ii]n place of\b": "instead of",
     r"\b[Gg](?:o|oes|oing) on\b": "continue",
     r"\b[Hh]ave (?:it|them|him|one)\b": "make, let the object be the subject",
-    r"\b(?:colour|behaviour|favour|honour|neighbour|licence|centre|catalogue|artefact|grey|whilst)\w*\b": "US spelling",
-    r"\b\w*(?:initial|serial|organ|recogn|normal|optim|synchron|author|minim|summar)is(?:e|es|ed|ing|ation)\b": (
-        "US spelling"
-    ),
+    r"\b(?:un)?(?:colour|behaviour)\w*\b": "US spelling",
+    r"\b(?:favour|honour|neighbour|licence|centre|catalogue|artefact|grey|whilst)\w*\b": "US spelling",
+    r"\b\w*(?:initial|serial|organ|recogn|normal|optim)is(?:e|es|ed|ing|ation)\b": "US spelling",
 }
 STARTS = re.compile(r"(?:Have|Hear|Tell|Let|Hold|Say|Take|Look|Who|What|Owns|Knows|Whether|Of|Such)\b")
 VERBLESS = re.compile(r"(?:A|An|The|This|That|It|How|Where|When|Whether|As|So|If|All|Every|Each|No|One)\b")
