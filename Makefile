@@ -100,7 +100,7 @@ bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness benc
 bench-console: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.console $(SECONDS)
 
-# The Console's screens for the README and docs/console.md, of the guestbook with traffic.
+# The Console's screens for the README and docs/guides/build/console.md, of the guestbook with traffic.
 pictures: $(VENV)/.installed-dev rust-target
 	@"$(BIN)/python" -m docs.pictures.draw
 

@@ -31,8 +31,8 @@ def test_links_lead_to_files(page: Path) -> None:
 
 
 def test_every_command_and_option_is_documented() -> None:
-    pages = {page.stem: page.read_text() for page in (DOCS / "commands").glob("*.md")}
-    text = (DOCS / "cli.md").read_text() + "".join(pages.values())
+    pages = {page.stem: page.read_text() for page in (DOCS / "reference" / "commands").glob("*.md")}
+    text = (DOCS / "reference" / "cli.md").read_text() + "".join(pages.values())
     group = typer.main.get_command(app)
     options = [option for parameter in group.params for option in parameter.opts]
     for name in COMMANDS:
@@ -43,24 +43,26 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    text = (DOCS / "cli.md").read_text()
+    text = (DOCS / "reference" / "cli.md").read_text()
     assert [code for code in ExitCode if f"| {code.value} |" not in text] == []
 
 
 def test_every_error_code_is_documented_with_its_status() -> None:
-    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", (DOCS / "http.md").read_text(), re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", (DOCS / "reference" / "http.md").read_text(), re.MULTILINE)
+    )
     assert rows == {code: str(kind.status) for code, kind in KINDS.items()}
 
 
 def interface_states() -> dict[str, str]:
     rows = r"^\| `([a-z-]+:[a-z/-]+)` \| ([a-z ]+) \|"
-    return dict(re.findall(rows, (DOCS / "wasi.md").read_text(), re.MULTILINE))
+    return dict(re.findall(rows, (DOCS / "reference" / "wasi.md").read_text(), re.MULTILINE))
 
 
 def function_states() -> dict[str, str]:
     """State by `<interface>#<resource>.<function>`, of the tables function by function."""
     found = {}
-    for section in (DOCS / "wasi.md").read_text().split("\n### `")[1:]:
+    for section in (DOCS / "reference" / "wasi.md").read_text().split("\n### `")[1:]:
         interface, _, text = section.partition("`")
         for names, state in re.findall(r"^\| (`[^|]+) \| (\w+) \|", text, re.MULTILINE):
             found |= {f"{interface}#{name}": state for name in re.findall(r"`([^`]+)`", names)}
@@ -99,7 +101,7 @@ def test_what_is_documented_as_denied_is_what_opens_nothing() -> None:
 
 
 def test_the_tests_that_the_threat_model_names_are_there() -> None:
-    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (DOCS / "threat-model.md").read_text())
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (DOCS / "contributing" / "threat-model.md").read_text())
     tests = ROOT / "tests"
     missing = [
         f"{file}::{name}"

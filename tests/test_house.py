@@ -53,9 +53,11 @@ def test_every_target_is_documented_or_a_step_of_one_that_is() -> None:
 
 
 def test_the_index_of_the_documentation_names_every_page() -> None:
-    text = (ROOT / "docs" / "index.md").read_text()
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
-    assert {page for page in pages if f"({page})" not in text} == set()
+    docs = ROOT / "docs"
+    text = (docs / "index.md").read_text()
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} - {"index.md"}
+    listed_elsewhere = {page for page in pages if page.startswith("reference/commands/")}
+    assert {page for page in pages - listed_elsewhere if f"({page})" not in text} == set()
 
 
 def test_ci_is_a_program_that_bash_understands() -> None:

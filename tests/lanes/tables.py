@@ -27,7 +27,7 @@ create table users (
     id integer primary key, name text not null unique, age integer check (age < 200), born timestamp
 );
 """
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tables-guests.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "build" / "tables.md"
 ENDPOINT = {"SVC_TABLES_ENDPOINT": f"http://tables.{DOMAIN}"}
 
 

@@ -27,7 +27,7 @@ from svc_tui.console.start import Entrance
 from tests.screens.conftest import SECONDS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "console.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "guides" / "build" / "console.md"
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ from svc_tui.project.scaffold import templates
 from svc_tui.terminal.stderr import ExitCode
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "cli.md").read_text(encoding="utf-8")
-COMMAND_PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "commands").glob("*.md")}
+PAGE = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+COMMAND_PAGES = {
+    path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "reference" / "commands").glob("*.md")
+}
 
 
 def command(name: str) -> Any:
@@ -28,13 +30,13 @@ def options(of: Any) -> set[str]:
 
 def page(name: str) -> str:
     text = COMMAND_PAGES.get(name, "")
-    assert re.match(rf"# svc {name}\b", text), f"docs/commands/{name}.md is not about svc {name}"
+    assert re.match(rf"# svc {name}\b", text), f"docs/reference/commands/{name}.md is not about svc {name}"
     return text
 
 
 def test_every_global_option_is_documented() -> None:
     for option in options(typer.main.get_command(app)):
-        assert f"`{option}" in PAGE, f"docs/cli.md does not describe {option}"
+        assert f"`{option}" in PAGE, f"docs/reference/cli.md does not describe {option}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -42,10 +44,10 @@ def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None
     text = page(name)
     known = options(command(name))
     for option in known - {"--help"}:
-        assert f"`{option}`" in text, f"docs/commands/{name}.md: {option} is missing"
+        assert f"`{option}`" in text, f"docs/reference/commands/{name}.md: {option} is missing"
     rows = re.findall(r"^\| (`-.*?) \|", text, re.MULTILINE)
     documented = {option for row in rows for option in re.findall(r"`(--?[\w-]+)", row)}
-    assert documented <= known, f"docs/commands/{name}.md: {documented - known} is not there"
+    assert documented <= known, f"docs/reference/commands/{name}.md: {documented - known} is not there"
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if hasattr(command(name), "commands")])

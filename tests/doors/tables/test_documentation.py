@@ -1,4 +1,4 @@
-"""`docs/tables.md` says what the Door does."""
+"""`docs/reference/tables-api.md` says what the Door does."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from doors.tables.guest import protocol, reader, session, writer
 from doors.tables.guest.problem import KINDS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
 
-TEXT = (Path(__file__).parents[3] / "docs" / "tables.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "tables-api.md").read_text()
 
 
 def test_every_code_is_documented_with_its_status() -> None:

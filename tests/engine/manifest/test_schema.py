@@ -9,11 +9,11 @@ from engine.manifest.json_schema import schema, text
 from engine.manifest.schema import Document, ProjectTable, ResourceTable, is_name
 
 ROOT = Path(__file__).parents[3]
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "reference"
 
 
 def test_the_checked_in_schema_is_what_the_models_make() -> None:
-    told = "make it again: .venv/bin/python -m engine.manifest.schema > docs/manifest.schema.json"
+    told = "make it again: .venv/bin/python -m engine.manifest.schema > docs/reference/manifest.schema.json"
     assert (DOCS / "manifest.schema.json").read_text(encoding="utf-8") == text(), told
 
 
@@ -50,7 +50,7 @@ def test_the_schema_takes_what_a_mount_may_be(pattern: str) -> None:
 def test_every_key_is_documented() -> None:
     page = (DOCS / "manifest.md").read_text(encoding="utf-8")
     for key in [*ResourceTable.model_fields, "runLimitSecs", "project.name"]:
-        assert f"`{key}`" in page, f"docs/manifest.md does not describe {key}"
+        assert f"`{key}`" in page, f"docs/reference/manifest.md does not describe {key}"
 
 
 def test_documented_ranges_and_defaults_are_those_of_the_models() -> None:

@@ -48,5 +48,5 @@ def test_the_programs_in_the_documentation_compile(tmp_path: Path) -> None:
     (tmp_path / "Cargo.toml").write_text(manifest)
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "lib.rs").write_text('#![doc = include_str!("../page.md")]\n')
-    shutil.copy(GUEST.parents[2] / "docs" / "lanes-rust.md", tmp_path / "page.md")
+    shutil.copy(GUEST.parents[2] / "docs" / "guides" / "build" / "rust.md", tmp_path / "page.md")
     assert "5 passed" in cargo(tmp_path, "test", "--doc")
