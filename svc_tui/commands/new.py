@@ -15,8 +15,9 @@ def new(
         str, typer.Argument(metavar="NAME", help="Folder to make; its last part names the Project.")
     ],
     template: Annotated[
-        str, typer.Option("--template", "-t", help="static, js, go, rust, pulse, polyglot or guestbook.")
-    ] = "pulse",
+        str,
+        typer.Option("--template", "-t", help="notes, pulse, guestbook, polyglot, static, js, go or rust."),
+    ] = "notes",
 ) -> None:
     """Make a Project that runs as it is."""
     target = Path(name)

@@ -13,6 +13,7 @@ from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name
 
 TEMPLATES = {
+    "notes": "a page, a js API and a table",
     "pulse": "a page with live numbers from a private js Resource",
     "guestbook": "a page over a table that js, go and rust share",
     "polyglot": "one page, the same interface in js, go and rust",
@@ -24,11 +25,12 @@ TEMPLATES = {
 """The templates, and what each shows."""
 PLACEHOLDER = "PROJECT"
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SAMPLES = ("pulse", "polyglot", "guestbook")
+_SAMPLES = ("notes", "pulse", "polyglot", "guestbook")
 _LEFT_OUT = shutil.ignore_patterns(
     *(".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store")
 )
-_TYPES = {"js": (_PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts",)}
+_JS_TYPES = (_PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts",)
+_TYPES = {"js": _JS_TYPES, "notes": _JS_TYPES}
 """What a template gets besides its own files: types of the guest library, for editors."""
 _SUFFIXES = (".toml", ".js", ".html", ".md")
 
@@ -36,7 +38,7 @@ _SUFFIXES = (".toml", ".js", ".html", ".md")
 def templates() -> dict[str, Path]:
     """Return the folder of each template.
 
-    `pulse`, `polyglot` and `guestbook` are the sample applications of that name: a wheel has them among the
+    `notes`, `pulse`, `polyglot` and `guestbook` are the sample applications of that name: a wheel has them among the
     templates, a checkout beside the packages.
     """
     found = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}

@@ -17,7 +17,9 @@ def new(*arguments: str) -> int:
     return run(["new", *arguments])
 
 
-@pytest.mark.parametrize("template", ["static", "js", "go", "rust", "pulse", "polyglot", "guestbook"])
+@pytest.mark.parametrize(
+    "template", ["notes", "pulse", "guestbook", "polyglot", "static", "js", "go", "rust"]
+)
 def test_every_template_makes_a_valid_project(tmp_path: Path, template: str) -> None:
     target = tmp_path / "süß und weit" / "my-app"
     assert new(str(target), "--template", template) == 0
@@ -34,6 +36,12 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path, capsys: pytest.Captu
     assert new(str(target)) == 1
     assert [path.name for path in target.iterdir()] == ["mine.txt"]
     assert "not empty" in capsys.readouterr().err
+
+
+def test_new_without_a_template_uses_notes(tmp_path: Path) -> None:
+    assert new(str(tmp_path / "app")) == 0
+    assert (tmp_path / "app" / "tables" / "0001-notes.sql").is_file()
+    assert (tmp_path / "app" / "svc-guest.d.ts").is_file()
 
 
 def test_an_empty_folder_may_become_the_project(tmp_path: Path) -> None:
