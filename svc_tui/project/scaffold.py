@@ -38,8 +38,7 @@ _SUFFIXES = (".toml", ".js", ".html", ".md")
 def templates() -> dict[str, Path]:
     """Return the folder of each template.
 
-    `notes`, `pulse`, `polyglot` and `guestbook` are the sample applications of that name: a wheel has them among the
-    templates, a checkout beside the packages.
+    The sample applications are templates too. A wheel has them in `templates/`, a checkout in `sample-apps/`.
     """
     found = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}
     for name in _SAMPLES:
