@@ -12,8 +12,8 @@ from typing import Any
 from wasmtime import Engine
 from wasmtime.component import Component
 
-from engine.wasm.binary.fast_streams import add_overlay
-from engine.wasm.binary.preinit.run import add_snapshot
+from engine.wasm.binary.fast_streams import add_fast_streams
+from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.capi import wasmtime
 from engine.wasm.compile import compiler
 from engine.wasm.execution import config, epoch_ticker, execution, invocation, runner
@@ -33,14 +33,14 @@ def _without_epochs(compiler: Compiler) -> Any:
     return made
 
 
-async def _compiled(component: Path, digest: str, cache: Path, **_options: Any) -> compiler.Compiled:
+async def _compiled(component: Path, digest: str, cache: Path, **_options: Any) -> compiler.CompiledComponent:
     target = cache / "compiled" / f"{digest}-unmetered.cwasm"
     if not target.exists():
-        engine = Engine(_without_epochs(Compiler.OPTIMISING))
+        engine = Engine(_without_epochs(Compiler.OPTIMIZING))
         target.parent.mkdir(parents=True, exist_ok=True)
-        made = add_overlay(add_snapshot(component.read_bytes()))
+        made = add_fast_streams(preinitialize(component.read_bytes()))
         target.write_bytes(Component(engine, made).serialize())
-    return compiler.Compiled(target, Compiler.OPTIMISING)
+    return compiler.CompiledComponent(target, Compiler.OPTIMIZING)
 
 
 def _watch(self: runner.Runner, course: execution.Drive) -> None:
@@ -63,9 +63,9 @@ def main() -> None:
     _put(config, "compile_config", _without_epochs)
     _put(runner, "compile_component", _compiled)
     _put(runner.Runner, "watch", _watch)
-    _put(epoch_ticker.Epochs, "_work", lambda self: None)
+    _put(epoch_ticker.EpochTicker, "_work", lambda self: None)
     _put(execution.Drive, "_poll", lambda self, invocation: invocation.poll())
-    _put(invocation.Invocation, "peak", int(os.environ[MEMORY]))
+    _put(invocation.Invocation, "peak_memory", int(os.environ[MEMORY]))
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
         _put(wasmtime, name, lambda *_arguments: None)
     _put(server, "Recorder", _NoRecorder)

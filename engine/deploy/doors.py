@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.door import DOMAIN, Door, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
 from engine.timeline.bus import Timeline
 from engine.timeline.record import StructuredRecord
-from engine.wasm.outbound.door_calls import OpenDoor
+from engine.wasm.outbound.door_calls import DoorBinding
 
 Uses = Counter[tuple[str, str]]
 """How often Doors were asked, by Door and Resource."""
@@ -26,8 +26,8 @@ class Doors:
         """`folder` is where the Project's data is; each Door has a folder of its own name in it."""
         log = _Ear(timeline)
         self.uses = Uses()
-        self.open: Mapping[str, OpenDoor] = {
-            door.name: OpenDoor(
+        self.open: Mapping[str, DoorBinding] = {
+            door.name: DoorBinding(
                 _Counted(door.name, door.open(DoorPlace(project, folder / door.name, log)), self.uses),
                 door.max_body,
             )

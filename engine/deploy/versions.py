@@ -10,7 +10,7 @@ from engine.gateway.routes import Version
 from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildMode
 from engine.manifest.model import Project, Resource
-from engine.wasm.compile.check import told_of
+from engine.wasm.compile.check import error_context
 from engine.wasm.execution.runner import Runner
 
 
@@ -51,7 +51,7 @@ class Versions:
         }
         # The dev loader is compiled once for all saves, so it may take the time for the best code.
         fast = self.mode == "dev" and artifact.script is None
-        with told_of(resource.name):
+        with error_context(resource.name):
             return await self.runner.guest(
                 resource, artifact, environment, fast=fast, report=self.report, doors=doors.open
             )

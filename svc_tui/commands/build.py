@@ -14,7 +14,7 @@ from engine.build.builder import Builder
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.manifest.model import Project, Resource
-from engine.wasm.compile.check import told_of
+from engine.wasm.compile.check import error_context
 from engine.wasm.compile.compiler import compile_component
 from svc_tui.composition import lanes
 from svc_tui.dev.request_log import duration
@@ -74,7 +74,7 @@ async def _build(
     if artifact is None:
         artifact = await builder.build(resource, project.root, report, remember=True)
     if isinstance(artifact, ComponentArtifact):
-        with told_of(resource.name):
+        with error_context(resource.name):
             await compile_component(artifact.component, artifact.digest, cache, fast=False, report=report)
     took = duration(int((time.perf_counter() - began) * 1e9))
     return _summary(resource, artifact, f"{took}, unchanged" if unchanged else took)

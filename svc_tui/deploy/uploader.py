@@ -23,7 +23,7 @@ from engine.errors import SvcError
 from engine.manifest.load import MANIFEST
 from engine.manifest.model import Project, Resource
 from engine.service.policy import imports
-from engine.wasm.compile.check import check_component, told_of
+from engine.wasm.compile.check import check_component, error_context
 from svc_tui.client import Client, Refused
 from svc_tui.composition import lanes
 
@@ -118,7 +118,7 @@ async def _build(builder: Builder, resource: Resource, root: Path, teller: Telle
 
         artifact = await builder.build(resource, root, report, remember=True)
     if isinstance(artifact, ComponentArtifact):
-        with told_of(resource.name):
+        with error_context(resource.name):
             check_component(artifact.component)
     teller.built(resource, artifact, clock() - began, unchanged=unchanged)
     return artifact

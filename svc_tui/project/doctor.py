@@ -76,7 +76,7 @@ def _wasmtime() -> Tool:
     except (ImportError, OSError, RuntimeError) as error:
         return Tool("wasmtime", problem=f"can not be loaded: {error}", remedy=_reinstall())
     try:
-        Engine(compile_config(Compiler.OPTIMISING))
+        Engine(compile_config(Compiler.OPTIMIZING))
     except WasmtimeError as error:
         return Tool("wasmtime", version("wasmtime"), problem=f"does not start: {error}", remedy=_reinstall())
     return Tool("wasmtime", version("wasmtime"))

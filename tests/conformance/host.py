@@ -16,9 +16,9 @@ from wasmtime.component import Component
 import engine.wasm.execution.runner
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.binary.fast_streams import add_overlay
+from engine.wasm.binary.fast_streams import add_fast_streams
 from engine.wasm.binary.memory_probe import add_probe
-from engine.wasm.capi.linker import Program
+from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.execution.config import Compiler, PoolSettings
 from engine.wasm.execution.request import Exchange, RunReport
 from engine.wasm.wasi.registry import FUNCTIONS, HostFunction
@@ -153,11 +153,11 @@ class Host:
         """Run a coroutine on the engine's loop."""
         return self.loop.run_until_complete(work)
 
-    def programs(self, binary: bytes) -> tuple[Program, ...]:
+    def programs(self, binary: bytes) -> tuple[LinkedComponent, ...]:
         """Compile and link a component for every kind of slot."""
-        engines = [slots.engine(Compiler.OPTIMISING) for slots in self.runner.pool.slots]
+        engines = [slots.engine(Compiler.OPTIMIZING) for slots in self.runner.pool.slots]
         with _recording(self.called):
-            return tuple(Program(Component(each, binary), each, self.runner.runs) for each in engines)
+            return tuple(LinkedComponent(Component(each, binary), each, self.runner.runs) for each in engines)
 
     async def ask(self, guest: Guest, client: Client | None = None, **fields: Any) -> Answer:
         """Run a guest; `fields` are the Resource's, and the Doors that are open for it."""
@@ -165,7 +165,7 @@ class Host:
         script, doors = fields.pop("script", None), fields.pop("doors", {})
         binary = add_probe(bytes(wat2wasm(guest.text(shim=self.overlaid))))
         if self.overlaid:
-            plain, binary = binary, add_overlay(binary)
+            plain, binary = binary, add_fast_streams(binary)
             assert binary != plain
         live = engine.wasm.execution.runner.Guest(
             self.runner,

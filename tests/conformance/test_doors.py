@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.door import Caller, DoorRequest, DoorResponse
-from engine.wasm.outbound.door_calls import OpenDoor
+from engine.wasm.outbound.door_calls import DoorBinding
 from tests.conformance.calling import MILLISECOND, MOST, making, taking
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
@@ -53,7 +53,7 @@ def porch() -> Porch:
 
 
 def through(host: Host, porch: Porch, guest: Guest, **fields: Any) -> Answer:
-    return host.run(guest, doors={"porch": OpenDoor(porch, 1000)}, **fields)
+    return host.run(guest, doors={"porch": DoorBinding(porch, 1000)}, **fields)
 
 
 def posting(guest: Guest, path: str, *parts: bytes) -> tuple[Step, Step]:

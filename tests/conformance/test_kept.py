@@ -7,8 +7,8 @@ import pytest
 
 from engine.door import DoorRequest, DoorResponse
 from engine.wasm.execution.run_state import KEPT, UNSENT
-from engine.wasm.outbound.door_calls import OpenDoor
-from engine.wasm.wasi.http_outgoing import AT_ONCE
+from engine.wasm.outbound.door_calls import DoorBinding
+from engine.wasm.wasi.http_outgoing import MAX_CONCURRENT_REQUESTS
 from tests.conformance.calling import SERVER, call, making, taking
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
@@ -40,7 +40,7 @@ class Porch:
 
 def through(host: Host, guest: Guest) -> tuple[Answer, Porch]:
     porch = Porch()
-    return host.run(guest, doors={"porch": OpenDoor(porch, LARGE)}), porch
+    return host.run(guest, doors={"porch": DoorBinding(porch, LARGE)}), porch
 
 
 def repeat(guest: Guest, times: int, *calls: tuple[object, ...]) -> None:
@@ -92,7 +92,7 @@ def test_header_fields_are_counted_while_they_are_there(host: Host, dropped: boo
 def test_so_many_requests_may_be_under_way_and_no_more(host: Host) -> None:
     """Those that wait count, begun or not; one that the guest gives up makes room when it has ended."""
     guest = Guest()
-    asked = [asking(guest, "/never") for _ in range(AT_ONCE)]
+    asked = [asking(guest, "/never") for _ in range(MAX_CONCURRENT_REQUESTS)]
     refused = asking(guest, "/never")
     guest.call("pollable.block", guest.call("subscribe-duration", 1_000_000))  # all begin
     guest.drop(asked[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.wasm.execution.buffers import BUDGET
+from engine.wasm.execution.buffers import BUFFER_BYTES
 from tests.conformance.canonical import HANDLE
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Client, Host
@@ -24,7 +24,7 @@ def give(guest: Guest, response: Step) -> None:
 
 def fill(guest: Guest, stream: Step) -> None:
     """Write until there is no room."""
-    for _ in range(BUDGET // CHUNK):
+    for _ in range(BUFFER_BYTES // CHUNK):
         guest.call("output-stream.blocking-write-zeroes-and-flush", stream, CHUNK, report=False)
 
 
@@ -87,7 +87,7 @@ def test_a_permit_is_for_the_bytes_that_it_names_not_for_each_write(either_host:
     _, stream = guest.body()
     guest.call("output-stream.check-write", stream)
     first = guest.call("output-stream.write-zeroes", stream, CHUNK)
-    for _ in range(BUDGET // CHUNK):
+    for _ in range(BUFFER_BYTES // CHUNK):
         last = guest.call("output-stream.write-zeroes", stream, CHUNK)
     answer = either_host.run(guest)
     assert answer[first] == ("ok", None) and not answer.reached(last)
@@ -123,7 +123,7 @@ def test_where_there_is_no_room_nothing_is_permitted_until_there_is(either_host:
     guest.finish(body, stream)
     answer = either_host.run(guest)
     assert (answer[full], answer[before], answer[after]) == (("ok", 0), False, True)
-    assert answer[flushed] == ("ok", None) and answer[room][1] > 0 and len(answer.body) == BUDGET
+    assert answer[flushed] == ("ok", None) and answer[room][1] > 0 and len(answer.body) == BUFFER_BYTES
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_blocking_call_waits_for_room(
     guest.finish(body, stream)
     answer = either_host.run(guest)
     assert answer[full] == ("ok", 0) and answer[done] == ("ok", None)
-    assert answer.body == bytes(BUDGET) + written
+    assert answer.body == bytes(BUFFER_BYTES) + written
 
 
 def test_a_flush_lets_what_was_written_leave(either_host: Host) -> None:
@@ -296,7 +296,7 @@ def test_a_splice_waits_for_room(either_host: Host) -> None:
     guest.finish(body, stream)
     answer = either_host.run(guest, upload(b"abc"))
     assert [answer[step] for step in (full, moved)] == [("ok", 0), ("ok", 3)]
-    assert answer.body == bytes(BUDGET) + b"abc"
+    assert answer.body == bytes(BUFFER_BYTES) + b"abc"
 
 
 def test_a_splice_tells_of_either_end(either_host: Host) -> None:

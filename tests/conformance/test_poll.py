@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from engine.wasm.capi.host_functions import Wait
-from engine.wasm.execution.buffers import Inflow
+from engine.wasm.capi.host_functions import Suspend
+from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.request import Exchange
 from engine.wasm.execution.run_state import Run
-from engine.wasm.wasi.io import POLLED, Pollable, poll
+from engine.wasm.wasi.io import MAX_POLLABLES, Pollable, poll
 from tests.conformance.guest import Guest
 from tests.conformance.host import Client, Host
 
@@ -52,24 +52,28 @@ def test_a_pollable_may_be_in_a_list_twice(host: Host) -> None:
     assert host.run(guest)[positions] == [0, 1]
 
 
-@pytest.mark.parametrize(("count", "trapped"), [(POLLED, False), (POLLED + 1, True)])
+@pytest.mark.parametrize(("count", "trapped"), [(MAX_POLLABLES, False), (MAX_POLLABLES + 1, True)])
 def test_a_list_has_a_longest_length(host: Host, count: int, trapped: bool) -> None:
     guest = Guest()
     ready = guest.call("subscribe-duration", 0)
     positions = guest.call("poll", [ready] * count)
     answer = host.run(guest)
     assert answer.reached(positions) != trapped
-    assert f"more than {POLLED} pollables" in answer.detail if trapped else len(answer[positions]) == count
+    assert (
+        f"more than {MAX_POLLABLES} pollables" in answer.detail
+        if trapped
+        else len(answer[positions]) == count
+    )
 
 
 def test_to_wait_for_many_costs_the_host_no_more_than_for_few() -> None:
     """Looked at each time that something happens are what can be ready first, not all that is in the list."""
     exchange = Exchange("GET", "http", "x", "/", [], _nothing, _nowhere, {}, lambda stream, text: None, 0)
     run = Run(exchange, [], lambda *_: None, None, has_body=True)
-    flow, other = Inflow(), Inflow()
+    flow, other = InputBuffer(), InputBuffer()
     timers = [Pollable(deadline=HOUR + n) for n in range(1000)]
     waiting = poll(run, [Pollable(flow), *timers, Pollable(other), *(Pollable(flow) for _ in range(1000))])
-    assert isinstance(waiting, Wait)
+    assert isinstance(waiting, Suspend)
     assert [each.source or each.deadline for each in waiting.sources] == [flow, other, HOUR]
     other.feed(b"x")
     assert waiting.finish() == [1001]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.buffers import Outflow
+from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.request import Exchange
 from engine.wasm.execution.run_state import Run
 from engine.wasm.outbound.egress import Egress
-from engine.wasm.outbound.http import Leave, Outgoing
+from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 from engine.wasm.wasi import http_fields
 from engine.wasm.wasi.http_outgoing import (
     FutureIncomingResponse,
@@ -74,11 +74,11 @@ async def nowhere(_message: dict[str, Any]) -> None:
 class Caller:
     """A run that calls out, as host functions let it."""
 
-    def __init__(self, outgoing: Outgoing, *egress: str, owner: str = "shop/api") -> None:
+    def __init__(self, outgoing: OutboundHttp, *egress: str, owner: str = "shop/api") -> None:
         exchange = Exchange("GET", "http", "x", "/", [], nothing, nowhere, {}, lambda stream, text: None, 0)
         self.run = Run(exchange, [], lambda *call: None, None, has_body=False)
         self.outgoing = outgoing
-        self.leave = Leave(owner, Egress.parse(egress))
+        self.leave = OutboundPolicy(owner, Egress.parse(egress))
 
     async def call(
         self, authority: str, path: str = "/", body: bytes | None = None, *fields: tuple[str, bytes]
@@ -90,7 +90,7 @@ class Caller:
         set_authority(run, request, authority)
         set_path(run, request, path)
         if body is not None:
-            request.body = Outflow()
+            request.body = OutputBuffer()
             request.body.put(body)
             request.body.finished = True
         future, done = FutureIncomingResponse(), asyncio.Event()
@@ -105,9 +105,9 @@ class Caller:
         return future.result
 
 
-def check(test: Callable[[Outgoing], Awaitable[None]], resolve: Any = None) -> None:
+def check(test: Callable[[OutboundHttp], Awaitable[None]], resolve: Any = None) -> None:
     async def main() -> None:
-        outgoing = Outgoing(resolve) if resolve is not None else Outgoing()
+        outgoing = OutboundHttp(resolve) if resolve is not None else OutboundHttp()
         try:
             await test(outgoing)
         finally:
@@ -117,7 +117,7 @@ def check(test: Callable[[Outgoing], Awaitable[None]], resolve: Any = None) -> N
 
 
 def test_a_redirect_is_an_answer_like_others() -> None:
-    async def test(outgoing: Outgoing) -> None:
+    async def test(outgoing: OutboundHttp) -> None:
         async with peer() as secret:
             location = f"http://127.0.0.1:{secret.port}/".encode()
             answer = b"HTTP/1.1 302 Found\r\nlocation: " + location + b"\r\ncontent-length: 0\r\n\r\n"
@@ -138,7 +138,7 @@ def test_a_name_that_leads_inside_is_denied_with_the_line_to_add() -> None:
     async def inside(_host: str) -> list[str]:
         return ["127.0.0.1"]
 
-    async def test(outgoing: Outgoing) -> None:
+    async def test(outgoing: OutboundHttp) -> None:
         async with peer() as there:
             origin = f"http://a.example:{there.port}"
             caller = Caller(outgoing, origin)
@@ -161,7 +161,7 @@ def test_a_connection_that_another_resource_may_have_is_not_lent() -> None:
     async def inside(_host: str) -> list[str]:
         return ["127.0.0.1"]
 
-    async def test(outgoing: Outgoing) -> None:
+    async def test(outgoing: OutboundHttp) -> None:
         async with peer() as there:
             origin, address = f"http://a.example:{there.port}", f"http://127.0.0.1:{there.port}"
             status, _ = await Caller(outgoing, origin, address).call(f"a.example:{there.port}")
@@ -176,7 +176,7 @@ def test_a_connection_that_another_resource_may_have_is_not_lent() -> None:
 def test_a_resource_that_holds_all_its_connections_holds_up_no_other() -> None:
     """A Resource of another Project, which may call the same server, gets connections of its own."""
 
-    async def test(outgoing: Outgoing) -> None:
+    async def test(outgoing: OutboundHttp) -> None:
         async with peer() as there:
             address = f"http://127.0.0.1:{there.port}"
             opened = []
@@ -199,7 +199,7 @@ def test_a_resource_that_holds_all_its_connections_holds_up_no_other() -> None:
     ],
 )
 def test_what_is_sent_is_one_request(path: str, body: bytes | None, fields: Any, line: bytes) -> None:
-    async def test(outgoing: Outgoing) -> None:
+    async def test(outgoing: OutboundHttp) -> None:
         async with peer() as there:
             caller = Caller(outgoing, f"http://127.0.0.1:{there.port}")
             status, _ = await caller.call(f"127.0.0.1:{there.port}", path, body, *fields)
@@ -215,7 +215,7 @@ def test_what_is_sent_is_one_request(path: str, body: bytes | None, fields: Any,
 def test_a_body_that_is_not_as_long_as_announced_never_becomes_a_second_request(length: bytes) -> None:
     smuggled = b"abcGET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
 
-    async def test(outgoing: Outgoing) -> None:
+    async def test(outgoing: OutboundHttp) -> None:
         async with peer(b"") as there:
             caller = Caller(outgoing, f"http://127.0.0.1:{there.port}")
             body = {b"3": smuggled, b"9": b"abc", b"90": None}[length]
@@ -231,13 +231,13 @@ def test_a_body_that_is_not_as_long_as_announced_never_becomes_a_second_request(
 )
 def test_a_path_is_never_another_origin_or_another_line(path: str) -> None:
     with pytest.raises(Err):
-        set_path(Caller(Outgoing()).run, OutgoingRequest(http_fields.Fields()), path)
+        set_path(Caller(OutboundHttp()).run, OutgoingRequest(http_fields.Fields()), path)
 
 
 @pytest.mark.parametrize("authority", ["a@b", "a/b", "a b", "a\r\nx: y", "a?b", "a#b", "a\\b", "ü", ""])
 def test_an_authority_has_no_user_and_no_path(authority: str) -> None:
     with pytest.raises(Err):
-        set_authority(Caller(Outgoing()).run, OutgoingRequest(http_fields.Fields()), authority)
+        set_authority(Caller(OutboundHttp()).run, OutgoingRequest(http_fields.Fields()), authority)
 
 
 @pytest.mark.parametrize(
@@ -250,12 +250,12 @@ def test_an_authority_has_no_user_and_no_path(authority: str) -> None:
 )
 def test_fields_that_could_end_a_head_or_belong_to_the_connection(name: str, value: bytes) -> None:
     with pytest.raises(Err):
-        http_fields.from_list(Caller(Outgoing()).run, [(name, value)])
+        http_fields.from_list(Caller(OutboundHttp()).run, [(name, value)])
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "connect", "Connect"])
 def test_no_tunnels(method: str) -> None:
-    async def test(outgoing: Outgoing) -> None:
+    async def test(outgoing: OutboundHttp) -> None:
         caller = Caller(outgoing, "http://127.0.0.1:9")
         request = OutgoingRequest(http_fields.Fields())
         request.scheme, request.authority = ("HTTP", None), "127.0.0.1:9"
@@ -268,7 +268,7 @@ def test_no_tunnels(method: str) -> None:
 
 
 def test_a_guest_that_tries_every_door_says_so_a_few_times_only() -> None:
-    async def test(outgoing: Outgoing) -> None:
+    async def test(outgoing: OutboundHttp) -> None:
         caller = Caller(outgoing)
         for number in range(500):
             with pytest.raises(Err):

@@ -54,4 +54,4 @@ def test_nothing_opens_files_or_sockets() -> None:
 
 
 def test_only_wasi_can_be_imported() -> None:
-    assert {name.partition(":")[0] for name in engine.wasm.compile.check.HOSTED} <= {"wasi", "svc"}
+    assert {name.partition(":")[0] for name in engine.wasm.compile.check.HOSTED_INTERFACES} <= {"wasi", "svc"}

@@ -11,7 +11,7 @@ from engine.artifact import ComponentArtifact
 from engine.door import DOMAIN, DoorPlace, DoorRequest, DoorResponse, LogEntry
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
-from engine.wasm.outbound.door_calls import OpenDoor
+from engine.wasm.outbound.door_calls import DoorBinding
 from tests.engine.wasm.conftest import Answer, Client
 
 
@@ -62,7 +62,7 @@ async def run(
     runner = Runner(cache)
     door = _Watched(cache)
     environment = dict.fromkeys(TelemetryDoor.variables, f"http://telemetry.{DOMAIN}")
-    doors = {"telemetry": OpenDoor(door, TelemetryDoor.max_body)}
+    doors = {"telemetry": DoorBinding(door, TelemetryDoor.max_body)}
     try:
         guest = await runner.guest(
             resource, artifact, environment, fast=True, report=lambda line: None, doors=doors

@@ -16,7 +16,7 @@ from engine.artifact import ComponentArtifact
 from engine.door import DOMAIN, DoorPlace
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
-from engine.wasm.outbound.door_calls import OpenDoor
+from engine.wasm.outbound.door_calls import DoorBinding
 from tests.engine.wasm.conftest import Answer, Client
 
 SCHEMA = """
@@ -70,7 +70,7 @@ class Guests:
                     environment,
                     fast=True,
                     report=lambda line: None,
-                    doors={"tables": OpenDoor(tables, door.max_body)},
+                    doors={"tables": DoorBinding(tables, door.max_body)},
                 )
                 return [await Client().call(guest, target, method) for target in targets]
             finally:

@@ -8,49 +8,49 @@ component, which today's tools do not make, are not seen, and each may have as m
 
 from collections.abc import Sequence
 
-from engine.wasm.binary.memory_probe import PAGE
-from engine.wasm.binary.reader import Reader, Unscannable, scan
+from engine.wasm.binary.memory_probe import PAGE_BYTES
+from engine.wasm.binary.reader import BinaryReader, UnsupportedBinary, read_outline
 
 _HEADER, _MEMORY_SECTION = 8, 5
 _HAS_MAXIMUM, _IS_64_BIT = 1, 4
 
 
-def maxima(component: bytes) -> tuple[int | None, ...]:
+def declared_limits(component: bytes) -> tuple[int | None, ...]:
     """Return how large each memory of a component may become (bytes; `None`: no maximum of its own).
 
     Empty when the component can not be read so far.
     """
     try:
-        modules = [component[each.start : each.end] for each in scan(component).modules()]
-        return tuple(maximum for module in modules for maximum in _of_module(module))
-    except Unscannable:
+        modules = [component[each.start : each.end] for each in read_outline(component).modules()]
+        return tuple(maximum for module in modules for maximum in _module_limits(module))
+    except UnsupportedBinary:
         return ()
 
 
-def share(maxima: Sequence[int | None], limit: int) -> int:
+def split_limit(maxima: Sequence[int | None], limit: int) -> int:
     """Return the largest size at which memories with these maxima (bytes; `None`: none) sum to `limit`."""
     left, count = limit, len(maxima)
     for maximum in sorted(limit if maximum is None else maximum for maximum in maxima):
         if maximum * count > left:
-            return left // count // PAGE * PAGE
+            return left // count // PAGE_BYTES * PAGE_BYTES
         left, count = left - maximum, count - 1
     return limit
 
 
-def _of_module(module: bytes) -> list[int | None]:
+def _module_limits(module: bytes) -> list[int | None]:
     """Return the maximum of each memory that a core module defines."""
-    reader = Reader(module, _HEADER)
+    reader = BinaryReader(module, _HEADER)
     while reader.at < len(module):
-        kind, size = reader.byte(), reader.number()
+        kind, size = reader.byte(), reader.uleb()
         if kind == _MEMORY_SECTION:
-            return [_maximum(reader) for _ in range(reader.number())]
+            return [_read_maximum(reader) for _ in range(reader.uleb())]
         reader.at += size
     return []
 
 
-def _maximum(reader: Reader) -> int | None:
+def _read_maximum(reader: BinaryReader) -> int | None:
     flags = reader.byte()
     if flags & ~(_HAS_MAXIMUM | _IS_64_BIT):
-        raise Unscannable(f"memory type {flags}")
-    reader.number()
-    return reader.number() * PAGE if flags & _HAS_MAXIMUM else None
+        raise UnsupportedBinary(f"memory type {flags}")
+    reader.uleb()
+    return reader.uleb() * PAGE_BYTES if flags & _HAS_MAXIMUM else None

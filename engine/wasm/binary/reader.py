@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-HEADER = b"\0asm\x0d\0\x01\0"
+COMPONENT_HEADER = b"\0asm\x0d\0\x01\0"
 CORE_SORTS = {
     0x00: "core-func",
     0x01: "core-table",
@@ -23,19 +23,19 @@ CORE_SORTS = {
 SORTS = {1: "func", 2: "value", 3: "type", 4: "component", 5: "instance"}
 
 
-class Unscannable(Exception):
+class UnsupportedBinary(Exception):
     """The binary is not a component, is cut short, or uses a form that this scanner does not know."""
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedItem:
     """Something that the component imports under this name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class InstanceExport:
     """What an instance (a core instance, for core items) exports under this name."""
 
     instance: int
@@ -43,7 +43,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredFunction:
     """A core function that calls a component function. Indices; `None` for what is not given.
 
     `encoding` is that of strings: 0 for UTF-8.
@@ -56,7 +56,7 @@ class Lowered:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifted:
+class LiftedFunction:
     """A component function that calls a core function; canonical `options` by their numbers."""
 
     function: int
@@ -73,7 +73,7 @@ class CoreModule:
 
 
 @dataclass(frozen=True, slots=True)
-class Instantiated:
+class ModuleInstance:
     """A core instance of a module; `arguments` are core instances by name."""
 
     module: int
@@ -81,47 +81,55 @@ class Instantiated:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class InlineInstance:
     """An instance, core or not, put together of items that are there: a space and an index by name."""
 
     exports: Mapping[bytes, tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class ComponentInstance:
     """An instance of a component inside the component; `arguments` are a space and an index by name."""
 
     component: int
     arguments: Mapping[bytes, tuple[str, int]]
 
 
-Origin: TypeAlias = (
-    Imported | Exported | Lowered | Lifted | CoreModule | Instantiated | Bundle | Composed | None
+Definition: TypeAlias = (
+    ImportedItem
+    | InstanceExport
+    | LoweredFunction
+    | LiftedFunction
+    | CoreModule
+    | ModuleInstance
+    | InlineInstance
+    | ComponentInstance
+    | None
 )
 
 
 @dataclass(slots=True)
-class Outline:
+class ComponentOutline:
     """`spaces` has the origin of each item of an index space, `None` where it is not looked at.
 
     `memories` are core memory indices, each memory once. `imports` and `exports` are the component's own,
     in their order; exports with the space and the index of what they export.
     """
 
-    spaces: dict[str, list[Origin]] = field(default_factory=dict)
+    spaces: dict[str, list[Definition]] = field(default_factory=dict)
     memories: list[int] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
     exports: dict[str, tuple[str, int]] = field(default_factory=dict)
 
-    def add(self, space: str, origin: Origin = None, count: int = 1) -> None:
+    def extend(self, space: str, origin: Definition = None, count: int = 1) -> None:
         """Grow an index space."""
         self.spaces.setdefault(space, []).extend([origin] * count)
 
-    def length(self, space: str) -> int:
+    def size_of(self, space: str) -> int:
         """Return an index space's length, which is the next free index."""
         return len(self.spaces.get(space, ()))
 
-    def origin(self, space: str, index: int | None) -> Origin:
+    def definition(self, space: str, index: int | None) -> Definition:
         """Return where an item comes from; `None` for one that is not there, too."""
         items = self.spaces.get(space, [])
         return items[index] if index is not None and index < len(items) else None
@@ -129,13 +137,13 @@ class Outline:
     def modules(self) -> Iterator[CoreModule]:
         """Yield the module of each core instance that is made of one."""
         for instance in self.spaces.get("core-instance", ()):
-            if isinstance(instance, Instantiated):
-                module = self.origin("core-module", instance.module)
+            if isinstance(instance, ModuleInstance):
+                module = self.definition("core-module", instance.module)
                 if isinstance(module, CoreModule):
                     yield module
 
 
-class Reader:
+class BinaryReader:
     """Reads the numbers and names of a binary, from `at` on."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
@@ -145,12 +153,12 @@ class Reader:
     def byte(self) -> int:
         """Read a byte."""
         if self.at >= len(self.data):
-            raise Unscannable("cut short")
+            raise UnsupportedBinary("cut short")
         value = self.data[self.at]
         self.at += 1
         return value
 
-    def number(self) -> int:
+    def uleb(self) -> int:
         """Read an unsigned number (LEB128)."""
         value = shift = 0
         while True:
@@ -160,178 +168,180 @@ class Reader:
                 return value
             shift += 7
             if shift > 35:
-                raise Unscannable("a number of more than 35 bits")
+                raise UnsupportedBinary("a number of more than 35 bits")
 
     def name(self) -> bytes:
         """Read a length and so many bytes."""
-        length = self.number()
+        length = self.uleb()
         if self.at + length > len(self.data):
-            raise Unscannable("a name that is cut short")
+            raise UnsupportedBinary("a name that is cut short")
         self.at += length
         return self.data[self.at - length : self.at]
 
 
-def scan(data: bytes) -> Outline:
+def read_outline(data: bytes) -> ComponentOutline:
     """Return the outline of a component binary."""
-    if data[:8] != HEADER:
-        raise Unscannable("not a component")
-    reader, outline = Reader(data, 8), Outline()
-    seen: set[Exported] = set()
+    if data[:8] != COMPONENT_HEADER:
+        raise UnsupportedBinary("not a component")
+    reader, outline = BinaryReader(data, 8), ComponentOutline()
+    seen: set[InstanceExport] = set()
     while reader.at < len(data):
-        begin, section, size = reader.at, reader.byte(), reader.number()
+        begin, section, size = reader.at, reader.byte(), reader.uleb()
         end = reader.at + size
         if end > len(data):
-            raise Unscannable("a section that is cut short")
+            raise UnsupportedBinary("a section that is cut short")
         if section in _WHOLE:
-            outline.add(_WHOLE[section], CoreModule(begin, reader.at, end) if section == 1 else None)
+            outline.extend(_WHOLE[section], CoreModule(begin, reader.at, end) if section == 1 else None)
         elif section in _COUNTED:
-            count = reader.number()
+            count = reader.uleb()
             if count > size:
-                raise Unscannable(f"section {section} has more items than bytes")
-            outline.add(_COUNTED[section], count=count)
+                raise UnsupportedBinary(f"section {section} has more items than bytes")
+            outline.extend(_COUNTED[section], count=count)
         elif section in _ITEMS:
-            for _ in range(reader.number()):
+            for _ in range(reader.uleb()):
                 _ITEMS[section](reader, outline, seen)
             if reader.at != end:
-                raise Unscannable(f"section {section} has another length than its items")
+                raise UnsupportedBinary(f"section {section} has another length than its items")
         elif section != 0:
-            raise Unscannable(f"section {section}")
+            raise UnsupportedBinary(f"section {section}")
         reader.at = end
     return outline
 
 
-def _alias(reader: Reader, outline: Outline, seen: set[Exported]) -> None:
+def _alias(reader: BinaryReader, outline: ComponentOutline, seen: set[InstanceExport]) -> None:
     space = _space(reader)
     target = reader.byte()
     origin = None
     if target in (0, 1):
-        origin = Exported(reader.number(), reader.name())
+        origin = InstanceExport(reader.uleb(), reader.name())
         if space == "core-memory" and origin not in seen:
             seen.add(origin)
-            outline.memories.append(outline.length(space))
+            outline.memories.append(outline.size_of(space))
     elif target == 2:
-        reader.number()
-        reader.number()
+        reader.uleb()
+        reader.uleb()
     else:
-        raise Unscannable(f"alias target {target}")
-    outline.add(space, origin)
+        raise UnsupportedBinary(f"alias target {target}")
+    outline.extend(space, origin)
 
 
 def _sort(sorts: dict[int, str], byte: int) -> str:
     if byte not in sorts:
-        raise Unscannable(f"sort {byte}")
+        raise UnsupportedBinary(f"sort {byte}")
     return sorts[byte]
 
 
-def _space(reader: Reader) -> str:
+def _space(reader: BinaryReader) -> str:
     sort = reader.byte()
     return _sort(CORE_SORTS, reader.byte()) if sort == 0 else _sort(SORTS, sort)
 
 
-def _canon_options(reader: Reader) -> dict[int, int]:
+def _canon_options(reader: BinaryReader) -> dict[int, int]:
     """Return indices by option (3 memory, 4 realloc, 5 post-return), and under 0 the encoding of strings."""
     options = {}
-    for _ in range(reader.number()):
+    for _ in range(reader.uleb()):
         option = reader.byte()
         if option in (3, 4, 5):
-            options[option] = reader.number()
+            options[option] = reader.uleb()
         elif option <= 2:
             options[0] = option
         else:
-            raise Unscannable(f"canonical option {option}")
+            raise UnsupportedBinary(f"canonical option {option}")
     return options
 
 
-def _canon(reader: Reader, outline: Outline, _seen: object) -> None:
+def _canon(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
     kind = reader.byte()
     if kind == 0:
         reader.byte()
-        lifted = Lifted(reader.number(), _canon_options(reader))
-        reader.number()
-        outline.add("func", lifted)
+        lifted = LiftedFunction(reader.uleb(), _canon_options(reader))
+        reader.uleb()
+        outline.extend("func", lifted)
     elif kind == 1:
         reader.byte()
-        function, options = reader.number(), _canon_options(reader)
-        outline.add("core-func", Lowered(function, options.get(0, 0), options.get(3), options.get(4)))
+        function, options = reader.uleb(), _canon_options(reader)
+        outline.extend(
+            "core-func", LoweredFunction(function, options.get(0, 0), options.get(3), options.get(4))
+        )
     elif kind in (2, 3, 4, 7):
-        reader.number()
-        outline.add("core-func")
+        reader.uleb()
+        outline.extend("core-func")
     else:
-        raise Unscannable(f"canonical function {kind}")
+        raise UnsupportedBinary(f"canonical function {kind}")
 
 
-def _extern_name(reader: Reader) -> str:
+def _extern_name(reader: BinaryReader) -> str:
     if reader.byte() > 1:
-        raise Unscannable("a name with options")
+        raise UnsupportedBinary("a name with options")
     try:
         return reader.name().decode()
     except UnicodeDecodeError as error:
-        raise Unscannable("a name that is no text") from error
+        raise UnsupportedBinary("a name that is no text") from error
 
 
-def _extern_type(reader: Reader) -> str:
+def _extern_type(reader: BinaryReader) -> str:
     kind = reader.byte()
     if kind == 0:
         reader.byte()
-        reader.number()
+        reader.uleb()
         return "core-module"
     if kind == 3:
         if reader.byte() == 0:
-            reader.number()
+            reader.uleb()
         return "type"
     if kind in (1, 4, 5):
-        reader.number()
+        reader.uleb()
         return SORTS[kind]
-    raise Unscannable(f"external type {kind}")
+    raise UnsupportedBinary(f"external type {kind}")
 
 
-def _import(reader: Reader, outline: Outline, _seen: object) -> None:
+def _import(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
     name = _extern_name(reader)
     outline.imports.append(name)
-    outline.add(_extern_type(reader), Imported(name))
+    outline.extend(_extern_type(reader), ImportedItem(name))
 
 
-def _export(reader: Reader, outline: Outline, _seen: object) -> None:
-    exported, space, index = _extern_name(reader), _space(reader), reader.number()
+def _export(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
+    exported, space, index = _extern_name(reader), _space(reader), reader.uleb()
     outline.exports[exported] = space, index
     if reader.byte():
         _extern_type(reader)
-    outline.add(space, outline.origin(space, index))
+    outline.extend(space, outline.definition(space, index))
 
 
 _WHOLE = {1: "core-module", 4: "component"}
 _COUNTED = {3: "core-type", 7: "type"}
 
 
-def _core_instance(reader: Reader, outline: Outline, _seen: object) -> None:
+def _core_instance(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
     kind = reader.byte()
     if kind == 0:
-        module, arguments = reader.number(), {}
-        for _ in range(reader.number()):
+        module, arguments = reader.uleb(), {}
+        for _ in range(reader.uleb()):
             name = reader.name()
             _sort({0x12: "core-instance"}, reader.byte())
-            arguments[name] = reader.number()
-        outline.add("core-instance", Instantiated(module, arguments))
+            arguments[name] = reader.uleb()
+        outline.extend("core-instance", ModuleInstance(module, arguments))
     elif kind == 1:
         exports = {}
-        for _ in range(reader.number()):
+        for _ in range(reader.uleb()):
             name = reader.name()
-            exports[name] = (_sort(CORE_SORTS, reader.byte()), reader.number())
-        outline.add("core-instance", Bundle(exports))
+            exports[name] = (_sort(CORE_SORTS, reader.byte()), reader.uleb())
+        outline.extend("core-instance", InlineInstance(exports))
     else:
-        raise Unscannable(f"core instance {kind}")
+        raise UnsupportedBinary(f"core instance {kind}")
 
 
-def _instance(reader: Reader, outline: Outline, _seen: object) -> None:
+def _instance(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
     kind = reader.byte()
     if kind > 1:
-        raise Unscannable(f"instance {kind}")
-    component = reader.number() if kind == 0 else 0
+        raise UnsupportedBinary(f"instance {kind}")
+    component = reader.uleb() if kind == 0 else 0
     items = {}
-    for _ in range(reader.number()):
+    for _ in range(reader.uleb()):
         name = _extern_name(reader).encode() if kind == 1 else reader.name()
-        items[name] = _space(reader), reader.number()
-    outline.add("instance", Bundle(items) if kind == 1 else Composed(component, items))
+        items[name] = _space(reader), reader.uleb()
+    outline.extend("instance", InlineInstance(items) if kind == 1 else ComponentInstance(component, items))
 
 
 _ITEMS = {2: _core_instance, 5: _instance, 6: _alias, 8: _canon, 10: _import, 11: _export}

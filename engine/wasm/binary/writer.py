@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def leb(number: int) -> bytes:
+def uleb(number: int) -> bytes:
     """Return an unsigned number as LEB128."""
     out = bytearray()
     while True:
@@ -14,7 +14,7 @@ def leb(number: int) -> bytes:
         out.append(low | 0x80)
 
 
-def signed(number: int) -> bytes:
+def sleb(number: int) -> bytes:
     """Return a number as signed LEB128, as constants are written, and a type's index among value types."""
     out = bytearray()
     while True:
@@ -27,14 +27,14 @@ def signed(number: int) -> bytes:
 
 def name(text: bytes) -> bytes:
     """Return a text with its length in front."""
-    return leb(len(text)) + text
+    return uleb(len(text)) + text
 
 
 def vector(items: Sequence[bytes]) -> bytes:
     """Return items with their number in front."""
-    return leb(len(items)) + b"".join(items)
+    return uleb(len(items)) + b"".join(items)
 
 
 def section(kind: int, body: bytes) -> bytes:
     """Return a section of a module or a component."""
-    return bytes([kind]) + leb(len(body)) + body
+    return bytes([kind]) + uleb(len(body)) + body

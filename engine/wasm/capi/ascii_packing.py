@@ -22,19 +22,19 @@ from wasmtime.component import _types as types
 from engine.wasm.capi.values import argument_lifter, lifter, lower_counted_text, result_encoder
 from engine.wasm.capi.wasmtime import LIBRARY, block, bytes_at
 
-MOST = 65536
+MAX_PACKED_BYTES = 65536
 """The most bytes that are packed at once."""
-BLOCK = 56
+BLOCK_BYTES = 56
 """Bytes that are packed together."""
-PACKED_BLOCK = 64
+BLOCK_CHARS = 64
 """Characters that they become."""
-_WORDS = BLOCK // 8
+_WORDS = BLOCK_BYTES // 8
 _LOW, _HIGH = 0x7F7F7F7F7F7F7F7F, 0x0101010101010101
 
 
 def packed_size(count: int) -> int:
     """Return how many characters so many bytes become."""
-    return -(-count // BLOCK) * PACKED_BLOCK
+    return -(-count // BLOCK_BYTES) * BLOCK_CHARS
 
 
 def _pack_word(index: int, raw: str, packed: str) -> str:
@@ -58,7 +58,7 @@ def _unpack_word(index: int, raw: str, packed: str) -> str:
             (i64.const 7))))"""
 
 
-def functions(suffix: str, raw: str, packed: str) -> str:
+def wat_functions(suffix: str, raw: str, packed: str) -> str:
     """Return the text of `$pack<suffix>` and `$unpack<suffix>`, between memories of bytes and characters.
 
     Each takes where from, where to, and a number of bytes of at least 1, and returns where what it wrote
@@ -73,8 +73,8 @@ def functions(suffix: str, raw: str, packed: str) -> str:
     (loop $each
       (local.set $high (i64.const 0)){pack_words}
       (i64.store {packed} offset={8 * _WORDS} align=1 (local.get $to) (local.get $high))
-      (local.set $to (i32.add (local.get $to) (i32.const {PACKED_BLOCK})))
-      (local.set $from (i32.add (local.get $from) (i32.const {BLOCK})))
+      (local.set $to (i32.add (local.get $to) (i32.const {BLOCK_CHARS})))
+      (local.set $from (i32.add (local.get $from) (i32.const {BLOCK_BYTES})))
       (br_if $each (i32.lt_u (local.get $from) (local.get $end))))
     (local.get $to))
   (func $unpack{suffix} (param $from i32) (param $to i32) (param $count i32) (result i32)
@@ -82,30 +82,30 @@ def functions(suffix: str, raw: str, packed: str) -> str:
     (local.set $end (i32.add (local.get $to) (local.get $count)))
     (loop $each
       (local.set $high (i64.load {packed} offset={8 * _WORDS} align=1 (local.get $from))){unpack_words}
-      (local.set $from (i32.add (local.get $from) (i32.const {PACKED_BLOCK})))
-      (local.set $to (i32.add (local.get $to) (i32.const {BLOCK})))
+      (local.set $from (i32.add (local.get $from) (i32.const {BLOCK_CHARS})))
+      (local.set $to (i32.add (local.get $to) (i32.const {BLOCK_BYTES})))
       (br_if $each (i32.lt_u (local.get $to) (local.get $end))))
     (local.get $to))
 """
 
 
 # Places in the host's own memory: bytes, and bytes packed.
-_RAW, _PACKED, _PAGES = 0, MOST + BLOCK, 3
-_HOST = f"""(module (memory (export "memory") {_PAGES} {_PAGES})
-  {functions("", "0", "0")}
+_RAW, _PACKED, _PAGES = 0, MAX_PACKED_BYTES + BLOCK_BYTES, 3
+_HOST_WAT = f"""(module (memory (export "memory") {_PAGES} {_PAGES})
+  {wat_functions("", "0", "0")}
   (export "pack" (func $pack))
   (export "unpack" (func $unpack)))"""
 
 _P = ctypes.c_void_p
-_call = ctypes.PyDLL(LIBRARY)["wasmtime_func_call_unchecked"]
-_call.restype = _P
-_call.argtypes = [_P, _P, _P, ctypes.c_size_t, _P]
+_call_unchecked = ctypes.PyDLL(LIBRARY)["wasmtime_func_call_unchecked"]
+_call_unchecked.restype = _P
+_call_unchecked.argtypes = [_P, _P, _P, ctypes.c_size_t, _P]
 
 
 @cache
 def _compiled() -> tuple[Engine, Module]:
     engine = Engine()
-    return engine, Module(engine, bytes(wat2wasm(_HOST)))
+    return engine, Module(engine, bytes(wat2wasm(_HOST_WAT)))
 
 
 class _Packer:
@@ -131,29 +131,29 @@ class _Packer:
         """Call a function with two places and a number of bytes."""
         values = self._values
         values[0], values[2], values[4] = source, target, count
-        if _call(self._context, function, self._values_at, 3, self._trap_at) or self._trap:
+        if _call_unchecked(self._context, function, self._values_at, 3, self._trap_at) or self._trap:
             raise RuntimeError("packing failed")
 
 
-_threads = threading.local()
+_thread_local = threading.local()
 
 
 def _packer() -> _Packer:
     try:
-        packer: _Packer = _threads.packer
+        packer: _Packer = _thread_local.packer
     except AttributeError:
-        packer = _threads.packer = _Packer()
+        packer = _thread_local.packer = _Packer()
     return packer
 
 
 def pack(data: bytes) -> tuple[int, int]:
     """Pack 1 to MOST bytes; return address and size of the text, there until this thread packs again."""
     packer, count = _packer(), len(data)
-    if not 0 < count <= MOST:
+    if not 0 < count <= MAX_PACKED_BYTES:
         raise ValueError(f"{count} bytes can not be packed at once")
     ctypes.memmove(packer.raw, data, count)
-    if count % BLOCK:  # What an earlier call left behind the bytes is nobody's business.
-        ctypes.memset(packer.raw + count, 0, BLOCK)
+    if count % BLOCK_BYTES:  # What an earlier call left behind the bytes is nobody's business.
+        ctypes.memset(packer.raw + count, 0, BLOCK_BYTES)
     packer.run(packer.pack, _RAW, _PACKED, count)
     return packer.packed, packed_size(count)
 
@@ -163,7 +163,7 @@ def unpack(text: int, size: int, count: int) -> bytes:
 
     Raises `ValueError` when they can not be: the numbers are whatever a component gave.
     """
-    if not 0 < count <= MOST or size != packed_size(count):
+    if not 0 < count <= MAX_PACKED_BYTES or size != packed_size(count):
         raise ValueError(f"{size} characters do not hold {count} bytes")
     packer = _packer()
     ctypes.memmove(packer.packed, text, size)
@@ -171,7 +171,7 @@ def unpack(text: int, size: int, count: int) -> bytes:
     return ctypes.string_at(packer.raw, count)
 
 
-class TooMany:
+class OversizedWrite:
     """Stands for more than MOST bytes, which no call may carry: all that is known of them is how many."""
 
     __slots__ = ("_count",)
@@ -194,17 +194,17 @@ def packed_arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
     resource, words = lifter(kinds[0]), struct.Struct(f"<{4 * len(kinds)}Q")
     values_at, unpack_words = block(words.size), words.unpack_from
 
-    def straight(h: Any, at: int) -> Any:
+    def lift_text(h: Any, at: int) -> Any:
         w = unpack_words(values_at(at))
         return resource(h, w[1], w[2], w[3]), bytes_at(w[6], w[5]) if w[5] else b""
 
-    def packed(h: Any, at: int) -> Any:
+    def lift_packed(h: Any, at: int) -> Any:
         w = unpack_words(values_at(at))
         count = w[9] & 0xFFFFFFFF
-        data = unpack(w[6], w[5], count) if count <= MOST else TooMany(count)
+        data = unpack(w[6], w[5], count) if count <= MAX_PACKED_BYTES else OversizedWrite(count)
         return resource(h, w[1], w[2], w[3]), data
 
-    return straight if len(kinds) == 2 else packed
+    return lift_text if len(kinds) == 2 else lift_packed
 
 
 def packed_result(

@@ -29,7 +29,7 @@ CONTINUATION = ctypes.CFUNCTYPE(ctypes.c_bool, _P)
 DESTRUCTOR = ctypes.CFUNCTYPE(_P, _P, _P, ctypes.c_uint32)
 
 
-class Source(Protocol):
+class Waitable(Protocol):
     """Something that a guest can wait for."""
 
     def ready(self) -> bool:
@@ -37,7 +37,7 @@ class Source(Protocol):
         ...
 
 
-class Wait:
+class Suspend:
     """What a blocking host function returns to suspend the guest.
 
     When any of `sources` is ready, `finish` is called: it returns the value, raises `Err`, or returns
@@ -46,7 +46,7 @@ class Wait:
 
     __slots__ = ("finish", "sources")
 
-    def __init__(self, sources: Sequence[Source], finish: Callable[[], Any]) -> None:
+    def __init__(self, sources: Sequence[Waitable], finish: Callable[[], Any]) -> None:
         self.sources = sources
         self.finish = finish
 
@@ -57,7 +57,7 @@ def _trap(handles: Any, error: BaseException) -> int:
     return int(_error_new(str(error).encode() or type(error).__name__.encode()))
 
 
-def _crossing(function: types.FuncType, packed: bool) -> tuple[Any, Any, Any]:
+def _converters(function: types.FuncType, packed: bool) -> tuple[Any, Any, Any]:
     """Return how arguments come in, and how a value and an error go out."""
     if packed:
         return packed_arguments(function), *packed_result(function)
@@ -68,7 +68,7 @@ def host_function(
     runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any], *, packed: bool = False
 ) -> Any:
     """Make the C callback of a host function that never waits."""
-    arguments, encode, encode_error = _crossing(function, packed)
+    arguments, encode, encode_error = _converters(function, packed)
 
     def callback(_d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int) -> int | None:
         run = runs[context]
@@ -90,14 +90,14 @@ def blocking_function(
     runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any], *, packed: bool = False
 ) -> Any:
     """Make the C callback of a host function that may return `Wait`."""
-    arguments, encode, encode_error = _crossing(function, packed)
+    arguments, encode, encode_error = _converters(function, packed)
     continuation = _continuation(runs)
 
     def settle(run: Any, results: int, compute: Callable[..., Any], *values: Any) -> bool:
         """Compute; write the result and return `True`, or note what to wait for and return `False`."""
         try:
             value = compute(*values)
-            if type(value) is Wait:
+            if type(value) is Suspend:
                 run.wait = value
                 return False
             encoded = encode(run, value)

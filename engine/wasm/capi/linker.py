@@ -10,16 +10,16 @@ from wasmtime.component import Component, Linker, ResourceType
 from wasmtime.component import _types as types
 
 from engine.wasm.binary.fast_streams.analysis import STREAMS
-from engine.wasm.binary.fast_streams.modules import INTERFACE as OVERLAY
-from engine.wasm.binary.memory_probe import HANDLE as METERED
+from engine.wasm.binary.fast_streams.modules import FAST_STREAMS as OVERLAY
+from engine.wasm.binary.memory_probe import METERED_HANDLE as METERED
 from engine.wasm.capi import host_functions
 from engine.wasm.capi.wasmtime import LinkerInstance, address
-from engine.wasm.compile.check import check_names, interface
+from engine.wasm.compile.check import check_names, interface_name
 from engine.wasm.execution.run_state import Trap
 from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunction
 
 
-class Program:
+class LinkedComponent:
     """A component ready to be instantiated any number of times; its attributes are for `abi.py`."""
 
     def __init__(self, component: Component, engine: Engine, runs: dict[int, Any]) -> None:
@@ -32,7 +32,7 @@ class Program:
         exports = component.type.exports(engine)
         imports = component.type.imports(engine)
         handler = check_names(imports, exports)
-        overlaid = any(interface(name) == OVERLAY for name in imports)
+        overlaid = any(interface_name(name) == OVERLAY for name in imports)
         self.engine, self.component, self.linker = address(engine), address(component), address(linker)
         self.metered = METERED in exports
         outer = None if self.metered else component.get_export_index(handler)
@@ -41,7 +41,7 @@ class Program:
             for name, extern in imports.items():
                 items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]
                 with root.add_instance(name) as instance:
-                    self._bind(interface(name), LinkerInstance(instance), items, runs, overlaid)
+                    self._bind(interface_name(name), LinkerInstance(instance), items, runs, overlaid)
 
     def _export(self, component: Component, name: str, outer: Any = None) -> int:
         index = component.get_export_index(name, outer)
@@ -58,7 +58,7 @@ class Program:
                 self._keep.append(drop)
                 target.add_resource(name, RESOURCES[ALIASES.get(name, name)], drop)
             elif isinstance(kind, types.FuncType):
-                function = FUNCTIONS.get(f"{base}#{name}") or _unreachable(f"{base}#{name}")
+                function = FUNCTIONS.get(f"{base}#{name}") or _unavailable(f"{base}#{name}")
                 if overlaid and base == STREAMS:
                     function = FUNCTIONS.get(f"{OVERLAY}#{name}", function)
                 make = host_functions.blocking_function if function.blocking else host_functions.host_function
@@ -67,7 +67,7 @@ class Program:
                 target.add_func(name, callback, blocking=function.blocking)
 
 
-def _unreachable(name: str) -> HostFunction:
+def _unavailable(name: str) -> HostFunction:
     """Return a function for what is only reachable with a handle that no guest can hold."""
 
     def body(run: Any, *_arguments: Any) -> None:

@@ -66,7 +66,7 @@ _pack_counted_text = struct.Struct("<QQQ8xQQ16x").pack
 _unpack4 = struct.Struct("<4Q").unpack_from
 _U8_ELEMENT = bytes([2]) + bytes(31)
 _OK_UNIT, _ERR_UNIT = _pack2(_RESULT, 1, 0), _pack2(_RESULT, 0, 0)
-_COMMON = 256
+_CACHED_NUMBERS = 256
 """Resources of a run whose numbers come again in every run."""
 value_at = block(VALUE_SIZE)
 _pair_at = block(2 * VALUE_SIZE)
@@ -79,7 +79,7 @@ class Err(Exception):
         self.value = value
 
 
-class Scratch:
+class ScratchBuffer:
     """Reusable out-parameters of one store; calls into the library fill them."""
 
     __slots__ = ("out", "out_at", "vec", "vec_at")
@@ -91,14 +91,14 @@ class Scratch:
         self.vec_at = ctypes.addressof(self.vec)
 
 
-class Handles:
+class HandleTable:
     """The resources that one instance holds: representation number -> the host's object."""
 
     __slots__ = ("_next", "context", "scratch", "table")
 
     def __init__(self) -> None:
         self.context = 0
-        self.scratch = Scratch()
+        self.scratch = ScratchBuffer()
         self.table: dict[int, Any] = {}
         self._next = 1
 
@@ -151,7 +151,7 @@ def _representation(handles: Any, resource: int) -> int:
     return number
 
 
-def _items(pointer: int, count: int, words: int) -> tuple[int, ...]:
+def _read_words(pointer: int, count: int, words: int) -> tuple[int, ...]:
     return struct.unpack(f"<{words * count}Q", bytes_at(pointer, 8 * words * count)) if count else ()
 
 
@@ -162,7 +162,7 @@ def _compound_lifter(kind: types.ValType) -> Lift:
         element = lifter(kind.element)
 
         def lift_list(h: Any, a: int, b: int, c: int) -> Any:
-            w = _items(b, a, 4)
+            w = _read_words(b, a, 4)
             return [element(h, w[i + 1], w[i + 2], w[i + 3]) for i in range(0, 4 * a, 4)]
 
         return lift_list
@@ -205,12 +205,12 @@ def _compound_lifter(kind: types.ValType) -> Lift:
         return lift_variant
     if isinstance(kind, types.FlagsType):
         return lambda h, a, b, c: {
-            bytes_at(w[1], w[0]).decode() for w in [_items(b + 16 * i, 1, 2) for i in range(a)]
+            bytes_at(w[1], w[0]).decode() for w in [_read_words(b + 16 * i, 1, 2) for i in range(a)]
         }
     raise TypeError(f"values of type {type(kind).__name__} do not cross the host boundary")
 
 
-def _name(handles: Any, text: bytes) -> tuple[int, int]:
+def _new_text(handles: Any, text: bytes) -> tuple[int, int]:
     scratch = handles.scratch
     _bytes_new(scratch.vec_at, len(text), text)
     return scratch.vec[0], scratch.vec[1]
@@ -232,9 +232,9 @@ def lowerer(kind: types.ValType) -> Lower:
     if isinstance(kind, types.Char):
         return lambda h, v: _pack1(_CHAR, ord(v))
     if isinstance(kind, types.String):
-        return lambda h, v: _pack2(_STRING, *_name(h, v.encode()))
+        return lambda h, v: _pack2(_STRING, *_new_text(h, v.encode()))
     if isinstance(kind, types.EnumType):
-        return lambda h, v: _pack2(_ENUM, *_name(h, v.encode()))
+        return lambda h, v: _pack2(_ENUM, *_new_text(h, v.encode()))
     if isinstance(kind, types.OwnType | types.BorrowType):
         return lower_resource
     return _compound_lowerer(kind)
@@ -243,8 +243,8 @@ def lowerer(kind: types.ValType) -> Lower:
 def lower_resource(handles: Any, item: Any) -> bytes:
     """Encode a handle to a host object; its class says the resource type in `TYPE`."""
     number, scratch = handles.insert(item), handles.scratch
-    if number < _COMMON:
-        failed = _host_to_any(handles.context, _common(number, item.TYPE), scratch.out_at)
+    if number < _CACHED_NUMBERS:
+        failed = _host_to_any(handles.context, _cached_host_resource(number, item.TYPE), scratch.out_at)
     else:
         host = _host_new(True, number, item.TYPE)
         failed = _host_to_any(handles.context, host, scratch.out_at)
@@ -255,7 +255,7 @@ def lower_resource(handles: Any, item: Any) -> bytes:
 
 
 @cache
-def _common(number: int, resource_type: int) -> int:
+def _cached_host_resource(number: int, resource_type: int) -> int:
     """Return a resource that any store can make handles of, for good."""
     return int(_host_new(True, number, resource_type))
 
@@ -299,7 +299,7 @@ def _compound_lowerer(kind: types.ValType) -> Lower:
         def lower_record(h: Any, v: Any) -> bytes:
             parts = []
             for (name, f), item in zip(fields, v, strict=True):
-                parts += [struct.pack("<QQ", *_name(h, name)), f(h, item)]
+                parts += [struct.pack("<QQ", *_new_text(h, name)), f(h, item)]
             _record_new(h.scratch.vec_at, len(fields))
             at = h.scratch.vec[1]
             write_at(at, b"".join(parts))
@@ -326,13 +326,13 @@ def _compound_lowerer(kind: types.ValType) -> Lower:
         def lower_variant(h: Any, v: Any) -> bytes:
             f = cases[v[0]]
             value = _val_new(f(h, v[1])) if f else 0
-            return _pack3(_VARIANT, *_name(h, v[0].encode()), value)
+            return _pack3(_VARIANT, *_new_text(h, v[0].encode()), value)
 
         return lower_variant
     if isinstance(kind, types.FlagsType):
 
         def lower_flags(h: Any, v: Any) -> bytes:
-            names = [struct.pack("<QQ", *_name(h, name.encode())) for name in sorted(v)]
+            names = [struct.pack("<QQ", *_new_text(h, name.encode())) for name in sorted(v)]
             _flags_new(h.scratch.vec_at, len(names))
             at = h.scratch.vec[1]
             write_at(at, b"".join(names))

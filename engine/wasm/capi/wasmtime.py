@@ -16,8 +16,8 @@ from wasmtime import _ffi
 from wasmtime.component import ResourceType
 
 LIBRARY = str(_ffi.filename)
-_short = ctypes.PyDLL(LIBRARY)
-_long = ctypes.CDLL(LIBRARY)
+_holding_gil = ctypes.PyDLL(LIBRARY)
+_releasing_gil = ctypes.CDLL(LIBRARY)
 _P = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
 
@@ -29,37 +29,58 @@ def _declare(library: Any, name: str, result: Any, *arguments: Any) -> Any:
     return function
 
 
-_store_new = _declare(_short, "wasmtime_store_new", _P, _P, _P, _P)
-_store_context = _declare(_short, "wasmtime_store_context", _P, _P)
-_store_delete = _declare(_long, "wasmtime_store_delete", None, _P)
-_store_limiter = _declare(_short, "wasmtime_store_limiter", None, _P, *[ctypes.c_int64] * 5)
-_increment_epoch = _declare(_short, "wasmtime_engine_increment_epoch", None, _P)
-_set_epoch_deadline = _declare(_short, "wasmtime_context_set_epoch_deadline", None, _P, ctypes.c_uint64)
+_store_new = _declare(_holding_gil, "wasmtime_store_new", _P, _P, _P, _P)
+_store_context = _declare(_holding_gil, "wasmtime_store_context", _P, _P)
+_store_delete = _declare(_releasing_gil, "wasmtime_store_delete", None, _P)
+_store_limiter = _declare(_holding_gil, "wasmtime_store_limiter", None, _P, *[ctypes.c_int64] * 5)
+_increment_epoch = _declare(_holding_gil, "wasmtime_engine_increment_epoch", None, _P)
+_set_epoch_deadline = _declare(_holding_gil, "wasmtime_context_set_epoch_deadline", None, _P, ctypes.c_uint64)
 # The header promises an error, the library returns nothing: what comes back is not to be looked at.
 _yield_and_update = _declare(
-    _short, "wasmtime_context_epoch_deadline_async_yield_and_update", None, _P, ctypes.c_uint64
+    _holding_gil, "wasmtime_context_epoch_deadline_async_yield_and_update", None, _P, ctypes.c_uint64
 )
-_instantiate_async = _declare(_short, "wasmtime_component_linker_instantiate_async", _P, _P, _P, _P, _P, _P)
-_get_func = _declare(_short, "wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
-_call_async = _declare(_short, "wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P)
-_future_poll = _declare(_long, "wasmtime_call_future_poll", ctypes.c_bool, _P)
-_future_delete = _declare(_long, "wasmtime_call_future_delete", None, _P)
-_val_delete = _declare(_short, "wasmtime_component_val_delete", None, _P)
-_error_message = _declare(_short, "wasmtime_error_message", None, _P, _P)
-_error_delete = _declare(_short, "wasmtime_error_delete", None, _P)
-_byte_vec_delete = _declare(_short, "wasm_byte_vec_delete", None, _P)
+_instantiate_async = _declare(
+    _holding_gil, "wasmtime_component_linker_instantiate_async", _P, _P, _P, _P, _P, _P
+)
+_get_func = _declare(_holding_gil, "wasmtime_component_instance_get_func", ctypes.c_bool, _P, _P, _P, _P)
+_call_async = _declare(
+    _holding_gil, "wasmtime_component_func_call_async", _P, _P, _P, _P, _SIZE, _P, _SIZE, _P
+)
+_future_poll = _declare(_releasing_gil, "wasmtime_call_future_poll", ctypes.c_bool, _P)
+_future_delete = _declare(_releasing_gil, "wasmtime_call_future_delete", None, _P)
+_val_delete = _declare(_holding_gil, "wasmtime_component_val_delete", None, _P)
+_error_message = _declare(_holding_gil, "wasmtime_error_message", None, _P, _P)
+_error_delete = _declare(_holding_gil, "wasmtime_error_delete", None, _P)
+_byte_vec_delete = _declare(_holding_gil, "wasm_byte_vec_delete", None, _P)
 _add_resource = _declare(
-    _short, "wasmtime_component_linker_instance_add_resource", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P, _P
+    _holding_gil,
+    "wasmtime_component_linker_instance_add_resource",
+    _P,
+    _P,
+    ctypes.c_char_p,
+    _SIZE,
+    _P,
+    _P,
+    _P,
+    _P,
 )
 _add_func = _declare(
-    _short, "wasmtime_component_linker_instance_add_func", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
+    _holding_gil, "wasmtime_component_linker_instance_add_func", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
 )
 _add_func_async = _declare(
-    _short, "wasmtime_component_linker_instance_add_func_async", _P, _P, ctypes.c_char_p, _SIZE, _P, _P, _P
+    _holding_gil,
+    "wasmtime_component_linker_instance_add_func_async",
+    _P,
+    _P,
+    ctypes.c_char_p,
+    _SIZE,
+    _P,
+    _P,
+    _P,
 )
 
 VALUE_SIZE = 32  # sizeof(wasmtime_component_val_t)
-_SHORT = 512
+_SMALL_BYTES = 512
 # Types are made once: each would otherwise be made anew when the last one is collected.
 PAIR = ctypes.c_uint64 * 2
 _VALUE = ctypes.c_uint64 * 4
@@ -67,7 +88,7 @@ _UNLIMITED = ctypes.c_int64(-1)
 
 
 @cache
-def _characters(count: int) -> Any:
+def _char_array(count: int) -> Any:
     return ctypes.c_char * count
 
 
@@ -76,26 +97,26 @@ def block(size: int) -> Any:
 
     It takes a third of the time of a foreign function such as memmove. For sizes that are known or few.
     """
-    return _characters(size).from_address
+    return _char_array(size).from_address
 
 
 def bytes_at(address: int, size: int) -> bytes:
     """Return a copy of the bytes at an address."""
-    if size > _SHORT:
+    if size > _SMALL_BYTES:
         return ctypes.string_at(address, size)
-    data: bytes = _characters(size).from_address(address).raw
+    data: bytes = _char_array(size).from_address(address).raw
     return data
 
 
 def write_at(address: int, data: bytes) -> None:
     """Copy bytes to an address."""
-    if len(data) > _SHORT:
+    if len(data) > _SMALL_BYTES:
         ctypes.memmove(address, data, len(data))
     else:
-        _characters(len(data)).from_address(address).raw = data
+        _char_array(len(data)).from_address(address).raw = data
 
 
-class AbiError(Exception):
+class WasmtimeApiError(Exception):
     """The library refused a call; the text is its own."""
 
 
@@ -119,7 +140,7 @@ def _take_error(pointer: int | None) -> str | None:
 def _check(pointer: int | None) -> None:
     text = _take_error(pointer)
     if text is not None:
-        raise AbiError(text)
+        raise WasmtimeApiError(text)
 
 
 def increment_epoch(engine: int) -> None:
@@ -172,7 +193,7 @@ class Store:
             self._pointer = None
 
 
-class Future:
+class CallFuture:
     """A guest call in flight: a fiber that advances when polled, from any thread, one at a time."""
 
     __slots__ = ("_arguments", "_error", "_keep", "_pointer", "_result")
@@ -188,7 +209,7 @@ class Future:
         self._result = result
 
     @property
-    def number(self) -> int | None:
+    def result_u32(self) -> int | None:
         """The `u32` that the call returned once it has come to its end; `None` for one that has none."""
         return self._result[1] & 0xFFFFFFFF if self._result is not None else None
 
@@ -219,33 +240,33 @@ class Instance:
         self._context = context
         self._instance = _ffi.wasmtime_component_instance_t()
 
-    def instantiate(self, linker: int, component: int) -> Future:
+    def instantiate(self, linker: int, component: int) -> CallFuture:
         """Start making the instance; poll the returned future to its end before any other use.
 
         Takes addresses, as all of this class does.
         """
         error, out = PAIR(), ctypes.addressof(self._instance)
         call = _instantiate_async(linker, self._context, component, out, ctypes.addressof(error))
-        return Future(call, error, self)
+        return CallFuture(call, error, self)
 
     def _function(self, export: int) -> Any:
         function = _ffi.wasmtime_component_func_t()
         if not _get_func(ctypes.addressof(self._instance), self._context, export, ctypes.addressof(function)):
-            raise AbiError("the component does not export this function")
+            raise WasmtimeApiError("the component does not export this function")
         return function
 
-    def call(self, export: int, arguments: bytes, *, numbered: bool = False) -> Future:
+    def call(self, export: int, arguments: bytes, *, returns_u32: bool = False) -> CallFuture:
         """Start calling the exported function with encoded arguments (32 bytes each).
 
         One that is `numbered` returns a `u32`, any other nothing.
         """
-        error, buffer = PAIR(), _characters(len(arguments)).from_buffer_copy(arguments)
+        error, buffer = PAIR(), _char_array(len(arguments)).from_buffer_copy(arguments)
         function, count = self._function(export), len(arguments) // VALUE_SIZE
-        result = _VALUE() if numbered else None
+        result = _VALUE() if returns_u32 else None
         result_at = ctypes.addressof(result) if result is not None else None
         function_at, error_at = ctypes.addressof(function), ctypes.addressof(error)
         arguments_at = ctypes.addressof(buffer)
         call = _call_async(
-            function_at, self._context, arguments_at, count, result_at, int(numbered), error_at
+            function_at, self._context, arguments_at, count, result_at, int(returns_u32), error_at
         )
-        return Future(call, error, (self, function), buffer, result)
+        return CallFuture(call, error, (self, function), buffer, result)

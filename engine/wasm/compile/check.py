@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.wasm.binary.memory_probe import HANDLE as METERED
-from engine.wasm.binary.memory_probe import INTERFACE as HANDLER
-from engine.wasm.binary.reader import Unscannable, scan
+from engine.wasm.binary.memory_probe import HANDLER_INTERFACE as HANDLER
+from engine.wasm.binary.memory_probe import METERED_HANDLE as METERED
+from engine.wasm.binary.reader import UnsupportedBinary, read_outline
 from engine.wasm.wasi.registry import FUNCTIONS
 
 for _family in (
@@ -21,7 +21,7 @@ for _family in (
     *("http_incoming", "http_outgoing", "filesystem", "sockets", "script", "door", "fast_streams"),
 ):
     importlib.import_module(f"engine.wasm.wasi.{_family}")
-HOSTED = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
+HOSTED_INTERFACES = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
     "wasi:filesystem/types",
     "wasi:sockets/tcp",
     "wasi:sockets/udp",
@@ -37,7 +37,7 @@ class ComponentRejected(SvcError):
     code = "component-rejected"
 
 
-def interface(name: str) -> str:
+def interface_name(name: str) -> str:
     """Return an import's or export's name without its version."""
     return name.partition("@")[0]
 
@@ -48,14 +48,20 @@ def check_names(imports: Iterable[str], exports: Iterable[str]) -> str:
     Raises `ComponentRejected` for a component without a handler or with imports that are not hosted.
     """
     exports = list(exports)
-    handler = next((name for name in exports if interface(name) == HANDLER and _of_0_2(name)), None)
+    handler = next(
+        (name for name in exports if interface_name(name) == HANDLER and _is_supported_version(name)), None
+    )
     if handler is None:
         found = ", ".join(name for name in exports if name != METERED) or "nothing"
         raise ComponentRejected(
             f"the component does not export {HANDLER}@0.2 (it exports {found})",
             "Build it for the wasi:http/proxy world, version 0.2.",
         )
-    strange = sorted(name for name in imports if interface(name) not in HOSTED or not _of_0_2(name))
+    strange = sorted(
+        name
+        for name in imports
+        if interface_name(name) not in HOSTED_INTERFACES or not _is_supported_version(name)
+    )
     if strange:
         raise ComponentRejected(
             f"the component imports {', '.join(strange)}, which is not hosted",
@@ -64,7 +70,7 @@ def check_names(imports: Iterable[str], exports: Iterable[str]) -> str:
     return handler
 
 
-def _of_0_2(name: str) -> bool:
+def _is_supported_version(name: str) -> bool:
     """Whether the version is one of 0.2; only WASI's own packages are held to it."""
     return not name.startswith("wasi:") or _VERSION.fullmatch(name.partition("@")[2]) is not None
 
@@ -82,8 +88,8 @@ def check_component(path: Path) -> None:
     if METERED.encode() in binary:
         raise ComponentRejected(f"the component has the name {METERED}, which is svc's own", "Rename it.")
     try:
-        outline = scan(binary)
-    except Unscannable:
+        outline = read_outline(binary)
+    except UnsupportedBinary:
         return
     check_names(outline.imports, outline.exports)
 
@@ -95,14 +101,14 @@ def capabilities(component: bytes) -> frozenset[str]:
     outline can not be read has a capability of its own, `unknown`.
     """
     try:
-        packages = {name.partition("/")[0] for name in scan(component).imports}
+        packages = {name.partition("/")[0] for name in read_outline(component).imports}
         return frozenset(package for package in packages if not package.startswith("svc:"))
-    except Unscannable:
+    except UnsupportedBinary:
         return frozenset({"unknown"})
 
 
 @contextmanager
-def told_of(resource: str) -> Iterator[None]:
+def error_context(resource: str) -> Iterator[None]:
     """Let a refusal name the Resource whose component it is about."""
     try:
         yield

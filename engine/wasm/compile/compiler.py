@@ -21,20 +21,20 @@ from wasmtime import Engine, WasmtimeError
 from wasmtime.component import Component
 
 from engine.errors import SvcError
-from engine.wasm.binary.fast_streams import add_overlay
+from engine.wasm.binary.fast_streams import add_fast_streams
 from engine.wasm.binary.memory_probe import add_probe
-from engine.wasm.binary.preinit.run import add_snapshot
+from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.compile.check import ComponentRejected, check_component, check_names
 from engine.wasm.execution.config import Compiler, code_key, compile_config, compilers
 
 NICENESS = 10
-REFUSED = 3
+EXIT_REJECTED = 3
 """Exit status of the compiler's process for a component that compiles and may not run."""
-UNKEPT = 4
+EXIT_CACHE_ERROR = 4
 """Its exit status where the machine code can not be written; the last line says why."""
 
 
-class CodeUnkept(SvcError):
+class CodeCacheError(SvcError):
     """The disk does not take machine code."""
 
     code = "unavailable"
@@ -49,7 +49,7 @@ class CodeUnkept(SvcError):
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledComponent:
     """A file of machine code, and which compiler made it."""
 
     path: Path
@@ -58,7 +58,7 @@ class Compiled:
 
 async def compile_component(
     component: Path, digest: str, cache: Path, *, fast: bool, report: Callable[[str], None]
-) -> Compiled:
+) -> CompiledComponent:
     """Return the compiled form of a component file whose sha256 (hex) is `digest`, from the cache if there.
 
     Runs the compiler at low priority; two callers at once share one compilation. `fast` takes a third of
@@ -69,8 +69,10 @@ async def compile_component(
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise CodeUnkept(folder, error.strerror or str(error)) from error
-    wanted = [Compiled(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)]
+        raise CodeCacheError(folder, error.strerror or str(error)) from error
+    wanted = [
+        CompiledComponent(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)
+    ]
     if found := next((each for each in wanted if each.path.exists()), None):
         return found
     await asyncio.to_thread(check_component, component)
@@ -93,10 +95,10 @@ async def compile_component(
             process.kill()
             await process.wait()
         raise
-    if process.returncode == REFUSED:
+    if process.returncode == EXIT_REJECTED:
         raise ComponentRejected(*json.loads(complaint.splitlines()[-1]))
-    if process.returncode == UNKEPT:
-        raise CodeUnkept(folder, complaint.splitlines()[-1].decode())
+    if process.returncode == EXIT_CACHE_ERROR:
+        raise CodeCacheError(folder, complaint.splitlines()[-1].decode())
     found = next((each for each in wanted if each.path.exists()), None)
     if found is None:
         reason = complaint.decode(errors="replace").strip() or f"the compiler ended with {process.returncode}"
@@ -128,7 +130,7 @@ def _locked(path: Path):  # type: ignore[no-untyped-def]
         yield
 
 
-def _write_whole(target: Path, data: bytes) -> None:
+def _write_atomic(target: Path, data: bytes) -> None:
     file: IO[bytes]
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".compiling-", delete=False) as file:
         try:
@@ -140,14 +142,14 @@ def _write_whole(target: Path, data: bytes) -> None:
             raise
 
 
-def _made(engine: Engine, component: bytes, *, ahead: bool) -> Component:
+def _compile(engine: Engine, component: bytes, *, ahead: bool) -> Component:
     """Compile a component with what is added to it, or without what does not fit it after all.
 
     `ahead` has its runtime started now, where it can be.
     """
-    begun = add_snapshot(component) if ahead else component
+    begun = preinitialize(component) if ahead else component
     probed = add_probe(begun)
-    for changed in (add_overlay(probed), probed, begun):
+    for changed in (add_fast_streams(probed), probed, begun):
         if changed is not component:
             with suppress(WasmtimeError):
                 return Component(engine, changed)
@@ -166,14 +168,14 @@ def main(component: str, *wanted: str) -> int:
                 return 0
             engine = Engine(compile_config(Compiler(compiler)))
             try:
-                ahead = compiler == wanted[0] == Compiler.OPTIMISING
-                made = _made(engine, Path(component).read_bytes(), ahead=ahead)
+                ahead = compiler == wanted[0] == Compiler.OPTIMIZING
+                made = _compile(engine, Path(component).read_bytes(), ahead=ahead)
                 check_names(made.type.imports(engine), made.type.exports(engine))
-                _write_whole(out, bytes(made.serialize()))
+                _write_atomic(out, bytes(made.serialize()))
                 return 0
             except ComponentRejected as error:
                 print(json.dumps([error.message, error.hint]), file=sys.stderr)
-                return REFUSED
+                return EXIT_REJECTED
             except WasmtimeError as error:
                 print(" ".join(str(error).split("\n")[:3]), file=sys.stderr)
     return 1
@@ -184,4 +186,4 @@ if __name__ == "__main__":
         sys.exit(main(*sys.argv[1:]))
     except OSError as unwritten:
         print(unwritten.strerror or unwritten, file=sys.stderr)
-        sys.exit(UNKEPT)
+        sys.exit(EXIT_CACHE_ERROR)

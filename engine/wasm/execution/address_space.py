@@ -8,22 +8,22 @@ import mmap
 from dataclasses import replace
 
 from engine.errors import SvcError
-from engine.wasm.execution.config import MEMORIES, MIB, Compiler, PoolSettings
+from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, Compiler, PoolSettings
 
-FEWEST = 8
-_MEMORY = (4096 + 64) * MIB
+MIN_INSTANCES = 8
+_MEMORY_BYTES = (4096 + 64) * MIB
 """Address space of one memory, with what guards it."""
 
 
-def fitting(settings: PoolSettings) -> PoolSettings:
+def fit_pool(settings: PoolSettings) -> PoolSettings:
     """Return the settings with as many instances as there is room for, halved until they fit.
 
     Each compiler's code has a pool of its own. Raises `SvcError` where hardly any would fit.
     """
     instances = settings.instances
-    while not _has_room(len(Compiler) * instances * MEMORIES * _MEMORY):
+    while not _has_room(len(Compiler) * instances * MEMORIES_PER_INSTANCE * _MEMORY_BYTES):
         instances //= 2
-        if instances < FEWEST:
+        if instances < MIN_INSTANCES:
             raise SvcError(
                 "the address space of this process is too small to run guests",
                 "`ulimit -v` shows its limit; `ulimit -v unlimited` removes it.",

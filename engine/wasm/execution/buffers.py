@@ -11,43 +11,43 @@ from typing import Any, Protocol
 
 from engine.http.byte_queue import Parts
 
-BUDGET = 262_144
+BUFFER_BYTES = 262_144
 """Bytes that may wait in one buffer before its producer is held back: four calls of 64 KiB."""
 
-CHUNK = 4096
+MAX_LIST_BYTES = 4096
 """Most bytes that cross the boundary in one call as a `list<u8>`: larger ones cost more a byte."""
 
 
-class Keeper(Protocol):
+class MemoryAccount(Protocol):
     """Whoever counts bytes that are kept for a guest."""
 
     kept: int
 
 
-class Inflow:
+class InputBuffer:
     """Bytes that the loop feeds and the guest takes; a `keeper` counts those that wait."""
 
-    __slots__ = ("_keeper", "_parts", "discarding", "ended", "error", "on_room")
+    __slots__ = ("_account", "_parts", "discarding", "ended", "error", "on_drained")
 
-    def __init__(self, *, ended: bool = False, keeper: Keeper | None = None) -> None:
-        self._keeper = keeper
+    def __init__(self, *, ended: bool = False, account: MemoryAccount | None = None) -> None:
+        self._account = account
         self._parts = Parts()
         self.ended = ended
         self.error: Any = None
         self.discarding = False
-        self.on_room: Callable[[], None] | None = None
+        self.on_drained: Callable[[], None] | None = None
 
     @property
     def full(self) -> bool:
         """Whether the loop should hold its source back."""
-        return self._parts.size >= BUDGET
+        return self._parts.size >= BUFFER_BYTES
 
     def feed(self, data: bytes) -> None:
         """Add bytes from the loop's side; dropped when the guest has let go of the stream."""
         if data and not self.discarding:
             self._parts.add(data)
-            if self._keeper is not None:
-                self._keeper.kept += len(data)
+            if self._account is not None:
+                self._account.kept += len(data)
 
     def end(self, error: Any = None) -> None:
         """Say that no more bytes come, because of `error` (a wasi:http error-code) if given."""
@@ -57,25 +57,25 @@ class Inflow:
     def discard(self) -> None:
         """Let go of what is buffered and of all that is still to come."""
         self.discarding = True
-        if self._keeper is not None:
-            self._keeper.kept -= self._parts.size
+        if self._account is not None:
+            self._account.kept -= self._parts.size
         self._parts.clear()
-        self._report_room()
+        self._notify_drained()
 
     def take(self, most: int) -> bytes:
         """Return up to `most` bytes, or `b""` when there are none now."""
         if not self._parts:
             return b""
         data = self._parts.take(most)
-        if self._keeper is not None:
-            self._keeper.kept -= len(data)
+        if self._account is not None:
+            self._account.kept -= len(data)
         if not self.full:
-            self._report_room()
+            self._notify_drained()
         return data
 
-    def _report_room(self) -> None:
-        if self.on_room is not None:
-            self.on_room()
+    def _notify_drained(self) -> None:
+        if self.on_drained is not None:
+            self.on_drained()
 
     @property
     def exhausted(self) -> bool:
@@ -87,7 +87,7 @@ class Inflow:
         return bool(self._parts) or self.ended
 
 
-class Outflow:
+class OutputBuffer:
     """Bytes that the guest puts and the loop drains.
 
     `expected` is the announced length of the whole in bytes, if there is one, and `mismatch` the name of
@@ -114,7 +114,7 @@ class Outflow:
 
     def room(self) -> int:
         """Return how many bytes the guest may put now."""
-        return max(0, BUDGET - self._size)
+        return max(0, BUFFER_BYTES - self._size)
 
     def put(self, data: bytes) -> None:
         """Add bytes from the guest's side."""
@@ -151,10 +151,10 @@ class Outflow:
 
     def ready(self) -> bool:
         """Whether a guest that waits to write may go on: room, or an end to hear of."""
-        return self._size < BUDGET or self.broken is not None
+        return self._size < BUFFER_BYTES or self.broken is not None
 
 
-class Lines:
+class LineSplitter:
     """What a guest prints, cut into lines.
 
     A line is at most 8 KiB, and each stream of a run has at most 1 MiB and 10,000 lines; what goes beyond is
@@ -176,7 +176,7 @@ class Lines:
 
     def room(self) -> int:
         """Return how many bytes may be put now; printing never waits."""
-        return BUDGET
+        return BUFFER_BYTES
 
     def put(self, data: bytes) -> None:
         """Take printed bytes."""

@@ -12,9 +12,9 @@ from importlib.metadata import version
 from wasmtime import Config, Engine, _ffi
 
 MIB = 1 << 20
-RESIDENT_MIB = 16
+WARM_RESIDENT_MIB = 16
 WASM_STACK_MIB = 2
-MEMORIES = 3
+MEMORIES_PER_INSTANCE = 3
 """Memories that an instance has on average, at most."""
 _BASELINE = 2  # wasmtime_strategy_t
 _HAS_BASELINE = platform.machine().lower() in {"x86_64", "amd64", "aarch64", "arm64"}
@@ -23,14 +23,14 @@ _HAS_BASELINE = platform.machine().lower() in {"x86_64", "amd64", "aarch64", "ar
 class Compiler(StrEnum):
     """Which of wasmtime's compilers makes machine code."""
 
-    OPTIMISING = "cranelift"
+    OPTIMIZING = "cranelift"
     BASELINE = "winch"
     """A third of the time, and code at half the speed. It does not know every proposal."""
 
 
 def compilers(*, fast: bool) -> tuple[Compiler, ...]:
     """Return the compilers to try, one after the other."""
-    return (Compiler.BASELINE, Compiler.OPTIMISING) if fast and _HAS_BASELINE else (Compiler.OPTIMISING,)
+    return (Compiler.BASELINE, Compiler.OPTIMIZING) if fast and _HAS_BASELINE else (Compiler.OPTIMIZING,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,14 @@ def compile_config(compiler: Compiler) -> Config:
     return config
 
 
-def engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: bool) -> Engine:
+def create_engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: bool) -> Engine:
     """Return an engine that runs what a compiler made, in a pool of instances."""
     config = compile_config(compiler)
     pooling = _ffi.wasmtime_pooling_allocation_config_new()
     per_instance = {
         "total_component_instances": 1,
         "total_core_instances": 16,
-        "total_memories": MEMORIES,
+        "total_memories": MEMORIES_PER_INSTANCE,
         "total_tables": 8,
         "total_stacks": 1,
     }
@@ -94,7 +94,7 @@ def engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: bool) -
     }
     if warm:
         fixed |= {
-            "linear_memory_keep_resident": RESIDENT_MIB * MIB,
+            "linear_memory_keep_resident": WARM_RESIDENT_MIB * MIB,
             "table_keep_resident": MIB // 8,
             "async_stack_keep_resident": 32 << 10,
         }

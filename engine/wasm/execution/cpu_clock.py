@@ -8,29 +8,29 @@ read now and then, and corrects what is not: whoever waits for something mostly 
 
 from time import monotonic_ns, thread_time_ns
 
-SHORT_NS = 500_000
+MAX_WALL_ONLY_NS = 500_000
 """What is measured by the wall clock alone. By so much, at most, a while in which the thread waited may count
 for more than was computed."""
 
 
-class ComputeClock:
+class CpuClock:
     """Measures one while after the other. Use it on one thread."""
 
     def __init__(self) -> None:
         self._read_ns = self._thread_ns = 0
 
-    def begin(self) -> int:
+    def start(self) -> int:
         """Begin a while; return the moment (`time.monotonic_ns`), for `since`."""
         now = monotonic_ns()
-        if now - self._read_ns > SHORT_NS:
+        if now - self._read_ns > MAX_WALL_ONLY_NS:
             self._thread_ns = thread_time_ns()
             self._read_ns = now = monotonic_ns()
         return now
 
-    def since(self, began: int) -> int:
+    def elapsed(self, began: int) -> int:
         """Return what was computed in the while that began last."""
         passed = monotonic_ns() - began
-        if passed <= SHORT_NS:
+        if passed <= MAX_WALL_ONLY_NS:
             return passed
         thread_ns = thread_time_ns()
         computed = min(passed, thread_ns - self._thread_ns)

@@ -10,11 +10,11 @@ from functools import partial
 from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
-from engine.wasm.capi.host_functions import Wait
-from engine.wasm.capi.linker import Program
+from engine.wasm.capi.host_functions import Suspend
+from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.capi.values import lower_resource
-from engine.wasm.capi.wasmtime import AbiError, Store
-from engine.wasm.execution.failure import Complaint, classify
+from engine.wasm.capi.wasmtime import Store, WasmtimeApiError
+from engine.wasm.execution.failure import StderrTail, classify
 from engine.wasm.execution.invocation import Invocation
 from engine.wasm.execution.request import Exchange, Outcome, RunReport
 from engine.wasm.execution.run_state import GuestExit, Run
@@ -40,7 +40,7 @@ class _Stopped(Exception):
 class Drive:
     """Drives one run."""
 
-    def __init__(self, guest: "Guest", exchange: Exchange, program: Program) -> None:
+    def __init__(self, guest: "Guest", exchange: Exchange, program: LinkedComponent) -> None:
         self._guest = guest
         self._program = program
         self._exchange = exchange
@@ -64,7 +64,7 @@ class Drive:
         self._compute_ns = 0
         self._bytes_in = 0
         self._bytes_out = 0
-        self._complaint: Complaint | None = None
+        self._complaint: StderrTail | None = None
 
     # -- from outside ------------------------------------------------------------------------------------
 
@@ -107,8 +107,8 @@ class Drive:
             invocation = Invocation(store.context, self._program, self._arguments)
             text = await self._finish(invocation)
             if text is None:
-                peak = invocation.peak
-        except AbiError as error:
+                peak = invocation.peak_memory
+        except WasmtimeApiError as error:
             text = str(error)
         except _Stopped:
             pass
@@ -145,7 +145,7 @@ class Drive:
     async def _finish(self, invocation: Invocation) -> str | None:
         """Advance an invocation to its end; return its error's text."""
         text: str | None = None
-        self._guest.runner.reclaimer.hand_over()
+        self._guest.runner.reclaimer.flush()
         try:
             await self._advance(invocation)
         finally:
@@ -183,10 +183,10 @@ class Drive:
     def _poll(self, invocation: Invocation) -> bool:
         """Poll on the event loop's thread."""
         runner = self._guest.runner
-        began = runner.clock.begin()
-        runner.epochs.computing(began)
+        began = runner.clock.start()
+        runner.epochs.touch(began)
         done = invocation.poll()
-        self._compute_ns += runner.clock.since(began)
+        self._compute_ns += runner.clock.elapsed(began)
         return done
 
     def _poll_aside(self, invocation: Invocation) -> bool:
@@ -196,7 +196,7 @@ class Drive:
         self._compute_ns += thread_time_ns() - began
         return done
 
-    async def _until_ready(self, wait: Wait) -> None:
+    async def _until_ready(self, wait: Suspend) -> None:
         loop = asyncio.get_running_loop()
         self._listen()
         while not any(source.ready() for source in wait.sources):
@@ -225,7 +225,7 @@ class Drive:
             return
         self._listening = True
         if self._exchange.listen is not None:
-            self._run.body.on_room = lambda: self._run.on_loop(self._hear_on)
+            self._run.body.on_drained = lambda: self._run.on_loop(self._hear_on)
             self._hear_on()
         else:
             self._pumping = asyncio.get_running_loop().create_task(self._pump())
@@ -233,16 +233,16 @@ class Drive:
             self._exchange.gone.add_done_callback(self._lost)
 
     def _hear_on(self) -> None:
-        if self._exchange.listen is not None and self._run.body.on_room is not None:
+        if self._exchange.listen is not None and self._run.body.on_drained is not None:
             self._exchange.listen(self._heard)
 
     async def _pump(self) -> None:
         """Take the request body from the client, and hear of the client going away."""
         run, body, room = self._run, self._run.body, asyncio.Event()
-        body.on_room = lambda: run.on_loop(room.set)
-        while body.on_room is not None:
+        body.on_drained = lambda: run.on_loop(room.set)
+        while body.on_drained is not None:
             if not self._heard(await self._exchange.receive()):
-                while body.full and body.on_room is not None:
+                while body.full and body.on_drained is not None:
                     room.clear()
                     await room.wait()
 
@@ -250,14 +250,14 @@ class Drive:
         """Take what the client sent; whether more may come at once. The last has nobody wait for room."""
         body = self._run.body
         if message["type"] == "http.disconnect":
-            body.on_room = None
+            body.on_drained = None
             self._complete = self._complete or message.get("answered", False)
             self._lost()
             return False
         data = message.get("body", b"")
         self._bytes_in += len(data)
         if self._bytes_in > self._exchange.max_body:
-            body.on_room = None
+            body.on_drained = None
             self.stop("body-too-large")
             return False
         body.feed(data)
@@ -301,7 +301,7 @@ class Drive:
             if line is None:
                 continue
             if stream == "stderr":
-                self._complaint = self._complaint or Complaint()
+                self._complaint = self._complaint or StderrTail()
                 self._complaint.add(line)
             self._exchange.on_line(stream, line)  # type: ignore[arg-type]
         while run.notices:
@@ -362,7 +362,7 @@ class Drive:
         if self._complete and isinstance(run.failure, GuestExit) and run.failure.status == 0:
             return "ok", ""
         if text is not None:
-            return classify(text, run.failure, self._complaint or Complaint())
+            return classify(text, run.failure, self._complaint or StderrTail())
         if run.refused is not None:
             return "guest-failed", f"the guest answered with the error {run.refused[0]}"
         if run.head is None:

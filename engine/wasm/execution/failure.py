@@ -15,7 +15,7 @@ _GO_HEAD = re.compile(r"(?:panic|fatal error): ")
 _GO_FRAME = re.compile(r"\t(?P<place>(?!runtime/)\S+\.go:\d+) ")
 _RUST_HEAD = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at (?P<place>.+):$")
 _NO_SLOT = re.compile(r"maximum concurrent [a-z ]*limit")
-_KEPT = 20
+_MAX_LINES = 20
 _TRAP = re.compile(r"wasm trap: (.+)")
 _GAVE_UP = "wasm `unreachable` instruction executed"
 _MEANING = {
@@ -26,14 +26,14 @@ _MEANING = {
 }
 
 
-class Complaint:
+class StderrTail:
     """What a guest printed on stderr that may tell why it failed, of however much it printed.
 
     JavaScript ends with the error. A panic of Go or Rust begins with it; Go's place is in the stack below.
     """
 
     def __init__(self) -> None:
-        self._last: deque[str] = deque(maxlen=_KEPT)
+        self._last: deque[str] = deque(maxlen=_MAX_LINES)
         self._head = ""
         self._function = ""
         self._panicked_at = ""
@@ -48,7 +48,7 @@ class Complaint:
             self._panicked_at = panic["place"]
         elif _GO_HEAD.match(line):
             self._head, self._places = line, []
-        elif self._head and len(self._places) < _KEPT and (frame := _GO_FRAME.match(line)):
+        elif self._head and len(self._places) < _MAX_LINES and (frame := _GO_FRAME.match(line)):
             self._places.append((self._function, frame["place"]))
         elif line.strip() and not line[0].isspace():
             self._function = line
@@ -58,7 +58,7 @@ class Complaint:
         """Whether it complained of too little memory."""
         return any(_MEMORY.search(line) for line in (self._head, *self._last))
 
-    def last(self) -> str:
+    def last_line(self) -> str:
         """Return the last line that is not part of a stack, or nothing."""
         return self._last[-1] if self._last else ""
 
@@ -72,18 +72,18 @@ class Complaint:
 
 
 def classify(
-    text: str | None, failure: BaseException | None, complaint: Complaint
+    text: str | None, failure: BaseException | None, stderr: StderrTail
 ) -> tuple[Literal["guest-failed", "memory-limit", "overloaded"], str]:
     """Return outcome and a sentence that says what happened.
 
     `text` is the library's error, `failure` what a host function raised, `complaint` what the guest printed.
     """
-    if complaint.out_of_memory() or (text and _MEMORY.search(text)):
+    if stderr.out_of_memory() or (text and _MEMORY.search(text)):
         return "memory-limit", "the guest needed more memory than memory_limit_mb allows"
     if text and _NO_SLOT.search(text):
         return "overloaded", "the instances under way have as many memories and tables as there is room for"
     if isinstance(failure, GuestExit):
-        return "guest-failed", complaint.panic() or complaint.last() or str(failure)
+        return "guest-failed", stderr.panic() or stderr.last_line() or str(failure)
     if isinstance(failure, Trap):
         return "guest-failed", f"the guest broke a rule of its host: {failure}"
     if failure is not None:
@@ -91,7 +91,7 @@ def classify(
     found = _TRAP.search(text or "")
     if found:
         reason = found.group(1).strip()
-        if reason == _GAVE_UP and (said := complaint.panic()):
+        if reason == _GAVE_UP and (said := stderr.panic()):
             return "guest-failed", said
         return "guest-failed", _MEANING.get(reason, f"the guest trapped: {reason}")
     causes = [line.strip() for line in (text or "").splitlines() if line.strip()]

@@ -13,10 +13,10 @@ from functools import partial
 from wasmtime import Engine
 
 from engine.wasm.capi.wasmtime import address, increment_epoch
-from engine.wasm.execution.config import Compiler, PoolSettings, engine
+from engine.wasm.execution.config import Compiler, PoolSettings, create_engine
 from engine.wasm.execution.queue import Queue
-from engine.wasm.execution.reclaimer import BACKLOG
-from engine.wasm.execution.warm_slots import Use, Warmth
+from engine.wasm.execution.reclaimer import MAX_BACKLOG
+from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
 
 SPARED = 8
 """One of so many slots is spared for Projects that do not hold more than half of all."""
@@ -28,7 +28,7 @@ class Slots:
     def __init__(self, size: int, memory_mib: int, *, warm: bool) -> None:
         """Make room for `size` instances, and for a few more that are over and not yet given back."""
         self.free = size
-        self._make = partial(engine, instances=size + BACKLOG, memory_mib=memory_mib, warm=warm)
+        self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
         self._engines: dict[Compiler, Engine] = {}
 
     def engine(self, compiler: Compiler) -> Engine:
@@ -56,13 +56,13 @@ class Pool:
         self._spared = settings.instances // SPARED
         self._held: dict[str, int] = {}
         self._queue = Queue(queue)
-        self._warmth = Warmth()
+        self._warmth = WarmSlotPolicy()
 
     def _may_take(self, project: str) -> bool:
         free = self._free
         return free > self._spared or (free > 0 and self._held.get(project, 0) <= self._many)
 
-    def try_acquire(self, project: str, use: Use) -> int | None:
+    def try_acquire(self, project: str, use: ComponentUsage) -> int | None:
         """Return the position in `slots` of a slot's kind; `None` when there is none now for this Project.
 
         Whoever waits may not have what is free either: a slot that they may have is never left free.
@@ -72,7 +72,7 @@ class Pool:
         self._admit(project)
         return self._choose(use)
 
-    async def wait(self, project: str, use: Use) -> int | None:
+    async def wait(self, project: str, use: ComponentUsage) -> int | None:
         """Wait for what `take` could not give; return `None` when others have the places of the queue."""
         place = self._queue.join(project)
         if place is None:
@@ -91,8 +91,8 @@ class Pool:
         self.slots[kind].free += 1
         self._dismiss(project)
 
-    def _choose(self, use: Use) -> int:
-        warm = self._warmth.asked(use)
+    def _choose(self, use: ComponentUsage) -> int:
+        warm = self._warmth.admit(use)
         kinds = range(len(self.slots)) if warm else reversed(range(len(self.slots)))
         kind = next(i for i in kinds if self.slots[i].free)
         self.slots[kind].free -= 1

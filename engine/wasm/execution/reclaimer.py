@@ -14,10 +14,10 @@ from queue import SimpleQueue
 
 from engine.wasm.capi.wasmtime import Store
 
-BACKLOG = 4
-LITTLE = 4 << 20
+MAX_BACKLOG = 4
+SMALL_BYTES = 4 << 20
 """Memory of an instance that is given back at once, in bytes."""
-HELD_SECONDS = 0.005
+MAX_HOLD_SECONDS = 0.005
 """How long a store is held at most for the next run to begin."""
 
 
@@ -33,22 +33,22 @@ class Reclaimer:
 
     def close(self, store: Store, memory: int | None) -> None:
         """Close a store soon; nothing may use it any more. `memory` is what it has, in bytes, if known."""
-        little = memory is not None and memory <= LITTLE
-        if little or len(self._held) + self._stores.qsize() >= BACKLOG - 1:
+        little = memory is not None and memory <= SMALL_BYTES
+        if little or len(self._held) + self._stores.qsize() >= MAX_BACKLOG - 1:
             store.close()
             return
         self._held.append(store)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(HELD_SECONDS, self._hold_no_longer)
+            self._timer = asyncio.get_running_loop().call_later(MAX_HOLD_SECONDS, self._on_timeout)
 
-    def hand_over(self) -> None:
+    def flush(self) -> None:
         """Let the thread close what is held: a run begins."""
         while self._held:
             self._stores.put(self._held.pop())
 
-    def _hold_no_longer(self) -> None:
+    def _on_timeout(self) -> None:
         self._timer = None
-        self.hand_over()
+        self.flush()
 
     def _work(self) -> None:
         while (store := self._stores.get()) is not None:
@@ -58,6 +58,6 @@ class Reclaimer:
         """Close what is left and end the thread."""
         if self._timer is not None:
             self._timer.cancel()
-        self.hand_over()
+        self.flush()
         self._stores.put(None)
         self._thread.join()

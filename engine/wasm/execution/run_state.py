@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from engine.door import Caller
-from engine.wasm.capi.host_functions import Wait
-from engine.wasm.capi.values import Handles
-from engine.wasm.execution.buffers import Inflow, Lines, Outflow
+from engine.wasm.capi.host_functions import Suspend
+from engine.wasm.capi.values import HandleTable
+from engine.wasm.execution.buffers import InputBuffer, LineSplitter, OutputBuffer
 from engine.wasm.execution.request import Exchange
 
 NOTICES = 20
@@ -45,13 +45,13 @@ class ResponseHead:
 
     __slots__ = ("body", "headers", "status")
 
-    def __init__(self, status: int, headers: list[tuple[str, bytes]], body: Outflow) -> None:
+    def __init__(self, status: int, headers: list[tuple[str, bytes]], body: OutputBuffer) -> None:
         self.status = status
         self.headers = headers
         self.body = body
 
 
-class Run(Handles):
+class Run(HandleTable):
     """One run. Times are nanoseconds of the run's own clock, which starts at 1."""
 
     __slots__ = (
@@ -97,13 +97,13 @@ class Run(Handles):
         self.script = script
         self.started_ns = time.monotonic_ns()
         self.failure: BaseException | None = None
-        self.wait: Wait | None = None
+        self.wait: Suspend | None = None
         self.resume: Callable[[], bool] | None = None
-        self.body = Inflow(ended=not has_body)
+        self.body = InputBuffer(ended=not has_body)
         self.head: ResponseHead | None = None
         self.refused: Any = None
         self.lines: deque[tuple[str, str]] = deque()
-        self.printed: dict[str, Lines] = {}
+        self.printed: dict[str, LineSplitter] = {}
         self.actions: deque[Callable[[], None]] = deque()
         self.notices: deque[tuple[Literal["INFO", "WARN", "ERROR"], str]] = deque()
         self.told: set[str] = set()
@@ -153,10 +153,10 @@ class Run(Handles):
             self.told.add(text)
             self.notices.append((level, text))
 
-    def lines_of(self, stream: Literal["stdout", "stderr"]) -> Lines:
+    def lines_of(self, stream: Literal["stdout", "stderr"]) -> LineSplitter:
         """Return where the guest prints."""
         if stream not in self.printed:
-            self.printed[stream] = Lines(stream, self.lines)
+            self.printed[stream] = LineSplitter(stream, self.lines)
         return self.printed[stream]
 
     def on_loop(self, action: Callable[[], None]) -> None:
@@ -167,7 +167,7 @@ class Run(Handles):
         """End what is under way, and let go of everything, so that nothing here waits to be collected."""
         for task in self.tasks:
             task.cancel()
-        self.wake, self.wait, self.resume, self.body.on_room = _asleep, None, None, None
+        self.wake, self.wait, self.resume, self.body.on_drained = _asleep, None, None, None
         self.tasks.clear()
         self.table.clear()
 

@@ -18,39 +18,39 @@ from weakref import WeakValueDictionary
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.sourcemap import SourceMap
-from engine.wasm.binary.memory_limits import maxima, share
-from engine.wasm.capi.linker import Program
+from engine.wasm.binary.memory_limits import declared_limits, split_limit
+from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.compile.compiler import compile_component, load_component
-from engine.wasm.execution.address_space import fitting
+from engine.wasm.execution.address_space import fit_pool
 from engine.wasm.execution.config import MIB, PoolSettings
-from engine.wasm.execution.cpu_clock import ComputeClock
-from engine.wasm.execution.epoch_ticker import Epochs
+from engine.wasm.execution.cpu_clock import CpuClock
+from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Drive
 from engine.wasm.execution.pool import Pool
 from engine.wasm.execution.reclaimer import Reclaimer
 from engine.wasm.execution.request import Exchange, Outcome, RunReport
 from engine.wasm.execution.run_state import Run
 from engine.wasm.execution.waiting import Ahead, ClientGone, slot
-from engine.wasm.execution.warm_slots import Use
-from engine.wasm.outbound.door_calls import Doorway, OpenDoor
+from engine.wasm.execution.warm_slots import ComponentUsage
+from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.egress import Egress
-from engine.wasm.outbound.http import Leave, Outgoing
+from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
 
 REAP_NS = 20_000_000
 """How soon after one look at the runs whose time is over there is another, at the earliest."""
 TURN_NS = 10_000_000
 """How long guests compute on the event loop before those that are to begin let it go round."""
 PROGRAMS = 64
-NO_DOORS: Mapping[str, OpenDoor] = {}
+NO_DOORS: Mapping[str, DoorBinding] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A component ready to run: linked once for each kind of slot; the maxima (bytes) of its memories."""
 
-    programs: tuple[Program, ...]
+    programs: tuple[LinkedComponent, ...]
     memories: tuple[int | None, ...]
-    use: Use = field(default_factory=Use)
+    use: ComponentUsage = field(default_factory=ComponentUsage)
 
 
 class Runner:
@@ -61,8 +61,8 @@ class Runner:
         self.cache = cache
         self.runs: dict[int, Run] = {}
         self.workers = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix="guest")
-        self.outgoing = Outgoing()
-        self.pool = Pool(fitting(pool or PoolSettings()), queue)
+        self.outgoing = OutboundHttp()
+        self.pool = Pool(fit_pool(pool or PoolSettings()), queue)
         self.reclaimer = Reclaimer()
         self._loaded: OrderedDict[tuple[str, bool], Loaded] = OrderedDict()
         self._loading: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
@@ -72,8 +72,8 @@ class Runner:
         self._due_ns = 0
         self._turn_ns = 0
         self._turning = False
-        self.clock = ComputeClock()
-        self.epochs = Epochs(self.pool.increment_epoch)
+        self.clock = CpuClock()
+        self.epochs = EpochTicker(self.pool.increment_epoch)
 
     async def load(self, artifact: ComponentArtifact, *, fast: bool, report: Callable[[str], None]) -> Loaded:
         """Compile (or find compiled) and link a component: once, for all that have it. Warm slots keep memory
@@ -98,10 +98,10 @@ class Runner:
             artifact.component, artifact.digest, self.cache, fast=fast, report=report
         )
         programs = tuple(
-            Program(load_component(engine, compiled.path), engine, self.runs)
+            LinkedComponent(load_component(engine, compiled.path), engine, self.runs)
             for engine in (slots.engine(compiled.compiler) for slots in self.pool.slots)
         )
-        memories = await asyncio.to_thread(lambda: maxima(artifact.component.read_bytes()))
+        memories = await asyncio.to_thread(lambda: declared_limits(artifact.component.read_bytes()))
         return Loaded(programs, memories)
 
     async def guest(
@@ -112,7 +112,7 @@ class Runner:
         *,
         fast: bool,
         report: Callable[[str], None],
-        doors: Mapping[str, OpenDoor] = NO_DOORS,
+        doors: Mapping[str, DoorBinding] = NO_DOORS,
     ) -> "Guest":
         """Return a live version of a Resource; `environment` is the platform's part of the guest's."""
         loaded = await self.load(artifact, fast=fast, report=report)
@@ -133,7 +133,7 @@ class Runner:
     async def aside(self, poll: Callable[[], bool]) -> bool:
         """Poll in a worker thread; never leave before the thread has let go of the guest."""
         cancelled = False
-        with self.epochs.aside():
+        with self.epochs.worker_active():
             job = asyncio.get_running_loop().run_in_executor(self.workers, poll)
             while not job.done():
                 try:
@@ -210,20 +210,20 @@ class Guest:
         artifact: ComponentArtifact,
         loaded: Loaded,
         environment: dict[str, str],
-        doors: Mapping[str, OpenDoor] = NO_DOORS,
+        doors: Mapping[str, DoorBinding] = NO_DOORS,
     ) -> None:
         self.resource = resource
         self.programs, self._use = loaded.programs, loaded.use
         self.runner = runner
         self.script = artifact.script
         self.environment = {**resource.env, **environment}
-        self.memory_limit = share(loaded.memories, resource.memory_limit_mb * MIB)
+        self.memory_limit = split_limit(loaded.memories, resource.memory_limit_mb * MIB)
         self.run_limit_ns = resource.run_limit_secs * 1_000_000_000
         self.project = environment.get("SVC_PROJECT", "")
         owner = f"{self.project}/{resource.name}"
-        leave = partial(runner.outgoing.fetch, Leave(owner, Egress.parse(resource.egress)))
-        doorway = Doorway(doors, resource.name, leave)
-        self.fetch, self.ask = doorway.fetch, doorway.ask
+        leave = partial(runner.outgoing.fetch, OutboundPolicy(owner, Egress.parse(resource.egress)))
+        doorway = DoorRouter(doors, resource.name, leave)
+        self.fetch, self.ask = doorway.fetch, doorway.call
         self._source_map_json = artifact.source_map
         self._source_map: SourceMap | None = None
 

@@ -16,7 +16,7 @@ _Setting = ctypes.c_long * 4
 """A `struct itimerspec`: the interval, of which there is none, and when it rings: seconds and nanoseconds."""
 
 
-class TimerAlarm:
+class TimerfdTimer:
     """An alarm by a timer of Linux."""
 
     def __init__(self) -> None:
@@ -39,32 +39,32 @@ class TimerAlarm:
         os.close(self._file)
 
 
-class SleepingAlarm:
+class SleepTimer:
     """An alarm for every system."""
 
     def __init__(self) -> None:
-        self._rings = 0.0
+        self._fires_at = 0.0
         self._set = Event()
 
     def set(self, seconds: float) -> None:
         """Ring after so long, or when it was to ring before if that is later than this."""
-        self._rings = time.monotonic() + seconds
+        self._fires_at = time.monotonic() + seconds
         self._set.set()
 
     def wait(self) -> None:
         """Wait until it rings; for ever, if it is not set."""
         self._set.wait()
         self._set.clear()
-        while (left := self._rings - time.monotonic()) > 0:
+        while (left := self._fires_at - time.monotonic()) > 0:
             time.sleep(left)
 
     def close(self) -> None:
         """There is nothing to give back."""
 
 
-Alarm: TypeAlias = TimerAlarm | SleepingAlarm
+Timer: TypeAlias = TimerfdTimer | SleepTimer
 
 
-def alarm() -> Alarm:
+def create_timer() -> Timer:
     """Return the better alarm, where this system has it."""
-    return TimerAlarm() if hasattr(_system, "timerfd_create") else SleepingAlarm()
+    return TimerfdTimer() if hasattr(_system, "timerfd_create") else SleepTimer()

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.wasm.execution.pool import Pool
 from engine.wasm.execution.request import Receive
-from engine.wasm.execution.warm_slots import Use
+from engine.wasm.execution.warm_slots import ComponentUsage
 
 READ_AHEAD = 65_536
 """Bytes of a body that are read while its request waits."""
@@ -44,7 +44,7 @@ class Ahead:
 
 
 async def slot(
-    pool: Pool, project: str, use: Use, ahead: Ahead, gone: "asyncio.Future[None] | None"
+    pool: Pool, project: str, use: ComponentUsage, ahead: Ahead, gone: "asyncio.Future[None] | None"
 ) -> int | None:
     """Wait for a slot: what `Pool.wait` returns. Raises `ClientGone`; then the place in the queue is free.
 

@@ -9,49 +9,49 @@ while. All others run in cold slots, which cost page faults each time.
 from collections import OrderedDict
 from time import monotonic_ns
 
-PLACES = 8
+MAX_WARM = 8
 """Components that have warm slots."""
-IN_A_ROW = 8
+PROMOTE_AFTER = 8
 """Requests after which a component is worth one, none of them later than `GAP_NS` after the last."""
-GAP_NS = 1_000_000_000
-CALM_NS = 10_000_000_000
+MAX_GAP_NS = 1_000_000_000
+EVICT_IDLE_NS = 10_000_000_000
 """Who was not asked for so long loses its place to one that is worth it."""
 
 
-class Use:
+class ComponentUsage:
     """How a component is asked: when it last was, and how often in a row."""
 
-    __slots__ = ("asked_ns", "in_a_row")
+    __slots__ = ("last_request_ns", "streak")
 
     def __init__(self) -> None:
-        self.asked_ns = 0
-        self.in_a_row = 0
+        self.last_request_ns = 0
+        self.streak = 0
 
 
-class Warmth:
+class WarmSlotPolicy:
     """The components that have warm slots, who was asked longest ago first."""
 
     def __init__(self) -> None:
-        self._warm: OrderedDict[Use, None] = OrderedDict()
+        self._warm: OrderedDict[ComponentUsage, None] = OrderedDict()
 
-    def asked(self, use: Use) -> bool:
+    def admit(self, use: ComponentUsage) -> bool:
         """Whether a component that is asked now is to run in a warm slot."""
         now = monotonic_ns()
-        use.in_a_row = use.in_a_row + 1 if now - use.asked_ns < GAP_NS else 1
-        use.asked_ns = now
+        use.streak = use.streak + 1 if now - use.last_request_ns < MAX_GAP_NS else 1
+        use.last_request_ns = now
         if use not in self._warm:
-            if use.in_a_row < IN_A_ROW or not self._room(now):
+            if use.streak < PROMOTE_AFTER or not self._free_place(now):
                 return False
             self._warm[use] = None
         self._warm.move_to_end(use)
         return True
 
-    def _room(self, now: int) -> bool:
+    def _free_place(self, now: int) -> bool:
         """Whether a place is free, or was for all that anybody asked."""
-        if len(self._warm) < PLACES:
+        if len(self._warm) < MAX_WARM:
             return True
         longest = next(iter(self._warm))
-        if now - longest.asked_ns < CALM_NS:
+        if now - longest.last_request_ns < EVICT_IDLE_NS:
             return False
         del self._warm[longest]
         return True

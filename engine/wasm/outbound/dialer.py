@@ -20,17 +20,17 @@ Address = IPv4Address | IPv6Address
 Resolve = Callable[[str], Awaitable[list[str]]]
 """From a host name to its addresses, in the order to try them; raises `OSError`."""
 CONNECT_SECONDS = 10.0
-NEXT_SECONDS = 2.5
+ATTEMPT_SECONDS = 2.5
 """How long an address is tried while there are others."""
-ASKING = 64
+MAX_LOOKUPS = 64
 """Names that are looked up at once, of all Resources."""
-ASKING_EACH = 8
+MAX_LOOKUPS_PER_RESOURCE = 8
 """Names that are looked up at once for one Resource."""
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
-class Prohibited(Exception):
+class AddressDenied(Exception):
     """A name leads only to addresses that `egress` does not name; `address` is the first of them."""
 
     def __init__(self, address: Address) -> None:
@@ -38,7 +38,7 @@ class Prohibited(Exception):
         self.address = address
 
 
-class Unresolved(httpcore.ConnectError):
+class NameNotResolved(httpcore.ConnectError):
     """A name has no address."""
 
 
@@ -50,7 +50,7 @@ class SystemResolver:
     """
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(ASKING, thread_name_prefix="resolver")
+        self._threads = ThreadPoolExecutor(MAX_LOOKUPS, thread_name_prefix="resolver")
 
     async def __call__(self, host: str) -> list[str]:
         """Return the addresses. Raises `OSError`."""
@@ -86,7 +86,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         self._egress = egress
         self._resolve = resolve
         self._network = httpcore.AnyIOBackend()
-        self._asking = asyncio.Semaphore(ASKING_EACH)
+        self._lookups = asyncio.Semaphore(MAX_LOOKUPS_PER_RESOURCE)
 
     async def connect_tcp(
         self,
@@ -102,7 +102,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
                 addresses = await self._addresses(host, port)
                 for address in addresses[:-1]:
                     try:
-                        return await self._network.connect_tcp(address, port, NEXT_SECONDS)
+                        return await self._network.connect_tcp(address, port, ATTEMPT_SECONDS)
                     except (httpcore.ConnectError, httpcore.ConnectTimeout):
                         continue
                 return await self._network.connect_tcp(addresses[-1], port)
@@ -113,30 +113,30 @@ class Dialer(httpcore.AsyncNetworkBackend):
         if is_address(host):
             return [host]  # Only an entry that is this very address allows it.
         try:
-            found = await self._found(host)
+            found = await self._lookup(host)
         except OSError as error:
-            raise Unresolved(str(error)) from error
+            raise NameNotResolved(str(error)) from error
         addresses = [ip_address(text) for text in found]
         if not addresses:
-            raise Unresolved(host)
-        allowed = [str(address) for address in addresses if self._may_lead_to(host, port, address)]
+            raise NameNotResolved(host)
+        allowed = [str(address) for address in addresses if self._is_allowed(host, port, address)]
         if not allowed:
-            raise Prohibited(addresses[0])
+            raise AddressDenied(addresses[0])
         return allowed
 
-    async def _found(self, host: str) -> list[str]:
+    async def _lookup(self, host: str) -> list[str]:
         """Ask for a name, whose place is taken until there is an answer, whoever still waits for it."""
-        await self._asking.acquire()
+        await self._lookups.acquire()
         asked = asyncio.ensure_future(self._resolve(host))
-        asked.add_done_callback(self._answered)
+        asked.add_done_callback(self._on_lookup_done)
         return await asyncio.shield(asked)
 
-    def _answered(self, asked: "asyncio.Future[list[str]]") -> None:
-        self._asking.release()
+    def _on_lookup_done(self, asked: "asyncio.Future[list[str]]") -> None:
+        self._lookups.release()
         if not asked.cancelled():
             asked.exception()
 
-    def _may_lead_to(self, host: str, port: int, address: Address) -> bool:
+    def _is_allowed(self, host: str, port: int, address: Address) -> bool:
         if address.is_loopback and (host == "localhost" or host.endswith(".localhost")):
             return True
         named = any(rule.host == str(address) and rule.port == port for rule in self._egress.allowed)

@@ -14,12 +14,12 @@ from typing import Any
 
 from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, ProjectDoor
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.buffers import Inflow
+from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import KEPT, Run
 from engine.wasm.outbound.egress import Origin
 from engine.wasm.outbound.http import method_of, origin_of, target_of
 from engine.wasm.wasi.http_outgoing import (
-    AT_ONCE,
+    MAX_CONCURRENT_REQUESTS,
     FutureIncomingResponse,
     IncomingResponse,
     OutgoingRequest,
@@ -31,20 +31,20 @@ Fetch = Callable[[Run, OutgoingRequest, RequestOptions, FutureIncomingResponse],
 
 
 @dataclass(frozen=True, slots=True)
-class OpenDoor:
+class DoorBinding:
     """A Door that is open for a Project, and the most bytes of a request that it takes."""
 
     door: ProjectDoor
     max_body: int
 
 
-class Doorway:
+class DoorRouter:
     """What one Resource reaches: the Doors of its Project, and through `leave` everything else."""
 
-    def __init__(self, doors: Mapping[str, OpenDoor], resource: str, leave: Fetch) -> None:
+    def __init__(self, doors: Mapping[str, DoorBinding], resource: str, fetch_external: Fetch) -> None:
         self._doors = {f"{name}.{DOMAIN}": door for name, door in doors.items()}
         self._resource = resource
-        self._leave = leave
+        self._fetch_external = fetch_external
 
     def fetch(
         self, run: Run, request: OutgoingRequest, options: RequestOptions, future: FutureIncomingResponse
@@ -52,16 +52,16 @@ class Doorway:
         """Start a request; called from guest code. Raises `Err` for what can be told at once."""
         origin = origin_of(request)
         if not (origin.host == DOMAIN or origin.host.endswith(f".{DOMAIN}")):
-            self._leave(run, request, options, future)
+            self._fetch_external(run, request, options, future)
             return
         door = self._doors.get(origin.host)
         if door is None or (origin.scheme, origin.port) != ("http", 80):
-            run.notice("WARN", self._no_door(origin))
+            run.notice("WARN", self._no_such_door(origin))
             raise Err(("HTTP-request-denied", None))
-        call = _Call(door, run, request, self._caller(run), options, future)
+        call = _DoorCall(door, run, request, self._caller(run), options, future)
         run.on_loop(call.advance)
 
-    def ask(
+    def call(
         self, run: Run, name: str, path: str, body: bytes
     ) -> DoorResponse | FutureIncomingResponse | None:
         """Post to a Door at once, on the event loop's thread; most answers are there when it returns.
@@ -70,20 +70,20 @@ class Doorway:
         """
         host = f"{name}.{DOMAIN}"
         door = self._doors.get(host)
-        if door is None or len(body) > door.max_body or len(run.tasks) >= AT_ONCE:
+        if door is None or len(body) > door.max_body or len(run.tasks) >= MAX_CONCURRENT_REQUESTS:
             return None
         if not (path.startswith("/") and is_path(path)):
             return None
         where, _, query = path.partition("?")
-        answer = _asked(run, host, door, DoorRequest("POST", where, query, (), body, self._caller(run)))
+        answer = _invoke(run, host, door, DoorRequest("POST", where, query, (), body, self._caller(run)))
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureIncomingResponse()
         run.waiting += 1
-        _Answering(run, host, None, future).take(answer)
+        _PendingResponse(run, host, None, future).deliver(answer)
         return future
 
-    def _no_door(self, origin: Origin) -> str:
+    def _no_such_door(self, origin: Origin) -> str:
         there = ", ".join(f"http://{host}" for host in self._doors) or "none"
         return (
             f"a call to {origin} was denied: it is not the address of a Door; those of this Project: {there}"
@@ -112,61 +112,63 @@ def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
     )
 
 
-def _asked(run: Run, host: str, door: OpenDoor, asked: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
+def _invoke(
+    run: Run, host: str, door: DoorBinding, asked: DoorRequest
+) -> DoorResponse | Awaitable[DoorResponse]:
     """Ask a Door, on the event loop's thread."""
     try:
         return door.door.answer(asked)
     except Exception as error:
-        return _fault(run, host, error)
+        return _door_failed(run, host, error)
 
 
-def _fault(run: Run, host: str, error: BaseException) -> DoorResponse:
+def _door_failed(run: Run, host: str, error: BaseException) -> DoorResponse:
     run.notice("ERROR", f"the Door at {host} failed: {error!r}")
     return _problem(
         HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the Door failed, and the Project's log says why"
     )
 
 
-class _Answering:
+class _PendingResponse:
     """A Door's answer on its way to the guest, whose future it settles. `patience` is in seconds."""
 
     def __init__(self, run: Run, host: str, patience: float | None, future: FutureIncomingResponse) -> None:
         self._run = run
         self._host = host
-        self._patience = patience
+        self._timeout = patience
         self._future = future
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, answer: DoorResponse | Awaitable[DoorResponse]) -> None:
+    def deliver(self, answer: DoorResponse | Awaitable[DoorResponse]) -> None:
         """Give the guest an answer, as soon as it is there."""
         if isinstance(answer, DoorResponse):
-            self.answer(answer)
+            self.respond(answer)
             return
         task = asyncio.ensure_future(answer)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._on_done)
         self._run.begin(task)
         self._future.cancel = task.cancel
-        if self._patience is not None:
-            self._timer = task.get_loop().call_later(self._patience, self._expire, task)
+        if self._timeout is not None:
+            self._timer = task.get_loop().call_later(self._timeout, self._on_timeout, task)
 
-    def _expire(self, task: "asyncio.Future[DoorResponse]") -> None:
+    def _on_timeout(self, task: "asyncio.Future[DoorResponse]") -> None:
         task.cancel()
         self.settle(("err", ("connection-read-timeout", None)))
 
-    def _done(self, task: "asyncio.Future[DoorResponse]") -> None:
+    def _on_done(self, task: "asyncio.Future[DoorResponse]") -> None:
         if self._timer is not None:
             self._timer.cancel()
         if task.cancelled() or self._future.result is not None:
             return
         error = task.exception()
-        self.answer(_fault(self._run, self._host, error) if error else task.result())
+        self.respond(_door_failed(self._run, self._host, error) if error else task.result())
 
-    def answer(self, answer: DoorResponse) -> None:
+    def respond(self, answer: DoorResponse) -> None:
         """Give the guest an answer."""
         if self._run.kept + len(answer.body) > KEPT:
             self.settle(("err", ("connection-limit-reached", None)))
             return
-        flow = Inflow(keeper=self._run)
+        flow = InputBuffer(account=self._run)
         flow.feed(answer.body)
         flow.end()
         length = ("content-length", str(len(answer.body)).encode())
@@ -177,12 +179,12 @@ class _Answering:
         self._future.settle(self._run, result)
 
 
-class _Call:
+class _DoorCall:
     """One request on its way to a Door: answered when the guest has written all of it."""
 
     def __init__(
         self,
-        door: OpenDoor,
+        door: DoorBinding,
         run: Run,
         request: OutgoingRequest,
         caller: Caller,
@@ -196,20 +198,20 @@ class _Call:
         self._method = method_of(request)
         self._caller = caller
         patience = None if options.first_byte is None else options.first_byte / 1e9
-        self._answering = _Answering(run, self._host, patience, future)
+        self._pending = _PendingResponse(run, self._host, patience, future)
         self._parts: list[bytes] = []
         self._size = 0
-        self._asked = False
+        self._invoked = False
         if request.body is not None:
             request.body.on_change = partial(run.on_loop, self.advance)
 
     def advance(self) -> None:
         """Take what the guest has written since; ask the Door once that is everything."""
         body = self._request.body
-        if self._asked:
+        if self._invoked:
             return
         if body is None:
-            self._ask()
+            self._send()
             return
         if data := body.drain():
             self._parts.append(data)
@@ -217,29 +219,29 @@ class _Call:
             self._run.kept += len(data)
             self._run.wake()
         if self._run.kept > KEPT:
-            self._give_up()
-            self._answering.settle(("err", ("connection-limit-reached", None)))
+            self._abandon()
+            self._pending.settle(("err", ("connection-limit-reached", None)))
         elif self._size > self._door.max_body:
-            self._give_up()
+            self._abandon()
             detail = f"the body has more than the {self._door.max_body} bytes that this Door takes"
-            self._answering.answer(_problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body-too-large", detail))
+            self._pending.respond(_problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body-too-large", detail))
         elif body.finished:
-            self._ask()
+            self._send()
         elif body.broken is not None:
-            self._give_up()
+            self._abandon()
             code = body.broken if isinstance(body.broken, tuple) else ("HTTP-protocol-error", None)
-            self._answering.settle(("err", code))
+            self._pending.settle(("err", code))
 
-    def _give_up(self) -> None:
+    def _abandon(self) -> None:
         """Take no more of the body. Not closed: StarlingMonkey ends a program that writes to a closed one."""
         assert self._request.body is not None
         self._request.body.discard()
-        self._asked = True
+        self._invoked = True
         self._run.kept -= self._size
         self._parts.clear()
 
-    def _ask(self) -> None:
-        self._asked = True
+    def _send(self) -> None:
+        self._invoked = True
         self._run.kept -= self._size
         path, _, query = target_of(self._request).partition("?")
         asked = DoorRequest(
@@ -251,4 +253,4 @@ class _Call:
             self._caller,
         )
         self._parts.clear()
-        self._answering.take(_asked(self._run, self._host, self._door, asked))
+        self._pending.deliver(_invoke(self._run, self._host, self._door, asked))

@@ -121,7 +121,7 @@ class Egress:
             for rule in self.allowed
         )
 
-    def with_line(self, added: str) -> str:
+    def line_adding(self, added: str) -> str:
         """Return the line of `svc.toml` that allows what is allowed now, and `added`."""
         entries = ", ".join(f'"{origin}"' for origin in (*map(str, self.allowed), added))
         return f"egress = [{entries}]"

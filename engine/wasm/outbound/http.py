@@ -14,11 +14,11 @@ from typing import Any
 import httpcore
 
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.buffers import Inflow, Outflow
+from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import KEPT, Run
-from engine.wasm.outbound.dialer import Dialer, Prohibited, Resolve, SystemResolver
+from engine.wasm.outbound.dialer import AddressDenied, Dialer, Resolve, SystemResolver
 from engine.wasm.outbound.egress import Egress, Origin, parse_authority
-from engine.wasm.outbound.network_errors import FAILURES, BodyBroken, error_code
+from engine.wasm.outbound.network_errors import NETWORK_ERRORS, BodyError, error_code
 from engine.wasm.wasi.http_fields import FORBIDDEN
 from engine.wasm.wasi.http_outgoing import (
     FutureIncomingResponse,
@@ -27,42 +27,42 @@ from engine.wasm.wasi.http_outgoing import (
     RequestOptions,
 )
 
-CONNECT_NS = 10_000_000_000
-READ_NS = 600_000_000_000
+CONNECT_TIMEOUT_NS = 10_000_000_000
+READ_TIMEOUT_NS = 600_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class OutboundPolicy:
     """Who sends requests (a Resource of a Project), and where they may go."""
 
     owner: str
     egress: Egress
 
 
-class Outgoing:
+class OutboundHttp:
     """The connections of an engine; each Resource has its own, and waits for no other's."""
 
     def __init__(self, resolve: Resolve | None = None) -> None:
         """`resolve` asks for the addresses of names; without it, the system is asked."""
         self._system = SystemResolver()
         self._resolve = resolve or self._system
-        self._pools: dict[tuple[Leave, str], httpcore.AsyncConnectionPool] = {}
+        self._pools: dict[tuple[OutboundPolicy, str], httpcore.AsyncConnectionPool] = {}
         self._tls: asyncio.Future[ssl.SSLContext] | None = None
 
-    async def _pool(self, leave: Leave, scheme: str) -> httpcore.AsyncConnectionPool:
-        if (leave, scheme) not in self._pools:
-            context = await self._secured() if scheme == "https" else None
+    async def _pool(self, policy: OutboundPolicy, scheme: str) -> httpcore.AsyncConnectionPool:
+        if (policy, scheme) not in self._pools:
+            context = await self._tls_context() if scheme == "https" else None
             pool = httpcore.AsyncConnectionPool(
                 ssl_context=context,
                 max_connections=256,
                 max_keepalive_connections=64,
                 keepalive_expiry=15,
-                network_backend=Dialer(leave.egress, self._resolve),
+                network_backend=Dialer(policy.egress, self._resolve),
             )
-            self._pools.setdefault((leave, scheme), pool)
-        return self._pools[leave, scheme]
+            self._pools.setdefault((policy, scheme), pool)
+        return self._pools[policy, scheme]
 
-    async def _secured(self) -> ssl.SSLContext:
+    async def _tls_context(self) -> ssl.SSLContext:
         """Return what connections over TLS trust: read once, in a thread, since it takes some 50 ms."""
         if self._tls is None:
             self._tls = asyncio.ensure_future(asyncio.to_thread(httpcore.default_ssl_context))
@@ -78,7 +78,7 @@ class Outgoing:
 
     def fetch(
         self,
-        leave: Leave,
+        policy: OutboundPolicy,
         run: Run,
         request: OutgoingRequest,
         options: RequestOptions,
@@ -89,18 +89,18 @@ class Outgoing:
         Raises `Err` with a wasi:http error-code for what can be told at once.
         """
         origin = origin_of(request)
-        if not leave.egress.allows(origin):
-            run.notice("WARN", _denial(leave.egress, origin, ""))
+        if not policy.egress.allows(origin):
+            run.notice("WARN", _denial_message(policy.egress, origin, ""))
             raise Err(("HTTP-request-denied", None))
         message = _http_request(run, origin, request, options)
-        between = _seconds(options.between_bytes, READ_NS)
+        between = _seconds(options.between_bytes, READ_TIMEOUT_NS)
 
         def start() -> None:
             if future.result is not None:  # The guest gave it up at once.
                 if request.body is not None:
                     request.body.discard()
                 return
-            exchange = self._exchange(run, leave, origin, message, request.body, between, future)
+            exchange = self._exchange(run, policy, origin, message, request.body, between, future)
             task = asyncio.get_running_loop().create_task(exchange)
             run.begin(task)
             future.cancel = task.cancel
@@ -110,19 +110,19 @@ class Outgoing:
     async def _exchange(
         self,
         run: Run,
-        leave: Leave,
+        policy: OutboundPolicy,
         origin: Origin,
         message: httpcore.Request,
-        body: Outflow | None,
+        body: OutputBuffer | None,
         between: float,
         future: FutureIncomingResponse,
     ) -> None:
-        flow = Inflow(keeper=run)
+        flow = InputBuffer(account=run)
         try:
-            response = await (await self._pool(leave, origin.scheme)).handle_async_request(message)
-        except FAILURES as error:
-            if isinstance(error, Prohibited):
-                run.notice("WARN", _denial(leave.egress, origin, str(error.address)))
+            response = await (await self._pool(policy, origin.scheme)).handle_async_request(message)
+        except NETWORK_ERRORS as error:
+            if isinstance(error, AddressDenied):
+                run.notice("WARN", _denial_message(policy.egress, origin, str(error.address)))
             future.settle(run, ("err", error_code(error)))
             return
         finally:
@@ -140,10 +140,10 @@ class Outgoing:
             await response.aclose()
 
 
-async def _receive(run: Run, response: httpcore.Response, flow: Inflow) -> None:
+async def _receive(run: Run, response: httpcore.Response, flow: InputBuffer) -> None:
     """Pass the body on, held back by what the guest has not read."""
     room = asyncio.Event()
-    flow.on_room = lambda: run.on_loop(room.set)
+    flow.on_drained = lambda: run.on_loop(room.set)
     try:
         async for chunk in response.aiter_stream():
             if run.kept > KEPT:
@@ -156,12 +156,12 @@ async def _receive(run: Run, response: httpcore.Response, flow: Inflow) -> None:
                 await room.wait()
         if not flow.ended:
             flow.end()
-    except FAILURES as error:
+    except NETWORK_ERRORS as error:
         flow.end(error_code(error))
     run.wake()
 
 
-def _denial(egress: Egress, origin: Origin, address: str) -> str:
+def _denial_message(egress: Egress, origin: Origin, address: str) -> str:
     """Say what was denied, and the line that allows it."""
     leads, added = "", origin
     if address:
@@ -169,7 +169,7 @@ def _denial(egress: Egress, origin: Origin, address: str) -> str:
         added = Origin(origin.scheme, address, origin.port)
     return (
         f"a call to {origin} was denied{leads}; to allow it, add to this Resource in svc.toml: "
-        f"{egress.with_line(str(added))}"
+        f"{egress.line_adding(str(added))}"
     )
 
 
@@ -213,10 +213,10 @@ def _http_request(
         if b"content-length" not in names:
             headers.append((b"transfer-encoding", b"chunked"))
     seconds = {
-        "connect": _seconds(options.connect, CONNECT_NS),
-        "read": _seconds(options.first_byte, READ_NS),
-        "write": _seconds(options.between_bytes, READ_NS),
-        "pool": CONNECT_NS / 1e9,
+        "connect": _seconds(options.connect, CONNECT_TIMEOUT_NS),
+        "read": _seconds(options.first_byte, READ_TIMEOUT_NS),
+        "write": _seconds(options.between_bytes, READ_TIMEOUT_NS),
+        "pool": CONNECT_TIMEOUT_NS / 1e9,
     }
     return httpcore.Request(
         method.encode(),
@@ -237,7 +237,7 @@ def _seconds(nanoseconds: int | None, default: int) -> float:
     return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
 
 
-async def _upload(run: Run, body: Outflow) -> AsyncIterator[bytes]:
+async def _upload(run: Run, body: OutputBuffer) -> AsyncIterator[bytes]:
     """Yield what the guest writes, as it writes it."""
     changed = asyncio.Event()
     body.on_change = lambda: run.on_loop(changed.set)
@@ -251,6 +251,6 @@ async def _upload(run: Run, body: Outflow) -> AsyncIterator[bytes]:
             return
         elif body.broken is not None:
             unfinished = ("HTTP-protocol-error", None)
-            raise BodyBroken(body.broken if isinstance(body.broken, tuple) else unfinished)
+            raise BodyError(body.broken if isinstance(body.broken, tuple) else unfinished)
         else:
             await changed.wait()

@@ -11,12 +11,12 @@ import anyio
 import h11
 import httpcore
 
-from engine.wasm.outbound.dialer import Prohibited, Unresolved
+from engine.wasm.outbound.dialer import AddressDenied, NameNotResolved
 
 ErrorCode = tuple[str, Any]
 """A case of wasi:http's `error-code`, and its payload."""
-FAILURES = (
-    Prohibited,
+NETWORK_ERRORS = (
+    AddressDenied,
     httpcore.NetworkError,
     httpcore.TimeoutException,
     httpcore.ProtocolError,
@@ -27,8 +27,8 @@ FAILURES = (
 _INCOMPLETE = re.compile("disconnected|peer closed")
 _ALERT = re.compile(r"_ALERT_(\w+)")
 _ERRORS: list[tuple[type[Exception], ErrorCode]] = [
-    (Prohibited, ("destination-IP-prohibited", None)),
-    (Unresolved, ("DNS-error", (None, None))),
+    (AddressDenied, ("destination-IP-prohibited", None)),
+    (NameNotResolved, ("DNS-error", (None, None))),
     (httpcore.ConnectTimeout, ("connection-timeout", None)),
     (httpcore.ReadTimeout, ("connection-read-timeout", None)),
     (httpcore.WriteTimeout, ("connection-write-timeout", None)),
@@ -41,7 +41,7 @@ _ERRORS: list[tuple[type[Exception], ErrorCode]] = [
 ]
 
 
-class BodyBroken(httpcore.LocalProtocolError):
+class BodyError(httpcore.LocalProtocolError):
     """The guest did not write the body that it announced; `code` says so."""
 
     def __init__(self, code: ErrorCode) -> None:
@@ -51,7 +51,7 @@ class BodyBroken(httpcore.LocalProtocolError):
 
 def error_code(error: Exception) -> ErrorCode:
     """Return the wasi:http error-code for a failure of the network."""
-    if isinstance(error, BodyBroken):
+    if isinstance(error, BodyError):
         return error.code
     if isinstance(error, httpcore.RemoteProtocolError) and _INCOMPLETE.search(str(error)):
         return ("HTTP-response-incomplete", None)

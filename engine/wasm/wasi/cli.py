@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from engine.wasm.execution.buffers import Inflow
+from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import GuestExit, Run
 from engine.wasm.wasi.io import InputStream, OutputStream
 from engine.wasm.wasi.registry import host, resource
@@ -50,7 +50,7 @@ def exit_with_code(run: Run, code: int) -> NoReturn:
 @host("wasi:cli/stdin", "get-stdin")
 def get_stdin(run: Run) -> InputStream:
     """Standard input is empty."""
-    return InputStream(Inflow(ended=True))
+    return InputStream(InputBuffer(ended=True))
 
 
 @host("wasi:cli/stdout", "get-stdout")

@@ -7,9 +7,9 @@ settled by the same Doorway.
 import asyncio
 
 from engine.door import DOMAIN, DoorResponse
-from engine.wasm.capi.host_functions import Wait
+from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.buffers import Outflow
+from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.http_fields import Fields
 from engine.wasm.wasi.http_outgoing import (
@@ -21,13 +21,13 @@ from engine.wasm.wasi.http_outgoing import (
 )
 from engine.wasm.wasi.registry import host
 
-Answer = tuple[int, str] | None
+DoorAnswer = tuple[int, str] | None
 _OPTIONS = RequestOptions()
-_ALL = 1 << 31
+_ALL_BYTES = 1 << 31
 
 
 @host("svc:doors/call", "ask", blocking=True)
-def ask(run: Run, door: str, path: str, body: str) -> Answer | Wait:
+def ask(run: Run, door: str, path: str, body: str) -> DoorAnswer | Suspend:
     """Post a text to a Door; return the status and the text of its answer, or nothing when there is none."""
     content = body.encode()
     if _on_loop():
@@ -35,10 +35,10 @@ def ask(run: Run, door: str, path: str, body: str) -> Answer | Wait:
         if isinstance(asked, DoorResponse):
             return asked.status, asked.body.decode(errors="replace")
         if asked is not None:
-            return Wait([asked], lambda: _answer(asked))
+            return Suspend([asked], lambda: _future_answer(asked))
     request = OutgoingRequest(Fields())
     request.method, request.scheme = ("post", None), ("HTTP", None)
-    request.body = Outflow()
+    request.body = OutputBuffer()
     request.body.put(content)
     request.body.finished = True
     future = FutureIncomingResponse()
@@ -48,7 +48,7 @@ def ask(run: Run, door: str, path: str, body: str) -> Answer | Wait:
         run.fetch(run, request, _OPTIONS, future)
     except Err:
         return None
-    return Wait([future], lambda: _answer(future))
+    return Suspend([future], lambda: _future_answer(future))
 
 
 def _on_loop() -> bool:
@@ -60,8 +60,8 @@ def _on_loop() -> bool:
     return True
 
 
-def _answer(future: FutureIncomingResponse) -> Answer:
+def _future_answer(future: FutureIncomingResponse) -> DoorAnswer:
     kind, response = future.result or ("err", None)
     if kind != "ok" or response is None:
         return None
-    return response.status, response.body.flow.take(_ALL).decode(errors="replace")
+    return response.status, response.body.flow.take(_ALL_BYTES).decode(errors="replace")

@@ -4,31 +4,33 @@ They are the same functions, for more bytes a call: between overlay and host the
 `callbacks.py` turns them back.
 """
 
-from engine.wasm.binary.fast_streams.modules import INTERFACE, PACKED_TWIN
-from engine.wasm.capi.ascii_packing import MOST
-from engine.wasm.capi.host_functions import Wait
+from engine.wasm.binary.fast_streams.modules import FAST_STREAMS, PACKED_SUFFIX
+from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES
+from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi import io
-from engine.wasm.wasi.registry import packed
+from engine.wasm.wasi.registry import packed_host
 
 _BLOCKING_WRITE = "blocking-write-and-flush"
-packed(INTERFACE, "write", "write" + PACKED_TWIN)(io.write)
-packed(INTERFACE, _BLOCKING_WRITE, _BLOCKING_WRITE + PACKED_TWIN, blocking=True)(io.blocking_write_and_flush)
+packed_host(FAST_STREAMS, "write", "write" + PACKED_SUFFIX)(io.write)
+packed_host(FAST_STREAMS, _BLOCKING_WRITE, _BLOCKING_WRITE + PACKED_SUFFIX, blocking=True)(
+    io.blocking_write_and_flush
+)
 
 
-@packed(INTERFACE, "[method]output-stream.check-write")
+@packed_host(FAST_STREAMS, "[method]output-stream.check-write")
 def check_write(run: Run, stream: io.OutputStream) -> int:
     """Return how many bytes the next write may carry; in wasi:io's place where there is an overlay."""
-    return io.permit(stream, MOST)
+    return io.grant_permit(stream, MAX_PACKED_BYTES)
 
 
-@packed(INTERFACE, "read")
+@packed_host(FAST_STREAMS, "read")
 def read(run: Run, stream: io.InputStream, most: int) -> bytes:
     """Read what is there now, possibly nothing."""
-    return io.take(stream, min(most, MOST))
+    return io.take(stream, min(most, MAX_PACKED_BYTES))
 
 
-@packed(INTERFACE, "blocking-read", blocking=True)
-def blocking_read(run: Run, stream: io.InputStream, most: int) -> Wait | bytes:
+@packed_host(FAST_STREAMS, "blocking-read", blocking=True)
+def blocking_read(run: Run, stream: io.InputStream, most: int) -> Suspend | bytes:
     """Read at least one byte, or hear of the end."""
     return io.when_ready(stream, most, lambda: read(run, stream, most))

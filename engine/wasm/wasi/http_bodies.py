@@ -6,21 +6,21 @@ Owns no kind of message: those are `http_incoming.py`'s and `http_outgoing.py`'s
 from typing import Any, ClassVar
 
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.buffers import Inflow, Outflow
+from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.http_fields import TYPES, Fields
 from engine.wasm.wasi.io import InputStream, OutputStream, Pollable
-from engine.wasm.wasi.ownership import Parent
+from engine.wasm.wasi.ownership import ParentResource
 from engine.wasm.wasi.registry import host, method, resource
 
 
 @resource("incoming-body")
-class IncomingBody(Parent):
+class IncomingBody(ParentResource):
     """A body on its way to the guest; its stream can be taken once."""
 
     __slots__ = ("flow", "taken")
 
-    def __init__(self, flow: Inflow) -> None:
+    def __init__(self, flow: InputBuffer) -> None:
         super().__init__()
         self.flow = flow
         self.taken = False
@@ -37,7 +37,7 @@ class FutureTrailers:
 
     __slots__ = ("flow", "taken")
 
-    def __init__(self, flow: Inflow) -> None:
+    def __init__(self, flow: InputBuffer) -> None:
         self.flow = flow
         self.taken = False
 
@@ -47,12 +47,12 @@ class FutureTrailers:
 
 
 @resource("outgoing-body")
-class OutgoingBody(Parent):
+class OutgoingBody(ParentResource):
     """A body on its way from the guest; it must be finished, or the message counts as broken."""
 
     __slots__ = ("flow", "taken")
 
-    def __init__(self, flow: Outflow) -> None:
+    def __init__(self, flow: OutputBuffer) -> None:
         super().__init__()
         self.flow = flow
         self.taken = False
@@ -65,13 +65,13 @@ class OutgoingBody(Parent):
             self.flow.changed()
 
 
-class IncomingMessage(Parent):
+class IncomingMessage(ParentResource):
     """A request or a response that came, with its body behind it, which can be taken once."""
 
     __slots__ = ("body",)
     NAME: ClassVar[str]
 
-    def __init__(self, flow: Inflow) -> None:
+    def __init__(self, flow: InputBuffer) -> None:
         super().__init__()
         self.body: IncomingBody | None = IncomingBody(flow)
 
@@ -89,7 +89,7 @@ class IncomingMessage(Parent):
             self.body.drop(run)
 
 
-class OutgoingMessage(Parent):
+class OutgoingMessage(ParentResource):
     """A request or a response that the guest is making; its body can be taken once."""
 
     __slots__ = ("body", "headers")
@@ -98,9 +98,9 @@ class OutgoingMessage(Parent):
     def __init__(self, headers: Fields) -> None:
         super().__init__()
         self.headers = headers
-        self.body: Outflow | None = None
+        self.body: OutputBuffer | None = None
 
-    def fill(self, body: Outflow) -> OutgoingBody:
+    def attach_body(self, body: OutputBuffer) -> OutgoingBody:
         """Have this body, and return it for the guest, once."""
         if self.body is not None:
             raise Err
@@ -117,13 +117,13 @@ class OutgoingMessage(Parent):
         self.check_childless(f"an {self.NAME} was dropped before its headers")
 
 
-def announced_length(fields: Fields) -> int | None:
+def declared_length(fields: Fields) -> int | None:
     """Return the value of content-length, if there is one."""
     lengths = [value for name, value in fields.items if name == "content-length"]
     return int(lengths[-1]) if lengths else None
 
 
-def end(flow: Outflow) -> None:
+def finish_body(flow: OutputBuffer) -> None:
     """End a body: whole, or broken when it is not as long as announced or broken already."""
     if flow.broken is not None:
         return
@@ -185,7 +185,7 @@ def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> No
     if trailers is not None:
         trailers.drop(run)
         run.notice("WARN", "the guest set trailers; they are not sent")
-    end(body.flow)
+    finish_body(body.flow)
     broken = body.flow.broken
     if broken is not None:
         raise Err(("connection-terminated", None) if broken == "closed" else broken)

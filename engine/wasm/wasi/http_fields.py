@@ -7,16 +7,16 @@ import re
 
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.run_state import Run, Trap
-from engine.wasm.wasi.ownership import Child, Parent
+from engine.wasm.wasi.ownership import ChildResource, ParentResource
 from engine.wasm.wasi.registry import host, method, resource
 
 TYPES = "wasi:http/types"
 Items = list[tuple[str, bytes]]
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-MOST = 65536
+MAX_FIELDS_BYTES = 65536
 """The most that fields may take, in bytes: names, values, and `OVERHEAD` for each."""
-OVERHEAD = 32
+FIELD_OVERHEAD_BYTES = 32
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 FORBIDDEN = frozenset(
     {
@@ -35,28 +35,28 @@ FORBIDDEN = frozenset(
 
 
 @resource("fields")
-class Fields(Child):
+class Fields(ChildResource):
     """A multimap of names to values; `immutable` where it is a view of a message, its parent."""
 
     __slots__ = ("immutable", "items", "size")
 
-    def __init__(self, items: Items | None = None, parent: Parent | None = None) -> None:
+    def __init__(self, items: Items | None = None, parent: ParentResource | None = None) -> None:
         super().__init__(parent)
         self.items = items if items is not None else []
         self.immutable = parent is not None
         self.size = 0
 
-    def hold(self, run: Run, items: Items) -> None:
+    def replace(self, run: Run, items: Items) -> None:
         """Have these entries from now on; more than fields may take are a trap."""
-        size = sum(len(name) + len(value) + OVERHEAD for name, value in items)
-        if size > MOST:
-            raise Trap(f"header fields of more than {MOST} bytes")
+        size = sum(len(name) + len(value) + FIELD_OVERHEAD_BYTES for name, value in items)
+        if size > MAX_FIELDS_BYTES:
+            raise Trap(f"header fields of more than {MAX_FIELDS_BYTES} bytes")
         run.keep(size - self.size)
         self.items, self.size = items, size
 
     def drop(self, run: Run) -> None:
         """Let the message go, or belong to one."""
-        self.leave()
+        self.detach()
         run.keep(-self.size)
         self.size = 0
 
@@ -66,7 +66,7 @@ def is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
-def _name(name: str) -> str:
+def _checked_name(name: str) -> str:
     if not is_token(name):
         raise Err(("invalid-syntax", None))
     name = name.lower()
@@ -75,14 +75,14 @@ def _name(name: str) -> str:
     return name
 
 
-def _value(name: str, value: bytes) -> bytes:
+def _checked_value(name: str, value: bytes) -> bytes:
     value = value.strip(b" \t")
     if not _VALUE.fullmatch(value) or (name == "content-length" and not _LENGTH.fullmatch(value)):
         raise Err(("invalid-syntax", None))
     return value
 
 
-def _changeable(fields: Fields) -> None:
+def _check_mutable(fields: Fields) -> None:
     if fields.immutable:
         raise Err(("immutable", None))
 
@@ -98,9 +98,9 @@ def from_list(run: Run, entries: Items) -> Fields:
     """Return mutable fields with these entries."""
     checked = []
     for name, value in entries:
-        lower = _name(name)
-        checked.append((lower, _value(lower, value)))
-    return _made(run, checked)
+        lower = _checked_name(name)
+        checked.append((lower, _checked_value(lower, value)))
+    return _new_fields(run, checked)
 
 
 @method(TYPES, "fields", "get")
@@ -120,27 +120,27 @@ def has(run: Run, fields: Fields, name: str) -> bool:
 @method(TYPES, "fields", "set")
 def set_(run: Run, fields: Fields, name: str, values: list[bytes]) -> None:
     """Replace every value of a name."""
-    _changeable(fields)
-    name = _name(name)
-    checked = [(name, _value(name, value)) for value in values]
-    fields.hold(run, [item for item in fields.items if item[0] != name] + checked)
+    _check_mutable(fields)
+    name = _checked_name(name)
+    checked = [(name, _checked_value(name, value)) for value in values]
+    fields.replace(run, [item for item in fields.items if item[0] != name] + checked)
 
 
 @method(TYPES, "fields", "delete")
 def delete(run: Run, fields: Fields, name: str) -> None:
     """Remove every value of a name."""
-    _changeable(fields)
-    name = _name(name)
-    fields.hold(run, [item for item in fields.items if item[0] != name])
+    _check_mutable(fields)
+    name = _checked_name(name)
+    fields.replace(run, [item for item in fields.items if item[0] != name])
 
 
 @method(TYPES, "fields", "append")
 def append(run: Run, fields: Fields, name: str, value: bytes) -> None:
     """Add one more value."""
-    _changeable(fields)
-    name = _name(name)
-    fields.items.append((name, _value(name, value)))
-    fields.hold(run, fields.items)
+    _check_mutable(fields)
+    name = _checked_name(name)
+    fields.items.append((name, _checked_value(name, value)))
+    fields.replace(run, fields.items)
 
 
 @method(TYPES, "fields", "entries")
@@ -152,10 +152,10 @@ def entries(run: Run, fields: Fields) -> Items:
 @method(TYPES, "fields", "clone")
 def clone(run: Run, fields: Fields) -> Fields:
     """Return a mutable copy."""
-    return _made(run, list(fields.items))
+    return _new_fields(run, list(fields.items))
 
 
-def _made(run: Run, items: Items) -> Fields:
+def _new_fields(run: Run, items: Items) -> Fields:
     fields = Fields()
-    fields.hold(run, items)
+    fields.replace(run, items)
     return fields

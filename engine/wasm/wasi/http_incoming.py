@@ -3,15 +3,15 @@
 from typing import Any
 
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.buffers import Outflow
+from engine.wasm.execution.buffers import OutputBuffer
 from engine.wasm.execution.run_state import ResponseHead, Run, Trap
 from engine.wasm.wasi.http_bodies import (
     IncomingBody,
     IncomingMessage,
     OutgoingBody,
     OutgoingMessage,
-    announced_length,
-    end,
+    declared_length,
+    finish_body,
 )
 from engine.wasm.wasi.http_fields import TYPES, Fields
 from engine.wasm.wasi.io import IoError
@@ -52,10 +52,10 @@ class OutgoingResponse(OutgoingMessage):
         self.status = 200
 
 
-def _body_of(run: Run, response: OutgoingResponse) -> Outflow:
+def _body_of(run: Run, response: OutgoingResponse) -> OutputBuffer:
     """Return the body to fill: as long as content-length says, unless that tells of another answer."""
     announces_another = run.exchange.method == "HEAD" or response.status == _NOT_MODIFIED
-    return Outflow(None if announces_another else announced_length(response.headers))
+    return OutputBuffer(None if announces_another else declared_length(response.headers))
 
 
 @method(TYPES, "incoming-request", "method")
@@ -108,7 +108,7 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
     body = value.body
     if body is None:
         body = _body_of(run, value)
-        end(body)
+        finish_body(body)
     run.head = ResponseHead(value.status, value.headers.items, body)
 
 
@@ -152,7 +152,7 @@ def response_headers(run: Run, response: OutgoingResponse) -> Fields:
 @method(TYPES, "outgoing-response", "body")
 def response_body(run: Run, response: OutgoingResponse) -> OutgoingBody:
     """Return the body, once."""
-    return response.fill(_body_of(run, response))
+    return response.attach_body(_body_of(run, response))
 
 
 @host(TYPES, "http-error-code")

@@ -7,14 +7,14 @@ import re
 from typing import Any
 
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.buffers import Inflow, Outflow
+from engine.wasm.execution.buffers import InputBuffer, OutputBuffer
 from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.http_bodies import (
     IncomingBody,
     IncomingMessage,
     OutgoingBody,
     OutgoingMessage,
-    announced_length,
+    declared_length,
 )
 from engine.wasm.wasi.http_fields import TYPES, Fields, Items, is_token
 from engine.wasm.wasi.io import Pollable
@@ -64,7 +64,7 @@ class IncomingResponse(IncomingMessage):
     __slots__ = ("headers", "status")
     NAME = "incoming-response"
 
-    def __init__(self, status: int, headers: Items, flow: Inflow) -> None:
+    def __init__(self, status: int, headers: Items, flow: InputBuffer) -> None:
         super().__init__(flow)
         self.status = status
         self.headers = headers
@@ -112,7 +112,7 @@ def request_new(run: Run, headers: Fields) -> OutgoingRequest:
 @method(TYPES, "outgoing-request", "body")
 def request_body(run: Run, request: OutgoingRequest) -> OutgoingBody:
     """Return the body, once."""
-    return request.fill(Outflow(announced_length(request.headers), "HTTP-request-body-size"))
+    return request.attach_body(OutputBuffer(declared_length(request.headers), "HTTP-request-body-size"))
 
 
 @method(TYPES, "outgoing-request", "method")
@@ -235,7 +235,7 @@ def future_get(run: Run, future: FutureIncomingResponse) -> Any:
     return ("ok", future.result)
 
 
-AT_ONCE = 128
+MAX_CONCURRENT_REQUESTS = 128
 """Requests of a run that may be under way."""
 
 
@@ -252,7 +252,7 @@ def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -
     future = FutureIncomingResponse()
     run.waiting += 1
     try:
-        if run.waiting > AT_ONCE or len(run.tasks) >= AT_ONCE:
+        if run.waiting > MAX_CONCURRENT_REQUESTS or len(run.tasks) >= MAX_CONCURRENT_REQUESTS:
             raise Err(("connection-limit-reached", None))
         run.fetch(run, request, options or RequestOptions(), future)
     except Err as refusal:

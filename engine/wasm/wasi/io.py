@@ -4,15 +4,15 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from engine.wasm.capi.host_functions import Wait
+from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.values import Err
-from engine.wasm.execution.buffers import CHUNK, Inflow
+from engine.wasm.execution.buffers import MAX_LIST_BYTES, InputBuffer
 from engine.wasm.execution.run_state import Run, Trap
-from engine.wasm.wasi.ownership import Child, Parent
+from engine.wasm.wasi.ownership import ChildResource, ParentResource
 from engine.wasm.wasi.registry import host, method, resource
 
 STREAMS = "wasi:io/streams"
-POLLED = 16_384
+MAX_POLLABLES = 16_384
 """Pollables that one call may wait for: to look at so many takes the host some 10 ms."""
 _deadline = attrgetter("deadline")
 _T = TypeVar("_T")
@@ -40,7 +40,7 @@ class Pollable:
         self.deadline = deadline
 
 
-class Ready:
+class BoundPollable:
     """A pollable as `Wait` sees it: bound to its run's clock."""
 
     __slots__ = ("deadline", "run", "source")
@@ -58,24 +58,24 @@ class Ready:
 
 
 @resource("input-stream")
-class InputStream(Child):
+class InputStream(ChildResource):
     """A guest's view of an `Inflow`; `failed` says that the guest has heard why it broke."""
 
     __slots__ = ("failed", "flow")
 
-    def __init__(self, flow: Inflow, parent: Parent | None = None) -> None:
+    def __init__(self, flow: InputBuffer, parent: ParentResource | None = None) -> None:
         super().__init__(parent)
         self.flow = flow
         self.failed = False
 
     def drop(self, run: Run) -> None:
         """Take no more: what still comes is thrown away."""
-        self.leave()
+        self.detach()
         self.flow.discard()
 
 
 @resource("output-stream")
-class OutputStream(Child):
+class OutputStream(ChildResource):
     """A guest's view of an `Outflow` or of `Lines`.
 
     `permit` is what the last check-write allowed; `failed` says that the guest has heard why it broke.
@@ -83,7 +83,7 @@ class OutputStream(Child):
 
     __slots__ = ("failed", "flow", "permit")
 
-    def __init__(self, flow: Any, parent: Parent | None = None) -> None:
+    def __init__(self, flow: Any, parent: ParentResource | None = None) -> None:
         super().__init__(parent)
         self.flow = flow
         self.permit = 0
@@ -91,7 +91,7 @@ class OutputStream(Child):
 
     def drop(self, run: Run) -> None:
         """Write no more; the body around it says whether it is whole."""
-        self.leave()
+        self.detach()
 
 
 @method("wasi:io/error", "error", "to-debug-string")
@@ -103,39 +103,39 @@ def to_debug_string(run: Run, error: IoError) -> str:
 @method("wasi:io/poll", "pollable", "ready")
 def ready(run: Run, pollable: Pollable) -> bool:
     """Whether waiting would return at once."""
-    return Ready(run, pollable).ready()
+    return BoundPollable(run, pollable).ready()
 
 
 @method("wasi:io/poll", "pollable", "block", blocking=True)
-def block(run: Run, pollable: Pollable) -> Wait | None:
+def block(run: Run, pollable: Pollable) -> Suspend | None:
     """Wait for one pollable."""
-    source = Ready(run, pollable)
-    return None if source.ready() else Wait([source], lambda: None)
+    source = BoundPollable(run, pollable)
+    return None if source.ready() else Suspend([source], lambda: None)
 
 
 @host("wasi:io/poll", "poll", blocking=True)
-def poll(run: Run, pollables: list[Pollable]) -> Wait | list[int]:
+def poll(run: Run, pollables: list[Pollable]) -> Suspend | list[int]:
     """Wait until at least one is ready; return the positions of those that are."""
     if not pollables:
         raise Trap("poll was called with an empty list")
-    if len(pollables) > POLLED:
-        raise Trap(f"poll was called with more than {POLLED} pollables")
-    sources = [Ready(run, pollable) for pollable in pollables]
+    if len(pollables) > MAX_POLLABLES:
+        raise Trap(f"poll was called with more than {MAX_POLLABLES} pollables")
+    sources = [BoundPollable(run, pollable) for pollable in pollables]
 
     def positions() -> list[int]:
         return [i for i, source in enumerate(sources) if source.ready()]
 
-    return positions() or Wait(_watched(sources), positions)
+    return positions() or Suspend(_distinct_sources(sources), positions)
 
 
-def _watched(sources: list[Ready]) -> list[Ready]:
+def _distinct_sources(sources: list[BoundPollable]) -> list[BoundPollable]:
     """Return those to look at while waiting: each source once, and of the clock's the first."""
     watched = {id(each.source): each for each in sources if each.deadline is None}
     timed = [each for each in sources if each.deadline is not None]
     return [*watched.values(), *([min(timed, key=_deadline)] if timed else [])]
 
 
-def _over(stream: InputStream | OutputStream, code: Any) -> Err:
+def _stream_error(stream: InputStream | OutputStream, code: Any) -> Err:
     """Return the error of a stream that is over: why, when `code` says so, and from then on that it is."""
     if stream.failed or code in (None, "closed"):
         return Err(("closed", None))
@@ -148,25 +148,25 @@ def take(stream: InputStream, most: int) -> bytes:
     flow = stream.flow
     data = flow.take(most)
     if not data and flow.exhausted:
-        raise _over(stream, flow.error)
+        raise _stream_error(stream, flow.error)
     return data
 
 
-def when_ready(stream: InputStream, most: int, finish: Callable[[], _T]) -> Wait | _T:
+def when_ready(stream: InputStream, most: int, finish: Callable[[], _T]) -> Suspend | _T:
     """Finish now where there are bytes or the end, or none are asked for; else when there are."""
     if most and not stream.flow.ready():
-        return Wait([stream.flow], finish)
+        return Suspend([stream.flow], finish)
     return finish()
 
 
 @method(STREAMS, "input-stream", "read")
 def read(run: Run, stream: InputStream, most: int) -> bytes:
     """Read what is there now, possibly nothing."""
-    return take(stream, min(most, CHUNK))
+    return take(stream, min(most, MAX_LIST_BYTES))
 
 
 @method(STREAMS, "input-stream", "blocking-read", blocking=True)
-def blocking_read(run: Run, stream: InputStream, most: int) -> Wait | bytes:
+def blocking_read(run: Run, stream: InputStream, most: int) -> Suspend | bytes:
     """Read at least one byte, or hear of the end."""
     return when_ready(stream, most, lambda: read(run, stream, most))
 
@@ -178,7 +178,7 @@ def skip(run: Run, stream: InputStream, most: int) -> int:
 
 
 @method(STREAMS, "input-stream", "blocking-skip", blocking=True)
-def blocking_skip(run: Run, stream: InputStream, most: int) -> Wait | int:
+def blocking_skip(run: Run, stream: InputStream, most: int) -> Suspend | int:
     """Throw away at least one byte, or hear of the end."""
     return when_ready(stream, most, lambda: skip(run, stream, most))
 
@@ -189,7 +189,7 @@ def subscribe_input(run: Run, stream: InputStream) -> Pollable:
     return Pollable(stream.flow)
 
 
-class _RoomFor:
+class _WriteCapacity:
     """What a write of `count` bytes waits for: some room is not enough, and would be waited for in vain."""
 
     __slots__ = ("count", "flow")
@@ -208,11 +208,11 @@ def _room(stream: OutputStream) -> int:
     flow = stream.flow
     broken = getattr(flow, "broken", None)
     if broken is not None:
-        raise _over(stream, broken)
+        raise _stream_error(stream, broken)
     return int(flow.room())
 
 
-def permit(stream: OutputStream, most: int) -> int:
+def grant_permit(stream: OutputStream, most: int) -> int:
     """Permit the next write as many bytes as there is room for, up to `most`."""
     stream.permit = min(_room(stream), most)
     return stream.permit
@@ -221,7 +221,7 @@ def permit(stream: OutputStream, most: int) -> int:
 @method(STREAMS, "output-stream", "check-write")
 def check_write(run: Run, stream: OutputStream) -> int:
     """Return how many bytes the next write may carry; 0 means: subscribe and wait."""
-    return permit(stream, CHUNK)
+    return grant_permit(stream, MAX_LIST_BYTES)
 
 
 def _put(stream: OutputStream, data: bytes) -> None:
@@ -229,7 +229,7 @@ def _put(stream: OutputStream, data: bytes) -> None:
     expected = getattr(flow, "expected", None)
     if expected is not None and flow.total + len(data) > expected:
         flow.broken = (flow.mismatch, flow.total + len(data))
-        raise _over(stream, flow.broken)
+        raise _stream_error(stream, flow.broken)
     flow.put(data)
 
 
@@ -252,21 +252,23 @@ def write_zeroes(run: Run, stream: OutputStream, count: int) -> None:
 
 
 @method(STREAMS, "output-stream", "blocking-write-and-flush", blocking=True)
-def blocking_write_and_flush(run: Run, stream: OutputStream, data: bytes) -> Wait | None:
+def blocking_write_and_flush(run: Run, stream: OutputStream, data: bytes) -> Suspend | None:
     """Write up to 4096 bytes, waiting for room; what is written leaves without waiting for more."""
-    if len(data) > CHUNK:
-        raise Trap(f"blocking-write-and-flush of {len(data)} bytes; at most {CHUNK} are allowed")
+    if len(data) > MAX_LIST_BYTES:
+        raise Trap(f"blocking-write-and-flush of {len(data)} bytes; at most {MAX_LIST_BYTES} are allowed")
     if _room(stream) < len(data):
-        return Wait([_RoomFor(stream.flow, len(data))], lambda: blocking_write_and_flush(run, stream, data))
+        return Suspend(
+            [_WriteCapacity(stream.flow, len(data))], lambda: blocking_write_and_flush(run, stream, data)
+        )
     _put(stream, data)
     return None
 
 
 @method(STREAMS, "output-stream", "blocking-write-zeroes-and-flush", blocking=True)
-def blocking_write_zeroes_and_flush(run: Run, stream: OutputStream, count: int) -> Wait | None:
+def blocking_write_zeroes_and_flush(run: Run, stream: OutputStream, count: int) -> Suspend | None:
     """Write up to 4096 zero bytes under the same rule."""
-    if count > CHUNK:
-        raise Trap(f"blocking-write-zeroes-and-flush of {count} bytes; at most {CHUNK} are allowed")
+    if count > MAX_LIST_BYTES:
+        raise Trap(f"blocking-write-zeroes-and-flush of {count} bytes; at most {MAX_LIST_BYTES} are allowed")
     return blocking_write_and_flush(run, stream, bytes(count))
 
 
@@ -277,10 +279,10 @@ def flush(run: Run, stream: OutputStream) -> None:
 
 
 @method(STREAMS, "output-stream", "blocking-flush", blocking=True)
-def blocking_flush(run: Run, stream: OutputStream) -> Wait | None:
+def blocking_flush(run: Run, stream: OutputStream) -> Suspend | None:
     """Wait until there is room again."""
     _room(stream)
-    return None if stream.flow.ready() else Wait([stream.flow], lambda: flush(run, stream))
+    return None if stream.flow.ready() else Suspend([stream.flow], lambda: flush(run, stream))
 
 
 @method(STREAMS, "output-stream", "subscribe")
@@ -298,9 +300,9 @@ def splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> in
 
 
 @method(STREAMS, "output-stream", "blocking-splice", blocking=True)
-def blocking_splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> Wait | int:
+def blocking_splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> Suspend | int:
     """Move at least one byte, or hear of an end."""
     waiting = [flow for flow in (stream.flow, source.flow) if not flow.ready()]
     if most and waiting:
-        return Wait(waiting[:1], lambda: blocking_splice(run, stream, source, most))
+        return Suspend(waiting[:1], lambda: blocking_splice(run, stream, source, most))
     return splice(run, stream, source, most)

@@ -7,7 +7,7 @@ away; where it is not, the guest traps.
 from engine.wasm.execution.run_state import Trap
 
 
-class Parent:
+class ParentResource:
     """A resource that counts the `children` that a guest still holds."""
 
     __slots__ = ("children",)
@@ -21,17 +21,17 @@ class Parent:
             raise Trap(done)
 
 
-class Child:
+class ChildResource:
     """A resource that may belong to a `parent`."""
 
     __slots__ = ("parent",)
 
-    def __init__(self, parent: Parent | None) -> None:
+    def __init__(self, parent: ParentResource | None) -> None:
         self.parent = parent
         if parent is not None:
             parent.children += 1
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Belong to nobody any more: dropped, or given away."""
         if self.parent is not None:
             self.parent.children -= 1

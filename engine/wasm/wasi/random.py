@@ -5,15 +5,15 @@ import os
 from engine.wasm.execution.run_state import Run, Trap
 from engine.wasm.wasi.registry import host
 
-MOST = 65536
+MAX_RANDOM_BYTES = 65536
 
 
 @host("wasi:random/random", "get-random-bytes")
 @host("wasi:random/insecure", "get-insecure-random-bytes")
 def random_bytes(run: Run, count: int) -> bytes:
     """Return `count` random bytes; more than 64 KiB in one call is a trap."""
-    if count > MOST:
-        raise Trap(f"{count} random bytes were asked for in one call; at most {MOST} are given")
+    if count > MAX_RANDOM_BYTES:
+        raise Trap(f"{count} random bytes were asked for in one call; at most {MAX_RANDOM_BYTES} are given")
     return os.urandom(count)
 
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from wasmtime.component import ResourceType
 
-Body = Callable[..., Any]
-_F = TypeVar("_F", bound=Body)
+HostBody = Callable[..., Any]
+_F = TypeVar("_F", bound=HostBody)
 _C = TypeVar("_C", bound=type)
 
 
@@ -22,7 +22,7 @@ class HostFunction:
     Bytes cross as strings to and from a `packed` one, in the way of `packing.py`.
     """
 
-    body: Body
+    body: HostBody
     blocking: bool
     packed: bool = False
 
@@ -44,7 +44,7 @@ def host(interface: str, *names: str, blocking: bool = False) -> Callable[[_F], 
     return register
 
 
-def packed(interface: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
+def packed_host(interface: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
     """Register a function whose bytes cross as strings, under each of `names`."""
 
     def register(body: _F) -> _F:

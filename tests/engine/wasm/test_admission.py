@@ -10,7 +10,7 @@ from engine.artifact import ComponentArtifact
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.pool import Pool
 from engine.wasm.execution.waiting import Ahead, ClientGone, slot
-from engine.wasm.execution.warm_slots import Use
+from engine.wasm.execution.warm_slots import ComponentUsage
 from tests.engine.wasm.conftest import Answer, Client
 
 pytestmark = pytest.mark.slow
@@ -143,7 +143,7 @@ def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> N
         for _ in range(20):
             inbox.put_nowait({"type": "http.request", "body": bytes(50_000), "more_body": True})
         pool, gone = Pool(PoolSettings(instances=1, warm=0), 1), asyncio.get_running_loop().create_future()
-        use = Use()
+        use = ComponentUsage()
         kind = pool.try_acquire("test", use)
         waiting = asyncio.create_task(slot(pool, "test", use, Ahead(inbox.get), gone))
         for _ in range(20):

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.wasm.execution.timer import Alarm, SleepingAlarm, TimerAlarm, alarm
+from engine.wasm.execution.timer import SleepTimer, Timer, TimerfdTimer, create_timer
 from tests.waiting import until
 
 LINUX = sys.platform == "linux"
-KINDS = [SleepingAlarm, *([TimerAlarm] if LINUX else [])]
+KINDS = [SleepTimer, *([TimerfdTimer] if LINUX else [])]
 
 
 class Waiting:
     """A thread that waits for an alarm again and again, and tells when it rang."""
 
-    def __init__(self, kind: Callable[[], Alarm]) -> None:
+    def __init__(self, kind: Callable[[], Timer]) -> None:
         self.alarm = kind()
         self.rang: list[float] = []
         self._over = False
@@ -73,7 +73,7 @@ def test_it_may_be_put_off(waiting: Waiting) -> None:
 
 @pytest.mark.skipif(not LINUX, reason="elsewhere the thread looks whether its alarm was put off")
 def test_who_waits_is_not_woken_when_it_is_put_off() -> None:
-    waiting = Waiting(alarm)
+    waiting = Waiting(create_timer)
     status = Path(f"/proc/self/task/{waiting.thread.native_id}/status")
 
     def woken() -> int:
@@ -98,6 +98,6 @@ def test_where_no_file_can_be_opened_it_says_so() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
         with pytest.raises(OSError, match="Too many open files"):
-            TimerAlarm()
+            TimerfdTimer()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

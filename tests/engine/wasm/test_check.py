@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from wasmtime import wat2wasm
 
-from engine.wasm.compile.check import ComponentRejected, check_component, told_of
-from engine.wasm.compile.compiler import REFUSED, CodeUnkept, Compiled, compile_component
+from engine.wasm.compile.check import ComponentRejected, check_component, error_context
+from engine.wasm.compile.compiler import EXIT_REJECTED, CodeCacheError, CompiledComponent, compile_component
 from engine.wasm.execution.config import Compiler, code_key
 from tests.lanes.components import HANDLER, component
 
@@ -20,7 +20,7 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-def compiled(path: Path, cache: Path) -> Compiled:
+def compiled(path: Path, cache: Path) -> CompiledComponent:
     return asyncio.run(compile_component(path, path.stem, cache, fast=True, report=lambda line: None))
 
 
@@ -31,7 +31,7 @@ def test_a_component_with_hosted_imports_is_compiled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "compiler"), [("", Compiler.BASELINE), ("(func $f return_call $f)", Compiler.OPTIMISING)]
+    ("code", "compiler"), [("", Compiler.BASELINE), ("(func $f return_call $f)", Compiler.OPTIMIZING)]
 )
 def test_a_fast_compilation_is_the_baseline_compilers_where_it_can(
     tmp_path: Path, code: str, compiler: Compiler
@@ -57,7 +57,7 @@ def test_what_can_not_run_here_is_refused_by_name_before_it_is_compiled(
     tmp_path: Path, data: bytes, words: str
 ) -> None:
     path = written(tmp_path, data)
-    with pytest.raises(ComponentRejected) as caught, told_of("api"):
+    with pytest.raises(ComponentRejected) as caught, error_context("api"):
         compiled(path, tmp_path)
     assert words in caught.value.message and caught.value.message.startswith("resource api: ")
     assert caught.value.hint
@@ -75,7 +75,7 @@ def test_the_compiler_itself_refuses_what_was_not_seen_before(tmp_path: Path) ->
         str(tmp_path / "out"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == REFUSED
+    assert done.returncode == EXIT_REJECTED
     assert "acme:db/store@1.0.0" in json.loads(done.stderr)[0]
     assert not (tmp_path / "out.cwasm").exists()
 
@@ -93,7 +93,7 @@ def test_a_disk_that_takes_no_machine_code_is_not_the_component_s_fault(tmp_path
         kept.write_text("in the way")
     else:
         (kept / f"{path.stem}-{code_key(Compiler.BASELINE)}.lock").mkdir(parents=True)
-    with pytest.raises(CodeUnkept, match="can not be kept in") as caught:
+    with pytest.raises(CodeCacheError, match="can not be kept in") as caught:
         compiled(path, tmp_path)
     assert str(kept) in caught.value.message and "disk has room" in caught.value.hint
     assert caught.value.for_callers.endswith(": File exists" if folder else ": Is a directory")

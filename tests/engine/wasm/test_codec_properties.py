@@ -16,7 +16,7 @@ from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component, Linker
 
 from engine.wasm.capi.host_functions import host_function
-from engine.wasm.capi.values import Handles
+from engine.wasm.capi.values import HandleTable
 from engine.wasm.capi.wasmtime import Instance, LinkerInstance, Store, address
 from engine.wasm.execution.config import MIB, Compiler, compile_config
 from tests.examples import examples
@@ -187,7 +187,7 @@ def component(kind: Kind) -> str:
   (func (export "run") (result u32) (canon lift (core func $main "run"))))"""
 
 
-class Run(Handles):
+class Run(HandleTable):
     """What callbacks need of a run."""
 
     failure: BaseException | None = None
@@ -228,13 +228,13 @@ def through_guest(text: str, values: list[Any]) -> list[Any]:
             while not made.poll():
                 pass
             assert made.close() is None
-            called = instance.call(address(index), b"", numbered=True)
+            called = instance.call(address(index), b"", returns_u32=True)
             while not called.poll():
                 pass
             failed = called.close()
             if run.failure is not None:
                 raise run.failure
-            assert failed is None and called.number == 1
+            assert failed is None and called.result_u32 == 1
         finally:
             del runs[store.context]
             store.close()

@@ -7,7 +7,14 @@ from typing import Any
 import httpcore
 import pytest
 
-from engine.wasm.outbound.dialer import ASKING_EACH, Dialer, Prohibited, SystemResolver, Unresolved, is_public
+from engine.wasm.outbound.dialer import (
+    MAX_LOOKUPS_PER_RESOURCE,
+    AddressDenied,
+    Dialer,
+    NameNotResolved,
+    SystemResolver,
+    is_public,
+)
 from engine.wasm.outbound.egress import Egress
 
 
@@ -78,7 +85,7 @@ def dial(names: Any, host: str, *rules: str, listen: str = "127.0.0.1") -> Any:
     ["127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254", "10.0.0.1", "fe80::1%lo"],
 )
 def test_a_name_that_leads_inside_is_not_connected_to(address: str) -> None:
-    with pytest.raises(Prohibited) as caught:
+    with pytest.raises(AddressDenied) as caught:
         dial(Names([address]), "inside.example", "http://inside.example:PORT")
     assert caught.value.address == ip_address(address)
 
@@ -88,16 +95,16 @@ def test_a_name_may_lead_to_an_address_that_the_manifest_names() -> None:
         dial(Names(["127.0.0.1"]), "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT")
         == b"reached"
     )
-    with pytest.raises(Prohibited):
+    with pytest.raises(AddressDenied):
         dial(Names(["127.0.0.1"]), "a.example", "http://a.example:PORT", "http://127.0.0.1:1")
 
 
 def test_localhost_is_this_machine_and_nothing_else() -> None:
     for host in ("localhost", "api--shop.localhost"):
         assert dial(Names(["127.0.0.1"]), host, f"http://{host}:PORT") == b"reached"
-        with pytest.raises(Prohibited):
+        with pytest.raises(AddressDenied):
             dial(Names(["10.0.0.1"]), host, f"http://{host}:PORT")
-    with pytest.raises(Prohibited):
+    with pytest.raises(AddressDenied):
         dial(Names(["127.0.0.1"]), "notlocalhost", "http://notlocalhost:PORT")
     assert dial(SystemResolver(), "localhost", "http://localhost:PORT") == b"reached"
 
@@ -120,7 +127,7 @@ def test_a_dead_address_gives_way_to_the_next_one() -> None:
 
 
 def test_a_name_without_an_address() -> None:
-    with pytest.raises(Unresolved):
+    with pytest.raises(NameNotResolved):
         dial(Names([]), "a.example", "http://a.example:PORT")
 
 
@@ -152,15 +159,15 @@ def test_names_that_nobody_answers_for_hold_up_neither_other_work_nor_other_reso
     async def main() -> None:
         resolver = SystemResolver()
         one, other = Dialer(Egress(()), resolver), Dialer(Egress(()), resolver)
-        for number in range(4 * ASKING_EACH):  # none of which is waited for
+        for number in range(4 * MAX_LOOKUPS_PER_RESOURCE):  # none of which is waited for
             with pytest.raises(httpcore.ConnectTimeout):
                 await one.connect_tcp(f"{number}.silent.example", 80, timeout=0.01)
         async with asyncio.timeout(20):
             assert await asyncio.to_thread(lambda: "done") == "done"
-            with pytest.raises(Prohibited):
+            with pytest.raises(AddressDenied):
                 await other.connect_tcp("a.example", 80, timeout=20)
         silent.set()
-        with pytest.raises(Prohibited):
+        with pytest.raises(AddressDenied):
             await one.connect_tcp("a.example", 80, timeout=20)
         resolver.close()
 

@@ -95,6 +95,6 @@ def test_an_origin_reads_as_the_manifest_writes_it() -> None:
 
 
 def test_the_line_to_add_keeps_what_is_there() -> None:
-    assert Egress.parse(()).with_line("https://a.example") == 'egress = ["https://a.example"]'
-    line = Egress.parse(("https://*.b.example:444",)).with_line("https://a.example")
+    assert Egress.parse(()).line_adding("https://a.example") == 'egress = ["https://a.example"]'
+    line = Egress.parse(("https://*.b.example:444",)).line_adding("https://a.example")
     assert line == 'egress = ["https://*.b.example:444", "https://a.example"]'

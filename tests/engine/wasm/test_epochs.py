@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.wasm.execution.epoch_ticker import PUT_OFF_NS, SECONDS, Epochs
+from engine.wasm.execution.epoch_ticker import EPOCH_SECONDS, REARM_NS, EpochTicker
 from tests.waiting import until
 
-PROMPT = SECONDS - 2 * PUT_OFF_NS / 1e9
+PROMPT = EPOCH_SECONDS - 2 * REARM_NS / 1e9
 """Who says so often that guest code computes surely puts the end of the epoch off."""
 
 
@@ -17,13 +17,13 @@ class Counted:
 
     def __init__(self) -> None:
         self.ended = 0
-        self.epochs = Epochs(self._end)
+        self.epochs = EpochTicker(self._end)
 
     def _end(self) -> None:
         self.ended += 1
 
     def computing(self) -> None:
-        self.epochs.computing(time.monotonic_ns())
+        self.epochs.touch(time.monotonic_ns())
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def counted() -> Iterator[Counted]:
 
 
 def test_none_ends_before_guest_code_computes(counted: Counted) -> None:
-    time.sleep(5 * SECONDS)
+    time.sleep(5 * EPOCH_SECONDS)
     assert counted.ended == 0
 
 
@@ -42,7 +42,7 @@ def test_one_ends_when_guest_code_computes_for_long(counted: Counted) -> None:
     for number in range(1, 4):
         counted.computing()
         until(lambda number=number: counted.ended == number)
-        time.sleep(5 * SECONDS)
+        time.sleep(5 * EPOCH_SECONDS)
         assert counted.ended == number
 
 
@@ -65,20 +65,20 @@ def test_none_ends_while_one_short_while_follows_another(counted: Counted) -> No
 
 
 def test_they_end_while_guest_code_computes_in_another_thread(counted: Counted) -> None:
-    with counted.epochs.aside():
+    with counted.epochs.worker_active():
         until(lambda: counted.ended > 3)
-        with counted.epochs.aside():
+        with counted.epochs.worker_active():
             counted.computing()
         before = counted.ended
         until(lambda: counted.ended > before + 3)
-    time.sleep(2 * SECONDS)
+    time.sleep(2 * EPOCH_SECONDS)
     before = counted.ended
-    time.sleep(5 * SECONDS)
+    time.sleep(5 * EPOCH_SECONDS)
     assert counted.ended == before
 
 
 def test_who_computes_on_the_loop_does_not_put_off_the_others(counted: Counted) -> None:
-    with counted.epochs.aside():
+    with counted.epochs.worker_active():
         end = time.monotonic() + 60
         while counted.ended < 3:
             assert time.monotonic() < end

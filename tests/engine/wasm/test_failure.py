@@ -1,11 +1,11 @@
-from engine.wasm.execution.failure import Complaint, classify
+from engine.wasm.execution.failure import StderrTail, classify
 from engine.wasm.execution.run_state import GuestExit
 
 TRAP = "error while executing\nwasm trap: wasm `unreachable` instruction executed"
 
 
-def complaint(text: str) -> Complaint:
-    made = Complaint()
+def complaint(text: str) -> StderrTail:
+    made = StderrTail()
     for line in text.splitlines():
         made.add(line)
     return made
@@ -64,5 +64,5 @@ def test_a_guest_without_room_for_what_its_host_gives_it_has_too_little_memory()
 
 def test_what_the_library_says_is_told_by_its_cause() -> None:
     text = "error while executing at wasm backtrace:\n    0: 0x1\n\nCaused by:\n    unknown handle index 4\n"
-    assert classify(text, None, Complaint()) == ("guest-failed", "the guest failed: unknown handle index 4")
-    assert classify(None, None, Complaint()) == ("guest-failed", "the guest failed")
+    assert classify(text, None, StderrTail()) == ("guest-failed", "the guest failed: unknown handle index 4")
+    assert classify(None, None, StderrTail()) == ("guest-failed", "the guest failed")

@@ -7,10 +7,10 @@ import pytest
 
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.pool import Pool
-from engine.wasm.execution.warm_slots import Use
+from engine.wasm.execution.warm_slots import ComponentUsage
 
 SLOTS, PLACES = 16, 6
-USE = Use()
+USE = ComponentUsage()
 
 
 def pool(slots: int = SLOTS, places: int = PLACES) -> Pool:

@@ -2,13 +2,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wasmtime import wat2wasm
 
-from engine.wasm.binary.memory_limits import maxima, share
-from engine.wasm.binary.memory_probe import PAGE
+from engine.wasm.binary.memory_limits import declared_limits, split_limit
+from engine.wasm.binary.memory_probe import PAGE_BYTES
 from engine.wasm.execution.config import MIB
 
 
 def size_of_each(binary: bytes, limit: int) -> int:
-    return share(maxima(binary), limit)
+    return split_limit(declared_limits(binary), limit)
 
 
 def component(*modules: str) -> bytes:
@@ -45,6 +45,6 @@ def test_what_can_not_be_read_keeps_the_limit_for_each_memory() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2000)), max_size=8), st.integers(16, 1024))
 def test_the_sum_never_exceeds_the_limit(pages: list[int | None], mib: int) -> None:
-    declared = [None if count is None else count * PAGE for count in pages]
-    each = share(declared, mib * MIB)
+    declared = [None if count is None else count * PAGE_BYTES for count in pages]
+    each = split_limit(declared, mib * MIB)
     assert sum(each if maximum is None else min(maximum, each) for maximum in declared) <= mib * MIB

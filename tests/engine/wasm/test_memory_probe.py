@@ -4,9 +4,9 @@ import random
 from wasmtime import Engine, wat2wasm
 from wasmtime.component import Component
 
-from engine.wasm.binary.memory_probe import HANDLE, INTERFACE, add_probe
-from engine.wasm.binary.reader import Unscannable, scan
-from engine.wasm.binary.writer import signed
+from engine.wasm.binary.memory_probe import HANDLER_INTERFACE, METERED_HANDLE, add_probe
+from engine.wasm.binary.reader import UnsupportedBinary, read_outline
+from engine.wasm.binary.writer import sleb
 from engine.wasm.execution.config import Compiler, compile_config
 
 TYPES = """
@@ -19,7 +19,7 @@ TYPES = """
 CORE = f"""
   (core module $m
     (memory (export "memory") 3)
-    (func (export "{INTERFACE}@0.2.3#handle") (param i32 i32))
+    (func (export "{HANDLER_INTERFACE}@0.2.3#handle") (param i32 i32))
     (func (export "other") (param i32 i32)))
   (core instance $i (instantiate $m))
   (alias core export $i "memory" (core memory $memory))
@@ -28,7 +28,7 @@ CORE = f"""
 
 
 def component(
-    function: str = f"{INTERFACE}@0.2.3#handle", *, through: str = "bundle", types: str = TYPES
+    function: str = f"{HANDLER_INTERFACE}@0.2.3#handle", *, through: str = "bundle", types: str = TYPES
 ) -> bytes:
     """Make a component whose handler calls this core function, exported as builders do."""
     lifted = f"""
@@ -45,7 +45,7 @@ def component(
           (instance $handler (instantiate $between
             (with "request" (type $request)) (with "out" (type $out)) (with "handle" (func $handle))))""",
     }
-    text = f'{types}{CORE}{lifted}{exported[through]}(export "{INTERFACE}@0.2.3" (instance $handler))'
+    text = f'{types}{CORE}{lifted}{exported[through]}(export "{HANDLER_INTERFACE}@0.2.3" (instance $handler))'
     return bytes(wat2wasm(f"(component {text})"))
 
 
@@ -53,10 +53,10 @@ COMPONENT = component()
 
 
 def test_the_outline_counts_a_memory_once_however_often_it_is_named() -> None:
-    outline = scan(COMPONENT)
+    outline = read_outline(COMPONENT)
     assert outline.memories == [0]
-    assert outline.length("core-memory") == 2
-    assert outline.length("core-module") == 1
+    assert outline.size_of("core-memory") == 2
+    assert outline.size_of("core-module") == 1
 
 
 def test_a_handler_is_found_where_builders_put_it_and_can_be_called_by_the_new_name() -> None:
@@ -64,15 +64,15 @@ def test_a_handler_is_found_where_builders_put_it_and_can_be_called_by_the_new_n
     for plain in (COMPONENT, component("other"), component(through="component")):
         probed = add_probe(plain)
         assert probed.startswith(plain) and len(probed) - len(plain) < 400
-        assert HANDLE in Component(engine, probed).type.exports(engine)
+        assert METERED_HANDLE in Component(engine, probed).type.exports(engine)
 
 
 def test_types_of_a_large_component_are_named_by_their_index() -> None:
     engine = Engine(compile_config(Compiler.BASELINE))
     for count in (0, 40, 56, 58, 60, 62, 64, 200):
         types = TYPES + "".join(f"(type $t{i} (list (own $out)))" for i in range(count))
-        assert HANDLE in Component(engine, add_probe(component(types=types))).type.exports(engine)
-    assert (signed(5), signed(63), signed(64), signed(8192)) == (b"\5", b"\x3f", b"\xc0\0", b"\x80\xc0\0")
+        assert METERED_HANDLE in Component(engine, add_probe(component(types=types))).type.exports(engine)
+    assert (sleb(5), sleb(63), sleb(64), sleb(8192)) == (b"\5", b"\x3f", b"\xc0\0", b"\x80\xc0\0")
 
 
 def test_a_handler_that_a_component_in_between_may_change_is_left_alone() -> None:
@@ -91,6 +91,6 @@ def test_no_mutation_makes_the_scanner_fail_in_another_way() -> None:
         data = bytearray(COMPONENT)
         for _ in range(dice.randint(1, 4)):
             data[dice.randrange(8, len(data))] = dice.randrange(256)
-        with contextlib.suppress(Unscannable):
-            scan(bytes(data[: dice.randint(8, len(data))]))
+        with contextlib.suppress(UnsupportedBinary):
+            read_outline(bytes(data[: dice.randint(8, len(data))]))
         add_probe(bytes(data))

@@ -17,11 +17,11 @@ from wasmtime.component import Component
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.binary.fast_streams import add_overlay
-from engine.wasm.binary.fast_streams.modules import INTERFACE
+from engine.wasm.binary.fast_streams import add_fast_streams
+from engine.wasm.binary.fast_streams.modules import FAST_STREAMS
 from engine.wasm.binary.memory_probe import add_probe
-from engine.wasm.binary.reader import scan
-from engine.wasm.execution.buffers import BUDGET
+from engine.wasm.binary.reader import read_outline
+from engine.wasm.execution.buffers import BUFFER_BYTES
 from engine.wasm.execution.config import Compiler, PoolSettings, compile_config
 from engine.wasm.execution.runner import Guest, Runner
 from tests.engine.wasm.conftest import Answer, Client
@@ -186,7 +186,7 @@ def test_a_slow_client_holds_the_guest_back(overlaid: Echo) -> None:
     pieces = [RANDOM[:60_000]] * 20
     answer = overlaid.ask(pieces, pause=pause)
     same(answer, b"".join(pieces))
-    assert max(map(len, answer.chunks)) <= BUDGET
+    assert max(map(len, answer.chunks)) <= BUFFER_BYTES
 
 
 def test_the_overlays_memory_is_not_the_guests(overlaid: Echo, tmp_path: Path) -> None:
@@ -203,25 +203,25 @@ def test_slots_are_used_again_and_again(overlaid: Echo) -> None:
 
 
 def imports(component: bytes) -> set[str]:
-    return {name.partition("@")[0] for name in scan(component).imports}
+    return {name.partition("@")[0] for name in read_outline(component).imports}
 
 
 def test_an_overlay_is_appended_and_changes_nothing() -> None:
     component = add_probe(echo_component())
-    overlaid = add_overlay(component)
-    assert overlaid.startswith(component) and INTERFACE in imports(overlaid)
+    overlaid = add_fast_streams(component)
+    assert overlaid.startswith(component) and FAST_STREAMS in imports(overlaid)
     assert len(overlaid) - len(component) < 4000
 
 
 def test_what_is_not_understood_stays_as_it_is() -> None:
     component = echo_component(understood=False)
-    assert add_overlay(component) is component
+    assert add_fast_streams(component) is component
     for data in (b"", b"\0asm\1\0\0\0", b"not wasm at all", echo_component()[:-3]):
-        assert add_overlay(data) == data
+        assert add_fast_streams(data) == data
 
 
 def test_a_component_that_has_an_overlay_gets_no_second_one_that_would_not_compile(tmp_path: Path) -> None:
-    with running(tmp_path, add_overlay(echo_component())) as echo:
+    with running(tmp_path, add_fast_streams(echo_component())) as echo:
         same(echo.ask([RANDOM[:9000]]), RANDOM[:9000])
 
 
@@ -237,7 +237,7 @@ def mutations(component: bytes, count: int) -> Iterator[bytes]:
 def test_no_mutation_makes_the_overlay_fail() -> None:
     kept = 0
     for data in mutations(echo_component(), 3000):
-        kept += add_overlay(data) is data
+        kept += add_fast_streams(data) is data
     assert 0 < kept < 3000
 
 
@@ -253,4 +253,4 @@ def test_a_mutated_component_that_compiles_still_does() -> None:
 
     valid = [data for data in mutations(echo_component(), 400) if compiles(data)]
     assert valid
-    assert all(compiles(add_overlay(data)) for data in valid)
+    assert all(compiles(add_fast_streams(data)) for data in valid)

@@ -15,9 +15,9 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildRequest
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from engine.wasm.binary.fast_streams import add_overlay
-from engine.wasm.binary.fast_streams.modules import INTERFACE
-from engine.wasm.binary.reader import scan
+from engine.wasm.binary.fast_streams import add_fast_streams
+from engine.wasm.binary.fast_streams.modules import FAST_STREAMS
+from engine.wasm.binary.reader import read_outline
 from engine.wasm.execution.request import Exchange, RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from lanes.go.lane import GoLane
@@ -108,8 +108,8 @@ def built(request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.
 
 
 def test_its_component_takes_an_overlay(built: Built) -> None:
-    overlaid = add_overlay(built.artifact.component.read_bytes())
-    assert INTERFACE in {name.partition("@")[0] for name in scan(overlaid).imports}
+    overlaid = add_fast_streams(built.artifact.component.read_bytes())
+    assert FAST_STREAMS in {name.partition("@")[0] for name in read_outline(overlaid).imports}
 
 
 @pytest.mark.parametrize("fast", [False, True], ids=["optimised", "baseline"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.wasm.capi.ascii_packing import MOST, pack, packed_size, unpack
+from engine.wasm.capi.ascii_packing import MAX_PACKED_BYTES, pack, packed_size, unpack
 from tests.examples import examples
 
 
@@ -21,9 +21,9 @@ def unpacked(text: bytes, count: int) -> bytes:
 @settings(derandomize=True, max_examples=examples(200), deadline=None)
 @given(st.binary(min_size=1, max_size=500), st.integers(1, 140))
 def test_bytes_are_ascii_when_packed_and_themselves_again_when_unpacked(data: bytes, times: int) -> None:
-    data = (data * times)[:MOST]
+    data = (data * times)[:MAX_PACKED_BYTES]
     text = packed(data)
-    assert text.isascii() and len(text) == packed_size(len(data)) <= MOST * 8 // 7 + 64
+    assert text.isascii() and len(text) == packed_size(len(data)) <= MAX_PACKED_BYTES * 8 // 7 + 64
     assert unpacked(text, len(data)) == data
 
 
@@ -38,14 +38,14 @@ def test_nothing_of_what_was_packed_before_is_left_behind_the_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "count"), [(64, 0), (0, 1), (64, 57), (128, 56), (63, 56), (74_944, MOST + 1)]
+    ("size", "count"), [(64, 0), (0, 1), (64, 57), (128, 56), (63, 56), (74_944, MAX_PACKED_BYTES + 1)]
 )
 def test_a_count_that_the_text_does_not_hold_is_refused(size: int, count: int) -> None:
     with pytest.raises(ValueError, match="do not hold"):
         unpacked(bytes(size), count)
 
 
-@pytest.mark.parametrize("size", [0, MOST + 1])
+@pytest.mark.parametrize("size", [0, MAX_PACKED_BYTES + 1])
 def test_only_so_many_bytes_are_packed_at_once(size: int) -> None:
     with pytest.raises(ValueError, match="at once"):
         pack(bytes(size))

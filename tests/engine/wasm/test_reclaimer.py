@@ -8,9 +8,9 @@ import pytest
 from wasmtime import Engine
 
 from engine.wasm.capi.wasmtime import Store, address
-from engine.wasm.execution.reclaimer import BACKLOG, HELD_SECONDS, LITTLE, Reclaimer
+from engine.wasm.execution.reclaimer import MAX_BACKLOG, MAX_HOLD_SECONDS, SMALL_BYTES, Reclaimer
 
-MUCH = LITTLE + 1
+MUCH = SMALL_BYTES + 1
 Stores = Callable[[], Store]
 
 
@@ -51,7 +51,7 @@ async def until(closed: list[str], count: int) -> None:
 
 def test_little_is_given_back_at_once() -> None:
     async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
-        reclaimer.close(store(), LITTLE)
+        reclaimer.close(store(), SMALL_BYTES)
         assert closed == ["MainThread"]
 
     assert closing(test) == ["MainThread"]
@@ -62,7 +62,7 @@ def test_much_is_given_back_beside_the_next_run(memory: int | None) -> None:
     async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
         reclaimer.close(store(), memory)
         assert closed == []
-        reclaimer.hand_over()
+        reclaimer.flush()
         await until(closed, 1)
 
     assert closing(test) == ["reclaimer"]
@@ -72,7 +72,7 @@ def test_it_is_not_held_for_long_when_no_run_begins() -> None:
     async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
         for number in (1, 2):
             reclaimer.close(store(), MUCH)
-            await asyncio.sleep(HELD_SECONDS / 10)
+            await asyncio.sleep(MAX_HOLD_SECONDS / 10)
             await until(closed, number)
 
     assert closing(test) == ["reclaimer"] * 2
@@ -80,8 +80,8 @@ def test_it_is_not_held_for_long_when_no_run_begins() -> None:
 
 def test_no_more_are_held_than_there_are_slots_for() -> None:
     async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
-        for _ in range(BACKLOG + 2):
+        for _ in range(MAX_BACKLOG + 2):
             reclaimer.close(store(), MUCH)
         assert closed == ["MainThread"] * 3
 
-    assert closing(test) == ["MainThread"] * 3 + ["reclaimer"] * (BACKLOG - 1)
+    assert closing(test) == ["MainThread"] * 3 + ["reclaimer"] * (MAX_BACKLOG - 1)

@@ -5,13 +5,13 @@ PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) << 30,) * 2)
 from engine.errors import SvcError
-from engine.wasm.execution.config import Compiler, PoolSettings, engine
-from engine.wasm.execution.address_space import fitting
+from engine.wasm.execution.config import Compiler, PoolSettings, create_engine
+from engine.wasm.execution.address_space import fit_pool
 try:
-    settings = fitting(PoolSettings(instances=2048))
+    settings = fit_pool(PoolSettings(instances=2048))
 except SvcError as error:
     sys.exit(error.message)
-engines = [engine(compiler, settings.instances, 1024, warm=False) for compiler in Compiler]
+engines = [create_engine(compiler, settings.instances, 1024, warm=False) for compiler in Compiler]
 print(settings.instances)
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
-from engine.wasm.execution.buffers import BUDGET
+from engine.wasm.execution.buffers import BUFFER_BYTES
 from engine.wasm.execution.config import MIB, PoolSettings
 from tests.engine.wasm.conftest import Answer, Client
 
@@ -189,7 +189,7 @@ def test_a_slow_reader_holds_the_guest_back(serve: Serve) -> None:
 
     answer = serve(slow)
     assert len(answer.body) == 3_000_000 and answer.ended
-    assert max(map(len, answer.chunks)) <= BUDGET
+    assert max(map(len, answer.chunks)) <= BUFFER_BYTES
 
 
 @pytest.mark.alone

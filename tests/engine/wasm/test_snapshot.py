@@ -6,7 +6,7 @@ import pytest
 from wasmtime import Engine, Store, wat2wasm
 from wasmtime.component import Component, Linker
 
-from engine.wasm.binary.preinit.run import add_snapshot
+from engine.wasm.binary.preinit.run import preinitialize
 from engine.wasm.execution.config import Compiler, compile_config
 
 IMPORTS = """
@@ -87,7 +87,7 @@ class Running:
 
 
 def test_an_instance_begins_with_the_memory_and_the_variables_of_the_one_that_was_started() -> None:
-    begun = Running(add_snapshot(guest()))
+    begun = Running(preinitialize(guest()))
     assert [begun.ask("byte", at) for at in (11, 12, 13, 14)] == [97, 98, 99, 0]
     assert [begun.ask("byte", at) for at in (65540, 65543, 65544)] == [4, 1, 0]
     assert begun.ask("pages") == 4
@@ -96,7 +96,7 @@ def test_an_instance_begins_with_the_memory_and_the_variables_of_the_one_that_wa
 
 
 def test_randomness_of_the_start_is_that_of_the_compiler() -> None:
-    begun = [Running(add_snapshot(guest())) for _ in range(3)]
+    begun = [Running(preinitialize(guest())) for _ in range(3)]
     assert len({tuple(each.ask("byte", at) for at in range(8, 11)) for each in begun}) > 1
 
 
@@ -105,7 +105,7 @@ def test_memory_of_any_pattern_is_kept_to_the_byte() -> None:
     stored = {dice.randrange(20, 131_000): dice.randrange(256) for _ in range(300)}
     stored |= {131_071: 1, 15: 0, 16: 255, 40: 0}
     stores = "".join(f"(i32.store8 (i32.const {at}) (i32.const {value}))" for at, value in stored.items())
-    begun = Running(add_snapshot(guest(stores)))
+    begun = Running(preinitialize(guest(stores)))
     assert {at: begun.ask("byte", at) for at in stored} == stored
 
 
@@ -133,16 +133,16 @@ LEFT = {
 
 @pytest.mark.parametrize("plain", LEFT.values(), ids=LEFT)
 def test_a_guest_is_left_as_it_is_that(plain: bytes) -> None:
-    assert add_snapshot(plain) is plain
+    assert preinitialize(plain) is plain
 
 
 def test_nothing_that_is_no_such_component_fails_in_another_way() -> None:
     whole = guest()
     dice = random.Random(11)
     for data in (b"", b"svc_freeze", whole[:200] + b"svc_freeze", whole[:-9]):
-        assert add_snapshot(data) is data
+        assert preinitialize(data) is data
     for _ in range(1500):
         data = bytearray(whole)
         for _ in range(dice.randint(1, 3)):
             data[dice.randrange(8, len(data))] = dice.randrange(256)
-        add_snapshot(bytes(data[: dice.choice([len(data), dice.randint(8, len(data))])]))
+        preinitialize(bytes(data[: dice.choice([len(data), dice.randint(8, len(data))])]))

@@ -5,7 +5,14 @@ import pytest
 from engine.wasm.execution import warm_slots
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.pool import Pool
-from engine.wasm.execution.warm_slots import CALM_NS, GAP_NS, IN_A_ROW, PLACES, Use, Warmth
+from engine.wasm.execution.warm_slots import (
+    EVICT_IDLE_NS,
+    MAX_GAP_NS,
+    MAX_WARM,
+    PROMOTE_AFTER,
+    ComponentUsage,
+    WarmSlotPolicy,
+)
 
 
 class Clock:
@@ -25,54 +32,57 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def asked(of: Warmth, use: Use, times: int = IN_A_ROW) -> list[bool]:
+def asked(of: WarmSlotPolicy, use: ComponentUsage, times: int = PROMOTE_AFTER) -> list[bool]:
     """Ask a component so many times; return when it was to run in a warm slot."""
-    return [of.asked(use) for _ in range(times)]
+    return [of.admit(use) for _ in range(times)]
 
 
 def test_a_component_is_warm_once_it_was_asked_again_and_again(clock: Clock) -> None:
-    assert asked(Warmth(), Use(), IN_A_ROW + 1) == [False] * (IN_A_ROW - 1) + [True, True]
+    assert asked(WarmSlotPolicy(), ComponentUsage(), PROMOTE_AFTER + 1) == [False] * (PROMOTE_AFTER - 1) + [
+        True,
+        True,
+    ]
 
 
 def test_one_that_is_asked_now_and_then_stays_cold(clock: Clock) -> None:
-    of, use = Warmth(), Use()
-    for _ in range(3 * IN_A_ROW):
-        clock.now += GAP_NS
-        assert not of.asked(use)
+    of, use = WarmSlotPolicy(), ComponentUsage()
+    for _ in range(3 * PROMOTE_AFTER):
+        clock.now += MAX_GAP_NS
+        assert not of.admit(use)
 
 
 def test_a_warm_one_may_pause_while_nobody_wants_its_place(clock: Clock) -> None:
-    of, use = Warmth(), Use()
+    of, use = WarmSlotPolicy(), ComponentUsage()
     asked(of, use)
-    clock.now += 100 * CALM_NS
-    assert of.asked(use)
+    clock.now += 100 * EVICT_IDLE_NS
+    assert of.admit(use)
 
 
 def test_more_components_than_places_do_not_take_them_from_each_other(clock: Clock) -> None:
-    of, uses = Warmth(), [Use() for _ in range(3 * PLACES)]
+    of, uses = WarmSlotPolicy(), [ComponentUsage() for _ in range(3 * MAX_WARM)]
     for use in uses:
         asked(of, use)
     for _ in range(5):
-        clock.now += GAP_NS - 1
-        assert [of.asked(use) for use in uses] == [True] * PLACES + [False] * 2 * PLACES
+        clock.now += MAX_GAP_NS - 1
+        assert [of.admit(use) for use in uses] == [True] * MAX_WARM + [False] * 2 * MAX_WARM
 
 
 def test_who_was_not_asked_for_long_gives_its_place_to_a_busy_one(clock: Clock) -> None:
-    of, uses, busy = Warmth(), [Use() for _ in range(PLACES)], Use()
+    of, uses, busy = WarmSlotPolicy(), [ComponentUsage() for _ in range(MAX_WARM)], ComponentUsage()
     for use in uses:
         asked(of, use)
-    clock.now += CALM_NS - 1
+    clock.now += EVICT_IDLE_NS - 1
     for use in uses[1:]:
-        of.asked(use)
+        of.admit(use)
     assert asked(of, busy)[-1] is False
     clock.now += 1
-    assert of.asked(busy)
-    assert [of.asked(use) for use in uses] == [False] + [True] * (PLACES - 1)
+    assert of.admit(busy)
+    assert [of.admit(use) for use in uses] == [False] + [True] * (MAX_WARM - 1)
 
 
 def test_slots_of_the_other_kind_are_taken_when_there_are_no_more_of_the_right_one() -> None:
-    pool, often, seldom = Pool(PoolSettings(instances=4, warm=2), 0), Use(), Use()
-    for _ in range(IN_A_ROW):
+    pool, often, seldom = Pool(PoolSettings(instances=4, warm=2), 0), ComponentUsage(), ComponentUsage()
+    for _ in range(PROMOTE_AFTER):
         taken = pool.try_acquire("one", often)
         assert taken is not None
         pool.give_back(taken, "one")

@@ -11,9 +11,9 @@ from wasmtime import Engine, MemoryType
 from wasmtime import Module as WasmModule
 
 from engine.artifact import ComponentArtifact
-from engine.wasm.binary.memory_probe import PAGE
-from engine.wasm.binary.preinit.run import add_snapshot
-from engine.wasm.binary.reader import scan
+from engine.wasm.binary.memory_probe import PAGE_BYTES
+from engine.wasm.binary.preinit.run import preinitialize
+from engine.wasm.binary.reader import read_outline
 from tests.lanes.go.conftest import HELLO, Module, Reply
 
 pytestmark = pytest.mark.slow
@@ -111,7 +111,7 @@ def seen(replies: list[Reply], name: str) -> Iterator[Any]:
 
 def test_what_go_makes_can_be_started_ahead(artifact: ComponentArtifact) -> None:
     component = artifact.component.read_bytes()
-    assert add_snapshot(component) is not component
+    assert preinitialize(component) is not component
 
 
 def test_no_randomness_is_that_of_another_run(deployed: list[Reply]) -> None:
@@ -153,7 +153,7 @@ def test_a_development_build_sees_the_same(
 
 def pages_at_first(component: bytes) -> int:
     """Return how many pages of memory the program's module has when an instance of it is made."""
-    modules = [component[each.start : each.end] for each in scan(component).modules()]
+    modules = [component[each.start : each.end] for each in read_outline(component).modules()]
     program = next(each for each in modules if b"svc_freeze" in each)
     exports = WasmModule(Engine(), program).exports
     return next(each.type.limits.min for each in exports if isinstance(each.type, MemoryType))
@@ -162,6 +162,6 @@ def pages_at_first(component: bytes) -> int:
 def test_memory_need_not_grow_for_a_short_request(module: Module) -> None:
     module.program(HELLO)
     artifact = module.build("deploy")
-    begun = add_snapshot(artifact.component.read_bytes())
+    begun = preinitialize(artifact.component.read_bytes())
     [reply] = module.ask(artifact, "/", fast=False)
-    assert reply.report.peak_memory == pages_at_first(begun) * PAGE
+    assert reply.report.peak_memory == pages_at_first(begun) * PAGE_BYTES

@@ -10,7 +10,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
-from engine.wasm.capi.host_functions import Wait
+from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.execution.request import Exchange
 from engine.wasm.execution.runner import Runner
 from engine.wasm.wasi.registry import FUNCTIONS
@@ -58,7 +58,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Waits]:
     def watched(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
             value = body(*arguments)
-            found[name] += isinstance(value, Wait)
+            found[name] += isinstance(value, Suspend)
             return value
 
         return called

@@ -9,7 +9,7 @@ import pytest
 from doors.tables.door import TablesDoor
 from engine.door import DoorPlace
 from engine.wasm.execution.runner import Runner
-from engine.wasm.outbound.door_calls import OpenDoor
+from engine.wasm.outbound.door_calls import DoorBinding
 from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.js.conftest import Sources, ask
 
@@ -76,7 +76,7 @@ def test_a_body_that_a_door_does_not_take_is_answered(sources: Sources, cache: P
     async def run() -> Answer:
         runner = Runner(cache)
         door = TablesDoor().open(DoorPlace("test", tmp_path / "tables", lambda entry: None))
-        doors = {"tables": OpenDoor(door, 1 << 20)}
+        doors = {"tables": DoorBinding(door, 1 << 20)}
         try:
             guest = await runner.guest(
                 sources.resource, artifact, {}, fast=True, report=lambda line: None, doors=doors

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engine.wasm.binary.reader import (
-    Bundle,
+    BinaryReader,
+    ComponentOutline,
     CoreModule,
-    Exported,
-    Imported,
-    Instantiated,
-    Lowered,
-    Outline,
-    Reader,
-    Unscannable,
+    ImportedItem,
+    InlineInstance,
+    InstanceExport,
+    LoweredFunction,
+    ModuleInstance,
+    UnsupportedBinary,
 )
 
 STREAMS = "wasi:io/streams"
@@ -30,7 +30,7 @@ _ID, _TYPES, _IMPORTS, _ELEMENTS = 0, 1, 2, 9
 Signature: TypeAlias = tuple[bytes, bytes]
 WRITE: Signature = (bytes([_I32] * 4), b"")
 READ: Signature = (bytes([_I32, _I64, _I32]), b"")
-CALLS: dict[bytes, tuple[str, Signature]] = {
+STREAM_METHODS: dict[bytes, tuple[str, Signature]] = {
     b"[method]output-stream.write": ("write", WRITE),
     b"[method]output-stream.blocking-write-and-flush": ("blocking-write-and-flush", WRITE),
     b"[method]input-stream.read": ("read", READ),
@@ -40,7 +40,7 @@ CALLS: dict[bytes, tuple[str, Signature]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class TableSlot:
     """A slot that calls a method of `CALLS`. `streams` is the imported instance that has the method.
 
     Reads have the core function that gives them memory in `realloc`.
@@ -53,11 +53,11 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PatchPoints:
     """All slots, the table that has them, and the memory that the calls work with: indices."""
 
-    slots: tuple[Slot, ...]
-    table: int | Exported
+    slots: tuple[TableSlot, ...]
+    table: int | InstanceExport
     memory: int
 
 
@@ -67,15 +67,15 @@ class _Fixup:
 
     table: tuple[bytes, bytes]
     functions: tuple[tuple[bytes, bytes, Signature], ...]
-    first: int
+    first_slot: int
 
 
-def find(data: bytes, outline: Outline) -> Shape | None:
+def find_patch_points(data: bytes, outline: ComponentOutline) -> PatchPoints | None:
     """Return the shape of a component whose outline this is, `None` when it is not understood."""
     found = []
     for instance in outline.spaces.get("core-instance", ()):
-        if isinstance(instance, Instantiated) and instance.arguments:
-            module = outline.origin("core-module", instance.module)
+        if isinstance(instance, ModuleInstance) and instance.arguments:
+            module = outline.definition("core-module", instance.module)
             fixup = _fixup(data, module) if isinstance(module, CoreModule) else None
             if fixup is not None:
                 found.append((instance, fixup))
@@ -86,79 +86,81 @@ def find(data: bytes, outline: Outline) -> Shape | None:
     slots, memories = [], set()
     for position, (module_name, name, signature) in enumerate(fixup.functions):
         function = _resolve(outline, instance, module_name, name, "core-func")
-        lowered = outline.origin("core-func", function) if isinstance(function, int) else None
-        if isinstance(lowered, Lowered):
-            slot = _slot(outline, fixup.first + position, lowered, signature)
+        lowered = outline.definition("core-func", function) if isinstance(function, int) else None
+        if isinstance(lowered, LoweredFunction):
+            slot = _slot(outline, fixup.first_slot + position, lowered, signature)
             if slot is not None:
                 slots.append(slot)
                 memories.add(_memory(outline, lowered.memory))
     memory = memories.pop() if memories else None
     if table is None or memory is None or memories:
         return None
-    return Shape(tuple(slots), table, memory)
+    return PatchPoints(tuple(slots), table, memory)
 
 
-def _slot(outline: Outline, number: int, lowered: Lowered, signature: Signature) -> Slot | None:
-    method = outline.origin("func", lowered.function)
-    if not isinstance(method, Exported) or method.name not in CALLS:
+def _slot(
+    outline: ComponentOutline, number: int, lowered: LoweredFunction, signature: Signature
+) -> TableSlot | None:
+    method = outline.definition("func", lowered.function)
+    if not isinstance(method, InstanceExport) or method.name not in STREAM_METHODS:
         return None
-    streams = outline.origin("instance", method.instance)
-    call, expected = CALLS[method.name]
-    if not isinstance(streams, Imported) or streams.name.partition("@")[0] != STREAMS:
+    streams = outline.definition("instance", method.instance)
+    call, expected = STREAM_METHODS[method.name]
+    if not isinstance(streams, ImportedItem) or streams.name.partition("@")[0] != STREAMS:
         return None
     if signature != expected or lowered.encoding != _UTF8 or lowered.memory is None:
         return None
     if expected == READ and lowered.realloc is None:
         return None
-    return Slot(number, call, method.instance, lowered.realloc if expected == READ else None)
+    return TableSlot(number, call, method.instance, lowered.realloc if expected == READ else None)
 
 
-def _memory(outline: Outline, index: int | None) -> int | None:
+def _memory(outline: ComponentOutline, index: int | None) -> int | None:
     """Return the first index of a memory that may have several."""
-    origin = outline.origin("core-memory", index)
-    same = [i for i in outline.memories if outline.origin("core-memory", i) == origin]
+    origin = outline.definition("core-memory", index)
+    same = [i for i in outline.memories if outline.definition("core-memory", i) == origin]
     return same[0] if origin is not None and same else None
 
 
 def _resolve(
-    outline: Outline, instance: Instantiated, module: bytes, name: bytes, space: str
-) -> int | Exported | None:
+    outline: ComponentOutline, instance: ModuleInstance, module: bytes, name: bytes, space: str
+) -> int | InstanceExport | None:
     """Return the index of what a module was given for an import, or where it would have to be taken from."""
     given = instance.arguments.get(module)
-    origin = outline.origin("core-instance", given)
-    if isinstance(origin, Bundle):
+    origin = outline.definition("core-instance", given)
+    if isinstance(origin, InlineInstance):
         sort, index = origin.exports.get(name, ("", 0))
         return index if sort == space else None
-    return Exported(given, name) if given is not None and origin is not None else None
+    return InstanceExport(given, name) if given is not None and origin is not None else None
 
 
 def _fixup(data: bytes, module: CoreModule) -> _Fixup | None:
     try:
-        return _read_fixup(Reader(data[module.start : module.end]))
-    except Unscannable:
+        return _read_fixup(BinaryReader(data[module.start : module.end]))
+    except UnsupportedBinary:
         return None
 
 
-def _read_fixup(reader: Reader) -> _Fixup | None:
+def _read_fixup(reader: BinaryReader) -> _Fixup | None:
     """Return what a core module fills a table with, `None` for a module that does anything else."""
     size = len(reader.data)
     if reader.data[:8] != _CORE_HEADER:
-        raise Unscannable("not a core module")
+        raise UnsupportedBinary("not a core module")
     reader.at = 8
     signatures: list[Signature] = []
     functions: list[tuple[bytes, bytes, Signature]] = []
     tables: list[tuple[bytes, bytes]] = []
     elements: tuple[int, list[int]] | None = None
     while reader.at < size:
-        section, length = reader.byte(), reader.number()
+        section, length = reader.byte(), reader.uleb()
         end = reader.at + length
         if section == _TYPES:
-            signatures = [_signature(reader) for _ in range(reader.number())]
+            signatures = [_signature(reader) for _ in range(reader.uleb())]
         elif section == _IMPORTS:
-            for _ in range(reader.number()):
+            for _ in range(reader.uleb()):
                 module, name, kind = reader.name(), reader.name(), reader.byte()
                 if kind == _FUNCTION:
-                    functions.append((module, name, _at(signatures, reader.number())))
+                    functions.append((module, name, _at(signatures, reader.uleb())))
                 elif kind == _TABLE:
                     tables.append((module, name))
                     _table(reader)
@@ -169,7 +171,7 @@ def _read_fixup(reader: Reader) -> _Fixup | None:
         elif section != _ID:
             return None
         if section != _ID and reader.at != end:
-            raise Unscannable("a section of another length than its items")
+            raise UnsupportedBinary("a section of another length than its items")
         reader.at = end
     if len(tables) != 1 or elements is None:
         return None
@@ -179,32 +181,32 @@ def _read_fixup(reader: Reader) -> _Fixup | None:
 
 def _at(items: list, index: int):  # type: ignore[no-untyped-def, type-arg]
     if index >= len(items):
-        raise Unscannable("an index beyond the last item")
+        raise UnsupportedBinary("an index beyond the last item")
     return items[index]
 
 
-def _signature(reader: Reader) -> Signature:
+def _signature(reader: BinaryReader) -> Signature:
     if reader.byte() != 0x60:
-        raise Unscannable("a type that is no function's")
+        raise UnsupportedBinary("a type that is no function's")
     return reader.name(), reader.name()
 
 
-def _table(reader: Reader) -> None:
+def _table(reader: BinaryReader) -> None:
     if reader.byte() != _FUNCREF:
-        raise Unscannable("a table of something else")
+        raise UnsupportedBinary("a table of something else")
     bounded = reader.byte()
-    reader.number()
+    reader.uleb()
     if bounded > 1:
-        raise Unscannable("limits of another kind")
+        raise UnsupportedBinary("limits of another kind")
     if bounded:
-        reader.number()
+        reader.uleb()
 
 
-def _elements(reader: Reader) -> tuple[int, list[int]] | None:
+def _elements(reader: BinaryReader) -> tuple[int, list[int]] | None:
     """Return the first slot and the functions of the one segment: active, of table 0, at a constant."""
-    if reader.number() != 1 or reader.number() != 0 or reader.byte() != 0x41:
+    if reader.uleb() != 1 or reader.uleb() != 0 or reader.byte() != 0x41:
         return None
-    first = reader.number()
+    first = reader.uleb()
     if first > 63 or reader.byte() != 0x0B:  # a signed number: the first 64 read alike
         return None
-    return first, [reader.number() for _ in range(reader.number())]
+    return first, [reader.uleb() for _ in range(reader.uleb())]

@@ -8,19 +8,19 @@ out of the guest's memory and into it. Owns what the functions do; the format in
 
 from collections.abc import Sequence
 
-from engine.wasm.binary.fast_streams.analysis import Slot
-from engine.wasm.capi.ascii_packing import BLOCK, MOST, PACKED_BLOCK, functions
+from engine.wasm.binary.fast_streams.analysis import TableSlot
+from engine.wasm.capi.ascii_packing import BLOCK_BYTES, BLOCK_CHARS, MAX_PACKED_BYTES, wat_functions
 
-INTERFACE = "svc:bytes/streams"
+FAST_STREAMS = "svc:bytes/streams"
 """What the overlay imports."""
-PACKED_TWIN = "-packed"
+PACKED_SUFFIX = "-packed"
 """What the name of the host's function for packed bytes ends with."""
 
 # Places in the memory that calls work in: results, the last bytes, which fill no block, and bytes packed.
-_RESULTS, _REST, _PACKED = 0, 64, 128
+_RESULTS, _TAIL, _PACKED = 0, 64, 128
 _PAGES = 2
 
-SCRATCH = f"""(module
+SCRATCH_MODULE = f"""(module
   (memory (export "memory") 0 {_PAGES})
   (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const {_PACKED})))"""
 """What the host returns for reads goes to one place. It fits: MOST bytes do, packed."""
@@ -70,26 +70,26 @@ _COMMON = f"""
     (i32.store $guest offset=8 (local.get $results)
       (i32.load $scratch offset={_RESULTS + 8} (i32.const 0)))
     (i32.const 1))
-  {functions("-blocks", "$guest", "$scratch")}
-  {functions("-rest", "$scratch", "$scratch")}
+  {wat_functions("-blocks", "$guest", "$scratch")}
+  {wat_functions("-rest", "$scratch", "$scratch")}
   ;; Packs bytes of the guest; returns how many characters there are.
   (func $pack (param $at i32) (param $size i32) (result i32)
     (local $rest i32) (local $to i32)
     (local.set $to (i32.const {_PACKED}))
-    (local.set $rest (i32.rem_u (local.get $size) (i32.const {BLOCK})))
+    (local.set $rest (i32.rem_u (local.get $size) (i32.const {BLOCK_BYTES})))
     (local.set $size (i32.sub (local.get $size) (local.get $rest)))
     (if (local.get $size)
       (then (local.set $to (call $pack-blocks (local.get $at) (local.get $to) (local.get $size)))))
     (if (local.get $rest)
       (then
         (memory.copy $scratch $guest
-          (i32.const {_REST}) (i32.add (local.get $at) (local.get $size)) (local.get $rest))
-        (local.set $to (call $pack-rest (i32.const {_REST}) (local.get $to) (local.get $rest)))))
+          (i32.const {_TAIL}) (i32.add (local.get $at) (local.get $size)) (local.get $rest))
+        (local.set $to (call $pack-rest (i32.const {_TAIL}) (local.get $to) (local.get $rest)))))
     (i32.sub (local.get $to) (i32.const {_PACKED})))
   ;; Unpacks what is there to a place of the guest's.
   (func $unpack (param $to i32) (param $count i32)
     (local $rest i32)
-    (local.set $rest (i32.rem_u (local.get $count) (i32.const {BLOCK})))
+    (local.set $rest (i32.rem_u (local.get $count) (i32.const {BLOCK_BYTES})))
     (local.set $count (i32.sub (local.get $count) (local.get $rest)))
     (if (local.get $count)
       (then
@@ -99,10 +99,10 @@ _COMMON = f"""
         (drop
           (call $unpack-rest
             (i32.add (i32.const {_PACKED})
-              (i32.mul (i32.div_u (local.get $count) (i32.const {BLOCK})) (i32.const {PACKED_BLOCK})))
-            (i32.const {_REST})
+              (i32.mul (i32.div_u (local.get $count) (i32.const {BLOCK_BYTES})) (i32.const {BLOCK_CHARS})))
+            (i32.const {_TAIL})
             (local.get $rest)))
-        (memory.copy $guest $scratch (local.get $to) (i32.const {_REST}) (local.get $rest)))))"""
+        (memory.copy $guest $scratch (local.get $to) (i32.const {_TAIL}) (local.get $rest)))))"""
 
 
 def _write(number: int, name: str) -> str:
@@ -110,7 +110,7 @@ def _write(number: int, name: str) -> str:
     return f"""
   (func $slot-{number} (param $self i32) (param $at i32) (param $size i32) (param $results i32)
     (local $packed i32)
-    (if (i32.le_u (local.get $size) (i32.const {MOST}))
+    (if (i32.le_u (local.get $size) (i32.const {MAX_PACKED_BYTES}))
       (then
         (if (call $ascii (local.get $at) (local.get $size))
           (then
@@ -119,7 +119,7 @@ def _write(number: int, name: str) -> str:
         (call $begin)
         (local.set $packed (call $pack (local.get $at) (local.get $size))))
       (else (call $begin)))
-    (call ${name}{PACKED_TWIN}
+    (call ${name}{PACKED_SUFFIX}
       (local.get $self) (i32.const {_PACKED}) (local.get $packed) (local.get $size) (i32.const {_RESULTS}))
     (drop (call $outcome (local.get $results))))"""
 
@@ -141,12 +141,12 @@ def _read(number: int, name: str, realloc: int) -> str:
     (i32.store $guest offset=8 (local.get $results) (local.get $count)))"""
 
 
-def twins(call: str) -> tuple[str, ...]:
+def string_variants(call: str) -> tuple[str, ...]:
     """Return the names of the host functions that stand in for a method, without their streams."""
-    return (call, call + PACKED_TWIN) if "write" in call else (call,)
+    return (call, call + PACKED_SUFFIX) if "write" in call else (call,)
 
 
-def module(slots: Sequence[Slot]) -> str:
+def patch_module(slots: Sequence[TableSlot]) -> str:
     """Return the text of the module that fills these slots.
 
     It imports everything from one instance, "host": `table`, `guest` and `scratch` (memories),
@@ -155,8 +155,8 @@ def module(slots: Sequence[Slot]) -> str:
     imports, bodies, elements = {}, [], []
     for slot in slots:
         name = f"{slot.streams}-{slot.call}"
-        for twin in twins(slot.call):
-            packed = twin.endswith(PACKED_TWIN)
+        for twin in string_variants(slot.call):
+            packed = twin.endswith(PACKED_SUFFIX)
             imports[f"{slot.streams}-{twin}"] = (
                 _WRITE_PACKED if packed else _READ if slot.realloc is not None else _WRITE
             )
