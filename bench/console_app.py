@@ -16,8 +16,8 @@ from engine.manifest.load import load
 from screens.logs.screen import LogsScreen
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.console.app import Console
-from svc_tui.console.engine import Embedded
-from svc_tui.console.start import Entrance
+from svc_tui.console.engine import EmbeddedEngine
+from svc_tui.console.start import LoginActions
 
 SAMPLE_SECONDS = 0.005
 LOOK_SECONDS = 0.02
@@ -32,8 +32,8 @@ def resident() -> float:
 class Watched(Console):
     """The Console, which opens Logs once its engine answers, and ends by itself."""
 
-    def __init__(self, attachment: Embedded, seconds: float) -> None:
-        super().__init__(attachment, Entrance())
+    def __init__(self, attachment: EmbeddedEngine, seconds: float) -> None:
+        super().__init__(attachment, LoginActions())
         self._seconds = seconds
         self.found: dict[str, float] = {}
 
@@ -43,7 +43,7 @@ class Watched(Console):
         self._watching = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
-        await _until(lambda: self._link.state == "live")
+        await _until(lambda: self._client.state == "live")
         sampling = asyncio.create_task(lags(self._seconds))
         began = time.monotonic()
         self.action_tab("logs")
@@ -92,12 +92,12 @@ def p99(found: list[float]) -> float:
 def main(folder: Path, seconds: float, result: Path) -> None:
     """Show the Console and write what was found."""
     allow_connections()
-    attachment = Embedded(folder, load(folder).name, bind("localhost", 0))
+    attachment = EmbeddedEngine(folder, load(folder).name, bind("localhost", 0))
     app = Watched(attachment, seconds)
     try:
         app.run()
     finally:
-        attachment.end()
+        attachment.stop()
     result.write_text(json.dumps(app.found))
 
 

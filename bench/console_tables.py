@@ -16,8 +16,8 @@ from engine.http.sockets import bind
 from screens.tables.screen import TablesScreen
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.console.app import Console
-from svc_tui.console.engine import Embedded
-from svc_tui.console.start import Entrance
+from svc_tui.console.engine import EmbeddedEngine
+from svc_tui.console.start import LoginActions
 
 ROWS = 1_000_000
 JUMPS = 200
@@ -39,20 +39,20 @@ def figures() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "site").mkdir()
         (Path(folder) / "svc.toml").write_text(_SVC_TOML)
-        attachment = Embedded(Path(folder), "bench", bind("localhost", 0))
+        attachment = EmbeddedEngine(Path(folder), "bench", bind("localhost", 0))
         try:
             return asyncio.run(_measure(attachment))
         finally:
-            attachment.end()
+            attachment.stop()
 
 
-async def _measure(attachment: Embedded) -> dict[str, float]:
-    app = Console(attachment, Entrance())
+async def _measure(attachment: EmbeddedEngine) -> dict[str, float]:
+    app = Console(attachment, LoginActions())
     app.animation_level = "none"
     async with app.run_test(size=(100, 30)) as pilot:
-        await _until(lambda: app._link.state == "live")
+        await _until(lambda: app._client.state == "live")
         for sql, params in ((_TABLE, []), (_FILL, [ROWS])):
-            await app._link.call("POST", "/sql", {"sql": sql, "params": params, "write": True})
+            await app._client.call("POST", "/sql", {"sql": sql, "params": params, "write": True})
         before = resident()
         began = time.monotonic()
         app.action_tab("tables")
@@ -76,7 +76,7 @@ async def _measure(attachment: Embedded) -> dict[str, float]:
             if action:
                 await screen.run_action(action)
             else:
-                screen.go(["people", "age=42"])
+                screen.navigate(["people", "age=42"])
             await _until(lambda grid=grid: screen._grid is not grid)  # type: ignore[misc]
             took[name] = await _painted(rows, 0, began)
         await pilot.pause()

@@ -9,7 +9,7 @@ from textual.app import App, SuspendNotSupported
 from svc_tui.client import SvcError
 
 
-async def browse(app: App[Any], address: str) -> None:
+async def open_in_browser(app: App[Any], address: str) -> None:
     """Open an address. Raises `SvcError` where there is no browser."""
     if app.is_web:
         app.open_url(address)

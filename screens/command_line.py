@@ -26,7 +26,7 @@ class CommandLine(ModalScreen[str]):
     CommandLine #known { padding: 0 1; color: $foreground-muted; height: auto; max-height: 8; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", id="command.back"),
+        Binding("escape", "cancel", "Back", id="command.back"),
         Binding("up", "older(1)", "The one before", id="command.older"),
         Binding("down", "older(-1)", "The one after", id="command.newer"),
     ]
@@ -36,7 +36,7 @@ class CommandLine(ModalScreen[str]):
         super().__init__()
         self._commands = commands
         self._history = history
-        self._back = 0
+        self._history_index = 0
 
     def compose(self) -> ComposeResult:
         """Place the line, and above it what there is."""
@@ -57,15 +57,15 @@ class CommandLine(ModalScreen[str]):
         """Give the line back."""
         self.dismiss(event.value.strip())
 
-    def action_leave(self) -> None:
+    def action_cancel(self) -> None:
         """Give nothing back."""
         self.dismiss("")
 
     def action_older(self, step: int) -> None:
         """Show a line of before."""
-        self._back = max(0, min(self._back + step, len(self._history)))
+        self._history_index = max(0, min(self._history_index + step, len(self._history)))
         line = self.query_one(Input)
-        line.value = self._history[-self._back] if self._back else ""
+        line.value = self._history[-self._history_index] if self._history_index else ""
         line.cursor_position = len(line.value)
 
     def _show(self, text: str) -> None:

@@ -12,22 +12,23 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
+from textual.messages import Prune
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Footer, Static
 
-from screens.project_client import Link, State
-from screens.shutdown_order import EndsFirst
+from screens.project_client import LinkState, ProjectClient
 from svc_tui.client import SvcError
 
 Tab = Literal["board", "tables", "logs"]
 TABS: dict[Tab, str] = {"board": "Board", "tables": "Tables", "logs": "Logs"}
-_STATES: dict[State, tuple[str, str]] = {
+_STATES: dict[LinkState, tuple[str, str]] = {
     "starting": ("◌ starting", "$text-warning"),
     "live": ("● live", "$text-success"),
     "lost": ("○ lost, trying again", "$text-error"),
 }
-WIDE = 96
+WIDE_CELLS = 96
 """Cells from which the top line has room for the address and the palette's key."""
 
 
@@ -49,6 +50,17 @@ class Command:
         return self.usage.split()[0]
 
 
+class StopWorkersFirst(Widget):
+    """A screen that ends its workers when it is asked to go.
+
+    A screen's parts go before the screen itself does, and a worker that lived until then would look for them.
+    """
+
+    async def on_prune(self, event: Prune) -> None:
+        """End what is going on here; Textual runs the base's own handler after this one."""
+        self.workers.cancel_node(self)
+
+
 class TopBar(Horizontal):
     """Where one is: the Project, how it runs and whether it answers; and the tabs."""
 
@@ -58,9 +70,9 @@ class TopBar(Horizontal):
     TopBar #tabs { width: auto; height: 1; link-style: none; link-color: $foreground; }
     """
 
-    def __init__(self, link: Link, tab: Tab) -> None:
+    def __init__(self, link: ProjectClient, tab: Tab) -> None:
         super().__init__()
-        self._link = link
+        self._client = link
         self._tab = tab
 
     def compose(self) -> ComposeResult:
@@ -70,17 +82,17 @@ class TopBar(Horizontal):
 
     def on_mount(self) -> None:
         """Show it all for the first time."""
-        self.tell()
+        self.update_status()
 
     def on_resize(self) -> None:
         """Leave out what has no room."""
-        self.tell()
+        self.update_status()
 
-    def tell(self) -> None:
+    def update_status(self) -> None:
         """Show the state as it is now."""
-        wide = self.size.width >= WIDE
-        place = self._link.place
-        text, tone = _STATES[self._link.state]
+        wide = self.size.width >= WIDE_CELLS
+        place = self._client.info
+        text, tone = _STATES[self._client.state]
         address = f" {place.address}" if wide and place.address else ""
         where = f" [b]svc[/b]  [b $primary]$project[/] [dim]─ {place.kind}$address[/] [{tone}]{text}[/]"
         tabs = "  ".join(
@@ -96,7 +108,7 @@ class TopBar(Horizontal):
         return Content.from_markup(markup, **values)
 
 
-class ConsoleScreen(EndsFirst, Screen[None]):
+class ConsoleScreen(StopWorkersFirst, Screen[None]):
     """One tab of the Console. A screen says what is in its `body`, and overrides what it has to say."""
 
     DEFAULT_CSS = """
@@ -112,7 +124,7 @@ class ConsoleScreen(EndsFirst, Screen[None]):
     HELP: ClassVar[str] = ""
     """What the screen is for, in a few lines, above the keys that `?` shows."""
 
-    class Visit(Message):
+    class OpenTab(Message):
         """Another tab is wanted, at what words of the command line name: `tables`, `users`."""
 
         def __init__(self, tab: Tab, *words: str) -> None:
@@ -120,10 +132,10 @@ class ConsoleScreen(EndsFirst, Screen[None]):
             self.tab: Tab = tab
             self.words = words
 
-    class NotLoggedIn(Message):
+    class LoginRequired(Message):
         """The service knows nobody any more who asks with this session."""
 
-    class Pended(Message):
+    class PendingChanged(Message):
         """Other edits are pending than before."""
 
     banner = reactive("", init=False)
@@ -131,13 +143,13 @@ class ConsoleScreen(EndsFirst, Screen[None]):
     pending = reactive(0, init=False)
     """How many edits would be lost by leaving."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ProjectClient) -> None:
         super().__init__()
-        self.link = link
+        self.client = link
 
     def compose(self) -> ComposeResult:
         """Place the top line, the banner, the body and the keys."""
-        yield TopBar(self.link, self.TAB)
+        yield TopBar(self.client, self.TAB)
         yield Static(id="banner")
         yield from self.body()
         yield Footer(compact=True, show_command_palette=False)
@@ -150,32 +162,32 @@ class ConsoleScreen(EndsFirst, Screen[None]):
         """Return the commands that work here, besides those that work everywhere."""
         return ()
 
-    def go(self, words: Sequence[str]) -> None:
+    def navigate(self, words: Sequence[str]) -> None:
         """Go where the words of the command line say: `:tables users`. Raises `SvcError`."""
 
     def on_mount(self) -> None:
         """Begin, where the engine answers already."""
-        if self.link.state == "live":
-            self.restored()
+        if self.client.state == "live":
+            self.engine_connected()
 
-    def restored(self) -> None:
+    def engine_connected(self) -> None:
         """Begin, or take up again what was interrupted: the engine answers, perhaps another than before."""
 
-    def linked(self) -> None:
+    def link_changed(self) -> None:
         """Show how the engine is; the app says so when that changes."""
-        self.query_one(TopBar).tell()
-        if self.link.state == "live":
-            self.restored()
+        self.query_one(TopBar).update_status()
+        if self.client.state == "live":
+            self.engine_connected()
 
-    def tell(self, error: SvcError) -> None:
+    def show_error(self, error: SvcError) -> None:
         """Say that something failed, and what to do next."""
         if error.code == "unauthenticated":
-            self.post_message(self.NotLoggedIn())
+            self.post_message(self.LoginRequired())
         self.notify(error.text, severity="error", timeout=10, markup=False)
 
     def watch_pending(self) -> None:
         """Say so."""
-        self.post_message(self.Pended())
+        self.post_message(self.PendingChanged())
 
     def watch_banner(self, banner: str) -> None:
         """Show the banner, or take it away."""

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 
-class Question(ModalScreen[bool]):
+class ConfirmDialog(ModalScreen[bool]):
     """Asks one thing. `y` says yes; `n`, `esc` and a click beside it say no."""
 
     GROUP: ClassVar[str] = "Question"
@@ -32,7 +32,7 @@ class Question(ModalScreen[bool]):
     def __init__(self, title: str, text: str, yes: str) -> None:
         """`yes` says what is done then: `quit`, `delete 3 rows`."""
         super().__init__()
-        self._title, self._text, self._yes = title, text, yes
+        self._title, self._text, self._confirm_label = title, text, yes
 
     def compose(self) -> ComposeResult:
         """Place the question and its two answers."""
@@ -43,7 +43,7 @@ class Question(ModalScreen[bool]):
                 Content.from_markup(
                     "[@click=screen.answer(True)][b $primary]y[/] $yes[/]    "
                     "[@click=screen.answer(False)][b $primary]n[/] back[/]",
-                    yes=self._yes,
+                    yes=self._confirm_label,
                 ),
                 classes="keys",
             )

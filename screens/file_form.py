@@ -9,25 +9,25 @@ from textual.content import Content
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
-from screens.dialog import Question
-from screens.files import completed
+from screens.dialog import ConfirmDialog
+from screens.files import complete_path
 from screens.form import Field, Form
 from svc_tui.client import SvcError
 
 T = TypeVar("T")
-_TOLD_SECONDS = 0.1
+_PROGRESS_SECONDS = 0.1
 
 
-class _Files(Suggester):
+class _PathSuggester(Suggester):
     """Says what a path goes on with."""
 
     async def get_suggestion(self, value: str) -> str | None:
         """Return the path as far as there is only one way to go on."""
-        found = completed(value) if value else value
+        found = complete_path(value) if value else value
         return found if found != value else None
 
 
-class PathLine(Input):
+class PathInput(Input):
     """A line for a path: tab completes it, and goes on where there is nothing to complete."""
 
     GROUP: ClassVar[str] = "Tables"
@@ -37,7 +37,7 @@ class PathLine(Input):
 
     def action_complete(self) -> None:
         """Write what all files that begin so have in common."""
-        found = completed(self.value) if self.value else self.value
+        found = complete_path(self.value) if self.value else self.value
         if found == self.value:
             self.screen.focus_next()
             return
@@ -55,8 +55,12 @@ class PathField(Field):
 
     def __init__(self, label: str, id: str, value: str = "", *, example: str = "") -> None:
         super().__init__(label, id, value, example=example)
-        self.input = PathLine(
-            value, placeholder=example, id=id, select_on_focus=False, suggester=_Files(use_cache=False)
+        self.input = PathInput(
+            value,
+            placeholder=example,
+            id=id,
+            select_on_focus=False,
+            suggester=_PathSuggester(use_cache=False),
         )
 
 
@@ -77,9 +81,9 @@ class FileForm(Form[T]):
 
     def on_mount(self) -> None:
         """Show how far the work is."""
-        self.set_interval(_TOLD_SECONDS, self._tell)
+        self.set_interval(_PROGRESS_SECONDS, self._update_progress)
 
-    def _tell(self) -> None:
+    def _update_progress(self) -> None:
         line = self.query_one("#progress", Static)
         line.update(Content.from_markup("$how\n[dim]esc breaks it off[/]", how=self.progress))
         if self._busy and not line.display:
@@ -91,7 +95,7 @@ class FileForm(Form[T]):
         if not self._busy:
             super().action_submit()
 
-    async def submitted(self) -> T:
+    async def submit(self) -> T:
         """Work, and say that one does."""
         self._busy = True
         self.stopped.clear()
@@ -100,18 +104,20 @@ class FileForm(Form[T]):
             return await self.work()
         finally:
             self._busy = False
-            self._tell()
+            self._update_progress()
 
     async def work(self) -> T:
         """Do what the form is for; raises `SvcError`."""
         raise NotImplementedError
 
-    async def may_write(self, path: Path) -> None:
+    async def confirm_overwrite(self, path: Path) -> None:
         """Ask before another file goes. Raises `SvcError` where nothing is to be written."""
         if path.is_dir():
             raise SvcError(f"{path} is a folder", "Write the name of a file in it.")
         if path.exists():
-            asked = Question(f"{path} is there already", "It is replaced once all is written.", "replace it")
+            asked = ConfirmDialog(
+                f"{path} is there already", "It is replaced once all is written.", "replace it"
+            )
             if not await self.app.push_screen_wait(asked):
                 raise SvcError("nothing was written")
 
@@ -120,4 +126,4 @@ class FileForm(Form[T]):
         if self._busy:
             self.stopped.set()
         else:
-            super().action_leave()
+            super().action_cancel()

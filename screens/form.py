@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from screens.shutdown_order import EndsFirst
+from screens.console_screen import StopWorkersFirst
 from svc_tui.client import SvcError
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Field(Horizontal):
         yield self.input
 
 
-class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
+class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
     """A dialogue of fields. `enter` goes to the next one, and from the last one submits."""
 
     GROUP: ClassVar[str] = "Form"
@@ -60,7 +60,7 @@ class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "submit", "Done", id="form.submit"),
-        Binding("escape", "leave", "Back", id="form.back"),
+        Binding("escape", "cancel", "Back", id="form.back"),
     ]
 
     def compose(self) -> ComposeResult:
@@ -72,7 +72,7 @@ class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
             yield Static(
                 Content.from_markup(
                     "[@click=screen.submit][b $primary]$key[/] $done[/]    "
-                    "[@click=screen.leave][b $primary]esc[/] back[/]",
+                    "[@click=screen.cancel][b $primary]esc[/] back[/]",
                     key=self.KEY,
                     done=self.DONE,
                 ),
@@ -83,7 +83,7 @@ class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
         """Yield the fields, and what else there is to choose."""
         raise NotImplementedError
 
-    async def submitted(self) -> T:
+    async def submit(self) -> T:
         """Do what the form is for; raises `SvcError`, which is shown, and the form stays."""
         raise NotImplementedError
 
@@ -91,7 +91,7 @@ class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
         """Return what is in a field."""
         return self.query_one(f"#{id}", Input).value
 
-    def wrong(self, text: str) -> None:
+    def show_problem(self, text: str) -> None:
         """Say what is wrong, or nothing."""
         line = self.query_one("#wrong", Static)
         line.update(Content(text))
@@ -108,7 +108,7 @@ class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
         else:
             self.action_submit()
 
-    def action_leave(self) -> None:
+    def action_cancel(self) -> None:
         """Give nothing back."""
         self.dismiss(None)
 
@@ -117,16 +117,16 @@ class Form(EndsFirst, ModalScreen[T | None], Generic[T]):
         self.run_worker(self._submit(), exclusive=True)
 
     async def _submit(self) -> None:
-        self.wrong("")
+        self.show_problem("")
         try:
-            result = await self.submitted()
+            result = await self.submit()
         except SvcError as error:
-            self.wrong(error.text)
+            self.show_problem(error.text)
         else:
             self.dismiss(result)
 
 
-def filled(pairs: Sequence[tuple[str, str]]) -> None:
+def require_filled(pairs: Sequence[tuple[str, str]]) -> None:
     """Raise `SvcError` for the first name whose value is empty."""
     for name, value in pairs:
         if not value.strip():

@@ -14,16 +14,16 @@ Keys = dict[str, list[tuple[str, str]]]
 """By group, in the order in which they are looked up: keys as they are written, and what they do."""
 
 
-Display = Callable[[Binding], str]
+FormatKey = Callable[[Binding], str]
 """How a binding's key is written."""
 
 
-def group_of(node: object) -> str:
+def binding_group(node: object) -> str:
     """Return the name of what a binding belongs to; empty for what is the toolkit's own."""
     return str(getattr(node, "GROUP", ""))
 
 
-class KeysHelp(ModalScreen[None]):
+class HelpScreen(ModalScreen[None]):
     """Shows what a screen is for and the keys that work in it now."""
 
     DEFAULT_CSS = """
@@ -59,11 +59,11 @@ class KeysHelp(ModalScreen[None]):
         self.dismiss()
 
 
-def keys_of(active: Iterable[ActiveBinding], display: Display) -> Keys:
+def visible_keys(active: Iterable[ActiveBinding], display: FormatKey) -> Keys:
     """Return the keys of bindings that say what they do; several keys of one action are one row."""
     found: dict[str, dict[str, list[str]]] = {}
     for node, binding, *_ in active:
-        if binding.id and binding.description and (group := group_of(node)):
+        if binding.id and binding.description and (group := binding_group(node)):
             found.setdefault(group, {}).setdefault(binding.description, []).append(display(binding))
     return {
         group: [(" ".join(dict.fromkeys(keys)), does) for does, keys in rows.items()]

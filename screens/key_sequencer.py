@@ -14,24 +14,24 @@ from textual.app import App, ScreenStackError
 from textual.dom import DOMNode
 from textual.events import Event
 
-PATIENCE_SECONDS = 0.2
+DRAIN_TIMEOUT_SECONDS = 0.2
 """How long a key waits for a part of the screen that does not answer: it must not hold up `ctrl+c`."""
 
 
-class Typist:
+class KeySequencer:
     """The keys of one application, one at a time."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
-        self._now: Event | None = None
+        self._current: Event | None = None
         self._waiting: deque[Event] = deque()
-        self._going: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
-    def admits(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         """Say whether a key or paste is to be handled now; what is not comes again by itself."""
-        if self._now is None or self._now is event:
-            self._now = event
-            self._going = asyncio.create_task(self._follow(self._app.focused or self._app.screen))
+        if self._current is None or self._current is event:
+            self._current = event
+            self._task = asyncio.create_task(self._follow(self._app.focused or self._app.screen))
             return True
         self._waiting.append(event)
         return False
@@ -39,18 +39,18 @@ class Typist:
     async def _follow(self, target: DOMNode) -> None:
         """Wait until a key has gone its way, from what has the focus up to the app; then give the next."""
         for node in (self._app, *target.ancestors_with_self, self._app):
-            await _passed(node)
+            await _drain(node)
         with suppress(ScreenStackError):  # the key ended the application
-            await _passed(self._app.screen)  # which the key may have opened
-        self._now = self._waiting.popleft() if self._waiting else None
-        if self._now is not None:
-            self._app.post_message(self._now)
+            await _drain(self._app.screen)  # which the key may have opened
+        self._current = self._waiting.popleft() if self._waiting else None
+        if self._current is not None:
+            self._app.post_message(self._current)
 
 
-async def _passed(node: DOMNode) -> None:
+async def _drain(node: DOMNode) -> None:
     """Wait until a part of the screen has handled what it was told so far."""
     done = asyncio.Event()
     if node.call_later(done.set):
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(DRAIN_TIMEOUT_SECONDS):
                 await done.wait()

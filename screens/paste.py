@@ -11,9 +11,9 @@ from textual.drivers import linux_driver, web_driver
 from textual.message import Message
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
-MOST = 64 * 1024
+MAX_LINE_PASTE = 64 * 1024
 """Characters of a paste that a line takes."""
-MOST_TEXT = 1 << 20
+MAX_TEXT_PASTE = 1 << 20
 """Characters of a paste that a field of several lines takes, at which it works for a good second."""
 
 

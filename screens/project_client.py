@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from svc_tui.client import Client, SvcError, Unreachable
 
-State = Literal["starting", "live", "lost"]
+LinkState = Literal["starting", "live", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConnectionInfo:
     """Whom the Console is attached to: a Project, run for development or by a service.
 
     `address` is what the header shows: the public address, or the service's.
@@ -27,7 +27,7 @@ class Place:
     address: str
 
 
-class Link:
+class ProjectClient:
     """One Project as the screens reach it. Every request raises `SvcError`; paths are below the Project's.
 
     The methods that wait are for threads, but for `call`. `watch` hears of each change of `state`, from any
@@ -35,24 +35,27 @@ class Link:
     """
 
     def __init__(
-        self, place: Place, connect: Callable[[], Client], watch: Callable[[State], None] | None = None
+        self,
+        place: ConnectionInfo,
+        connect: Callable[[], Client],
+        watch: Callable[[LinkState], None] | None = None,
     ) -> None:
         """`connect` finds the control API as it is now, and may take its time; raises `SvcError`."""
-        self.place = place
-        self.state: State = "starting"
-        self.watch = watch
+        self.info = place
+        self.state: LinkState = "starting"
+        self.on_state = watch
         self._connect = connect
         self._client: Client | None = None
-        self._ended = False
+        self._shut_down = False
         self._lock = threading.Lock()
 
     async def call(
         self, method: str, path: str, body: Any = None, *, params: dict[str, Any] | None = None
     ) -> Any:
         """Return the document that answers a request, without holding the screen up."""
-        return await asyncio.to_thread(self.ask, method, path, body, params=params)
+        return await asyncio.to_thread(self.call_sync, method, path, body, params=params)
 
-    def ask(
+    def call_sync(
         self,
         method: str,
         path: str,
@@ -63,7 +66,7 @@ class Link:
     ) -> Any:
         """Return the document that answers a request: `ask("GET", "/tables")`."""
         return self._with(
-            lambda client: client.call(method, self._at(path), body, params=params, content=content)
+            lambda client: client.call(method, self._path(path), body, params=params, content=content)
         )
 
     def lines(
@@ -76,20 +79,20 @@ class Link:
         content: Iterable[bytes] | None = None,
     ) -> Iterator[Any]:
         """Yield the documents of an NDJSON answer as they come; `content` is sent as it is read."""
-        client = self.client()
+        client = self.current_client()
         try:
-            yield from client.lines(method, self._at(path), params=params, body=body, content=content)
+            yield from client.lines(method, self._path(path), params=params, body=body, content=content)
         except Unreachable:
-            self._lost(client)
+            self._mark_lost(client)
             raise
 
     def download(
         self, path: str, *, params: dict[str, Any] | None = None
     ) -> AbstractContextManager[Iterator[bytes]]:
         """Give the bytes of an answer as they come."""
-        return self.client().download(self._at(path), params=params)
+        return self.current_client().download(self._path(path), params=params)
 
-    def client(self) -> Client:
+    def current_client(self) -> Client:
         """Return the client in use. Raises `Unreachable` while there is none, without waiting for one."""
         client = self._client
         if client is None:
@@ -106,60 +109,60 @@ class Link:
             client = self._connect()
             client.call("GET", "/v1/health")
         except SvcError as error:
-            _let_go(client)
-            self._lost()
+            _close(client)
+            self._mark_lost()
             if isinstance(error, Unreachable):
                 return
             raise
         with self._lock:
-            unused = client if self._ended else self._client
-            if not self._ended:
+            unused = client if self._shut_down else self._client
+            if not self._shut_down:
                 self._client = client
-        _let_go(unused)
-        self._turn("live")
+        _close(unused)
+        self._set_state("live")
 
-    def renew(self) -> None:
+    def reset(self) -> None:
         """Have the engine found anew: whoever asks is somebody else now."""
-        self._lost()
+        self._mark_lost()
 
-    def end(self) -> None:
+    def shut_down(self) -> None:
         """Let go of the engine for good."""
-        self._ended = True
-        self.close()
+        self._shut_down = True
+        self.disconnect()
 
-    def close(self) -> None:
+    def disconnect(self) -> None:
         """Let go of the connection; what waits for an answer is told that it ended."""
         with self._lock:
             client, self._client = self._client, None
-        _let_go(client)
+        _close(client)
 
-    def _at(self, path: str) -> str:
-        return f"/v1/projects/{self.place.project}{path}"
+    def _path(self, path: str) -> str:
+        return f"/v1/projects/{self.info.project}{path}"
 
     def _with(self, work: Callable[[Client], Any]) -> Any:
-        client = self.client()
+        client = self.current_client()
         try:
             return work(client)
         except Unreachable:
-            self._lost(client)
+            self._mark_lost(client)
             raise
 
-    def _lost(self, client: Client | None = None) -> None:
+    def _mark_lost(self, client: Client | None = None) -> None:
         """Give up the client in use, or one that failed: late, perhaps, when another is in use already."""
         if client is not None and client is not self._client:
             return
-        self.close()
+        self.disconnect()
         if self.state != "starting":
-            self._turn("lost")
+            self._set_state("lost")
 
-    def _turn(self, state: State) -> None:
+    def _set_state(self, state: LinkState) -> None:
         if state == self.state:
             return
         self.state = state
-        if self.watch is not None:
-            self.watch(state)
+        if self.on_state is not None:
+            self.on_state(state)
 
 
-def _let_go(client: Client | None) -> None:
+def _close(client: Client | None) -> None:
     if client is not None:
         client.close()

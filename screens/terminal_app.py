@@ -20,17 +20,16 @@ from textual.filter import LineFilter
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from screens import charset, paste
-from screens.ascii import Ascii
-from screens.control_chars import Plain
-from screens.key_sequencer import Typist
+from screens import paste
+from screens.key_sequencer import KeySequencer
 from screens.terminal_driver import TerminalDriver
+from screens.terminal_text import AsciiFilter, ControlCharFilter, supports_unicode
 from screens.theme import DARK, THEMES
 
-Shown = TypeVar("Shown")
+Result = TypeVar("Result")
 
 
-class TerminalApp(App[Shown]):
+class TerminalApp(App[Result]):
     """An application in a terminal of any kind."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -40,9 +39,9 @@ class TerminalApp(App[Shown]):
     def __init__(self) -> None:
         super().__init__()
         paste.install()
-        self._plain = Plain()
-        self._typist = Typist(self)
-        self._ascii = Ascii(enabled=not charset.unicode())
+        self._control_chars = ControlCharFilter()
+        self._keys = KeySequencer(self)
+        self._ascii = AsciiFilter(enabled=not supports_unicode())
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = DARK.name
@@ -54,7 +53,7 @@ class TerminalApp(App[Shown]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what is done to each line before it is shown."""
-        own = (self._plain, self._ascii) if self._ascii.enabled else (self._plain,)
+        own = (self._control_chars, self._ascii) if self._ascii.enabled else (self._control_chars,)
         return [*super().get_line_filters(), *own]
 
     def on_mount(self) -> None:
@@ -62,11 +61,11 @@ class TerminalApp(App[Shown]):
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, self.exit)
-            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+            loop.add_signal_handler(signal.SIGHUP, self._on_sighup)
 
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
 
-    def _hung_up(self) -> None:
+    def _on_sighup(self) -> None:
         """End; where the terminal is gone, what is still written goes nowhere instead of being waited for."""
         try:
             termios.tcgetattr(0)
@@ -78,17 +77,17 @@ class TerminalApp(App[Shown]):
 
     async def on_event(self, event: Event) -> None:
         """Take keys one by one, and no more into a line than a line is for."""
-        if isinstance(event, Key | Paste) and not event.is_forwarded and not self._typist.admits(event):
+        if isinstance(event, Key | Paste) and not event.is_forwarded and not self._keys.accepts(event):
             return
-        if isinstance(event, Paste) and (most := _most(self.focused)) and len(event.text) > most:
+        if isinstance(event, Paste) and (most := _max_paste(self.focused)) and len(event.text) > most:
             size = f"{len(event.text):,} characters were pasted, and {most:,} are taken here"
             self.notify(f"{size}; nothing was taken", severity="warning")
             return
         await super().on_event(event)
 
 
-def _most(focused: Widget | None) -> int | None:
+def _max_paste(focused: Widget | None) -> int | None:
     """Return how many characters of a paste go into what has the focus; None: as many as there are."""
     if isinstance(focused, Input):
-        return paste.MOST
-    return paste.MOST_TEXT if isinstance(focused, TextArea) else None
+        return paste.MAX_LINE_PASTE
+    return paste.MAX_TEXT_PASTE if isinstance(focused, TextArea) else None

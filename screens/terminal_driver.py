@@ -16,10 +16,10 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
         assert self._file is not None
-        setattr(self, "_file", _Lasting(self._file))  # noqa: B010
+        setattr(self, "_file", _ClosedTerminal(self._file))  # noqa: B010
 
 
-class _Lasting:
+class _ClosedTerminal:
     """A file of a terminal, as far as a driver uses it."""
 
     def __init__(self, file: IO[str]) -> None:

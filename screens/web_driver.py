@@ -30,15 +30,15 @@ class BrowserDriver(WebDriver):
         """Take what the server says besides keys: `show` that another page shows the Console now."""
         if packet_type == "show":
             super().on_meta("resize", payload)
-            self._app.call_later(self._show)
+            self._app.call_later(self._restore_screen)
         else:
             super().on_meta(packet_type, payload)
 
-    def tell_pending(self, edits: int) -> None:
+    def send_pending(self, edits: int) -> None:
         """Say how many edits would be lost by ending."""
         self.write_meta({"type": "pending", "edits": edits})
 
-    def _show(self) -> None:
+    def _restore_screen(self) -> None:
         """Have a terminal that was just made as it is wanted, and everything drawn."""
         self.write("\x1b[?1049h\x1b[?25l")
         self._enable_mouse_support()

@@ -19,8 +19,8 @@ from textual.pilot import Pilot
 from engine.http.sockets import bind
 from svc_tui.client import Unreachable
 from svc_tui.console.app import Console
-from svc_tui.console.engine import Embedded
-from svc_tui.console.start import Entrance
+from svc_tui.console.engine import EmbeddedEngine
+from svc_tui.console.start import LoginActions
 
 PICTURES = Path(__file__).resolve().parent
 ROOT = PICTURES.parent.parent
@@ -51,7 +51,7 @@ def ask(url: str, path: str, body: object = None) -> int:
         return error.code
 
 
-def built(attachment: Embedded) -> None:
+def built(attachment: EmbeddedEngine) -> None:
     """Wait until every Resource is built: what comes sooner fails, and the pictures would say so."""
     end = monotonic() + READY_SECONDS
     while monotonic() < end:
@@ -82,13 +82,13 @@ def traffic(url: str) -> None:
 
 async def draw(folder: Path) -> None:
     """Draw each screen in each size."""
-    attachment = Embedded(folder, "guestbook", bind("localhost", 0))
-    app = Console(attachment, Entrance())
+    attachment = EmbeddedEngine(folder, "guestbook", bind("localhost", 0))
+    app = Console(attachment, LoginActions())
     app.animation_level = "none"
     try:
         async with app.run_test(size=SIZES[0]) as pilot:
             await asyncio.to_thread(built, attachment)
-            await asyncio.to_thread(traffic, attachment.place.address)
+            await asyncio.to_thread(traffic, attachment.info.address)
             for width, height in SIZES:
                 await pilot.resize_terminal(width, height)
                 for key, name in (("1", "board"), ("2", "tables"), ("3", "logs")):
@@ -97,7 +97,7 @@ async def draw(folder: Path) -> None:
                     # The toolkit has fonts loaded from elsewhere; the reader's own will do.
                     picture.write_text(re.sub(r"@font-face \{.*?\}", "", app.export_screenshot(), flags=re.S))
     finally:
-        await asyncio.to_thread(attachment.end)
+        await asyncio.to_thread(attachment.stop)
 
 
 async def shown(pilot: Pilot[None], key: str) -> None:

@@ -23,7 +23,7 @@ from screens.board.diagram import Picture
 from screens.board.edge_routing import Point
 from screens.board.navigation import Direction, first, nearest, next_edge, step
 from screens.board.render import ASCII, FAINT, FAINT_ASCII, HEAVY, HEAVY_ASCII, UNICODE, Cell, Hit, way
-from screens.widgets.component_styles import Looks
+from screens.widgets.component_styles import ComponentStyles
 from screens.widgets.row_source import Tone
 
 
@@ -106,7 +106,7 @@ class Canvas(ScrollView, can_focus=True):
         self._source: str | None = None
         self._targets: frozenset[str] = frozenset()
         self._aim: str | None = None
-        self._looks = Looks(self, "canvas--")
+        self._looks = ComponentStyles(self, "canvas--")
         self._lines: dict[int, Strip] = {}
         self._rows: dict[int, dict[int, Cell]] = {}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from screens.board.project import Door, Health, Rates, Resource, Stage
-from screens.widgets.columns import Placed, fit
+from screens.widgets.columns import PlacedColumn, fit_cell
 from screens.widgets.row_source import Piece, Tone
 
 Line = tuple[Piece, ...]
@@ -104,7 +104,7 @@ def _line(width: int, left: Sequence[Piece], right: Sequence[Piece]) -> Line:
     """Put pieces at both ends of a line; what is on the left is cut where both have no room."""
     taken = sum(cell_len(text) for text, _ in right)
     gap = 1 if taken else 0
-    pieces = fit(tuple(left), Placed(0, max(width - taken - gap, 0), False))
+    pieces = fit_cell(tuple(left), PlacedColumn(0, max(width - taken - gap, 0), False))
     return (*pieces, (" " * gap, ""), *right)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from screens.board.cards import Line
 from screens.board.deploy_protocol import STEPS, Live, Plan, Progress, Step
 from screens.board.details import problem
-from screens.widgets.columns import shown
+from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Tone
 from svc_tui.client import SvcError
 from svc_tui.deploy.format import Difference, files, size
@@ -64,7 +64,7 @@ class Course:
     def _said(self, step: Step, told: Sequence[Progress]) -> Line:
         if not told:
             return (("…", "dim"),) if step == "build" and self.phase == "planning" else ()
-        return ((shown(told[0].text), "dim" if told[0].passing else ""),)
+        return ((sanitize(told[0].text), "dim" if told[0].passing else ""),)
 
     def _planned(self) -> list[Line]:
         plan = self.plan
@@ -82,7 +82,7 @@ class Course:
         lines.append(((upload if plan.files else "nothing to upload", "dim"),))
         lines += [((f"migration {name}", "dim"),) for name in plan.migrations]
         if self.message:
-            lines.append((("message  ", "dim"), (shown(self.message), "")))
+            lines.append((("message  ", "dim"), (sanitize(self.message), "")))
         if self.unwritten:
             edits = (
                 "1 edit of svc.toml is" if self.unwritten == 1 else f"{self.unwritten} edits of svc.toml are"
@@ -114,7 +114,7 @@ def differences(found: Iterable[Difference]) -> list[Line]:
         (
             (f"{each.mark} ", _MARKS[each.mark]),
             (f"{each.resource:<{width}}  ", "bold"),
-            (shown(each.text), ""),
+            (sanitize(each.text), ""),
         )
         for each in found
     ]

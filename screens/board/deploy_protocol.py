@@ -97,7 +97,7 @@ class Rollback:
 class Deployer(Protocol):
     """One Project's way to its service. Methods block, and raise `SvcError`."""
 
-    sources: bool
+    has_files: bool
     """Whether there is anything to deploy: the Project's files are here."""
 
     def plan(self, tell: Tell) -> Plan:

@@ -19,8 +19,8 @@ from screens.board.deploy_log import Course
 from screens.board.deploy_protocol import Deployer, Live, Progress
 from screens.board.details_panel import Answer, Sheet
 from screens.console_screen import ConsoleScreen, Tab
-from screens.project_client import Link
-from screens.widgets.content import content
+from screens.project_client import ProjectClient
+from screens.widgets.content import to_content
 from svc_tui.client import SvcError
 
 
@@ -62,7 +62,7 @@ class DeployScreen(ConsoleScreen):
             super().__init__()
             self.again = again
 
-    def __init__(self, link: Link, deployer: Deployer, unwritten: int = 0) -> None:
+    def __init__(self, link: ProjectClient, deployer: Deployer, unwritten: int = 0) -> None:
         """`unwritten` is how many edits of svc.toml will not be deployed, since they are not in the file."""
         super().__init__(link)
         self._deployer = deployer
@@ -86,7 +86,7 @@ class DeployScreen(ConsoleScreen):
     def _turn(self, course: Course) -> None:
         self._course = course
         self.pending = int(course.phase == "running")
-        self.query_one("#course", Static).update(content(course.lines()))
+        self.query_one("#course", Static).update(to_content(course.lines()))
         self.refresh_bindings()
 
     def _tell(self, progress: Progress) -> None:

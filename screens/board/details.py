@@ -8,7 +8,7 @@ from rich.cells import cell_len, chop_cells
 from screens.board.cards import TONES, Line, milliseconds, percent, rate, size
 from screens.board.edits import Shown
 from screens.board.project import Door, Health, Mount, Rates, Resource, Stage
-from screens.widgets.columns import shown
+from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Piece, Tone
 
 _KEY = 11
@@ -32,7 +32,7 @@ def resource_foot(resource: Resource, health: Health) -> Line:
 
 def _stage(health: Health) -> str:
     text = _STAGES[health.stage]
-    return f"{text}: {shown(health.failure)}" if health.stage == "failed" else text
+    return f"{text}: {sanitize(health.failure)}" if health.stage == "failed" else text
 
 
 def mount_foot(edge: Shown, per_second: float | None) -> Line:
@@ -126,13 +126,13 @@ def difference(diff: str) -> list[Line]:
     """Return a unified diff without what only names the file."""
     tones: dict[str, Tone] = {"+": "good", "-": "bad", "@": "accent"}
     lines = [line for line in diff.splitlines() if line[:3] not in ("---", "+++")]
-    return [((shown(line), tones.get(line[:1], "dim")),) for line in lines]
+    return [((sanitize(line), tones.get(line[:1], "dim")),) for line in lines]
 
 
 def problem(message: str, hint: str) -> list[Line]:
     """Return what is wrong, and what to do next."""
-    wrong: list[Line] = [((shown(line), "bad"),) for line in message.splitlines()]
-    return wrong + [((shown(line), "dim"),) for line in hint.splitlines()]
+    wrong: list[Line] = [((sanitize(line), "bad"),) for line in message.splitlines()]
+    return wrong + [((sanitize(line), "dim"),) for line in hint.splitlines()]
 
 
 def _table(room: int, *rows: tuple[str, Sequence[Line]]) -> list[Line]:
@@ -149,7 +149,7 @@ def folded(line: Line, room: int) -> list[Line]:
     lines: list[list[Piece]] = [[]]
     free = room = max(room, 2)
     for text, tone in line:
-        for word in re.findall(r"\S+|\s+", shown(text)):
+        for word in re.findall(r"\S+|\s+", sanitize(text)):
             for part in chop_cells(word, room) if cell_len(word) > free else (word,):
                 if cell_len(part) > free:
                     lines.append([])

@@ -9,7 +9,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Input, Static
 
 from screens.board.cards import Line
-from screens.widgets.content import content
+from screens.widgets.content import to_content
 
 
 class Answer(Input):
@@ -64,7 +64,7 @@ class Sheet(Vertical):
 
     def say(self, lines: Iterable[Line]) -> None:
         """Open the sheet with a text below the title that it has."""
-        self.query_one(Static).update(content(lines))
+        self.query_one(Static).update(to_content(lines))
         self.display = True
 
     def ask(self, title: str, value: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from screens.board.edits import Edit, applied, read
 from screens.board.project import Mount
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
 
 
@@ -27,7 +27,7 @@ class Plan:
 class Draft:
     """Edits in their order. What asks the engine raises `SvcError`, and then nothing has changed."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ProjectClient) -> None:
         self._link = link
         self._written: list[Sequence[dict[str, Any]]] = []
         self._undoing = 0

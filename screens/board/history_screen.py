@@ -16,7 +16,7 @@ from screens.board.deploy_screen import DeployScreen
 from screens.board.details import problem
 from screens.board.details_panel import Sheet
 from screens.console_screen import ConsoleScreen, Tab
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Piece, Row
 from screens.widgets.virtual_rows import VirtualRows
@@ -82,7 +82,7 @@ class HistoryScreen(ConsoleScreen):
         Binding("escape", "back", "Back", id="history.back"),
     ]
 
-    def __init__(self, link: Link, deployer: Deployer) -> None:
+    def __init__(self, link: ProjectClient, deployer: Deployer) -> None:
         super().__init__(link)
         self._deployer = deployer
         self._kept = Kept()
@@ -129,7 +129,7 @@ class HistoryScreen(ConsoleScreen):
             return
         was, rows = self._selected, self.query_one(VirtualRows)
         self._kept.deployments = found
-        rows.show(self._kept)
+        rows.set_source(self._kept)
         rows.cursor_row = next((at for at, each in enumerate(found) if was and each.id == was.id), 0)
         await self._compare()
 
@@ -191,7 +191,7 @@ class HistoryScreen(ConsoleScreen):
         try:
             live = await asyncio.to_thread(self._deployer.rollback, plan, reason)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
         else:
             self.notify(f"{live.deployment} is live again", timeout=5, markup=False)
         finally:

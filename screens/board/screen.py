@@ -21,7 +21,7 @@ from screens.board.edits import Edit, applied, default_pattern, targets
 from screens.board.project import Mount
 from screens.board.render import Hit
 from screens.board.view import BoardView
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
 
 
@@ -46,7 +46,9 @@ class BoardScreen(BoardView):
         Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="board.page-up"),
     ]
 
-    def __init__(self, link: Link, deployer: Deployer | None = None, *, unicode: bool | None = None) -> None:
+    def __init__(
+        self, link: ProjectClient, deployer: Deployer | None = None, *, unicode: bool | None = None
+    ) -> None:
         super().__init__(link, deployer, unicode=unicode)
         self._draft = Draft(link)
         self._connecting: str | None = None
@@ -199,7 +201,7 @@ class BoardScreen(BoardView):
             await self._draft.add(self._manifest.mounts, *edits)
         except SvcError as error:
             if self._asking is None:
-                self.tell(error)
+                self.show_error(error)
             else:
                 self.sheet.say(details.problem(error.message, error.hint))
             return
@@ -241,7 +243,7 @@ class BoardScreen(BoardView):
             if await self._draft.write():
                 self.notify("svc.toml is written and applies now; u undoes it", timeout=4)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
             if error.code == "conflict":
                 await self._draft.again()
         self._show_draft()
@@ -255,7 +257,7 @@ class BoardScreen(BoardView):
         try:
             await self._draft.take_back(self._manifest.mounts)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
         self._show_draft()
         await self._draw()
 
@@ -292,7 +294,7 @@ class BoardScreen(BoardView):
             "write": walking and bool(self._draft.edits),
             "undo": walking and self._draft.can_undo,
             "back": not walking or self._details or bool(self._draft.edits),
-            "deploy": walking and self._deployer is not None and self._deployer.sources,
+            "deploy": walking and self._deployer is not None and self._deployer.has_files,
             "history": walking and self._deployer is not None,
             "browse": walking,
             "copy": walking,

@@ -11,7 +11,6 @@ from textual import work
 from textual.app import ComposeResult
 from textual.widgets import Static
 
-from screens import charset
 from screens.board import details
 from screens.board.canvas import Canvas
 from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, Line, door_card, resource_card
@@ -23,10 +22,11 @@ from screens.board.edits import Edit, Shown
 from screens.board.history_screen import HistoryScreen
 from screens.board.project import Door, Health, Manifest, Mount, State
 from screens.board.render import Hit
-from screens.browser import browse
+from screens.browser import open_in_browser
 from screens.console_screen import Command, ConsoleScreen, Tab
-from screens.project_client import Link
-from screens.widgets.content import content
+from screens.project_client import ProjectClient
+from screens.terminal_text import supports_unicode
+from screens.widgets.content import to_content
 from screens.widgets.row_source import Tone
 from svc_tui.client import SvcError, Unreachable
 
@@ -56,11 +56,13 @@ class BoardView(ConsoleScreen):
     }
     """
 
-    def __init__(self, link: Link, deployer: Deployer | None = None, *, unicode: bool | None = None) -> None:
+    def __init__(
+        self, link: ProjectClient, deployer: Deployer | None = None, *, unicode: bool | None = None
+    ) -> None:
         """Without `unicode` being said, the locale says it."""
         super().__init__(link)
         self._deployer = deployer
-        self._unicode = charset.unicode() if unicode is None else unicode
+        self._unicode = supports_unicode() if unicode is None else unicode
         self._signs = UNICODE_SIGNS if self._unicode else ASCII_SIGNS
         self._manifest: Manifest | None = None
         self._state = State()
@@ -88,7 +90,7 @@ class BoardView(ConsoleScreen):
         self._looking.resume()
         self._look()
 
-    def restored(self) -> None:
+    def engine_connected(self) -> None:
         """Look at the Project that is there now."""
         self._look()
 
@@ -112,9 +114,9 @@ class BoardView(ConsoleScreen):
 
     def commands(self) -> Sequence[Command]:
         """Return what the Board can be told in words."""
-        return [Command("select NAME", "Select a Resource or a Door", self.go)]
+        return [Command("select NAME", "Select a Resource or a Door", self.navigate)]
 
-    def go(self, words: Sequence[str]) -> None:
+    def navigate(self, words: Sequence[str]) -> None:
         """Select what the word names."""
         if not words:
             return
@@ -133,7 +135,7 @@ class BoardView(ConsoleScreen):
         return ()
 
     def _look(self) -> None:
-        if self.link.state == "live" and not self._seeing:
+        if self.client.state == "live" and not self._seeing:
             self._seeing = True
             self._see_once()
 
@@ -147,13 +149,13 @@ class BoardView(ConsoleScreen):
     async def _see(self) -> None:
         """Take up what the manifest says and how all of it is."""
         try:
-            manifest = Manifest.of(await self.link.call("GET", "/manifest"))
-            self._state = State.of(await self.link.call("GET", "/state"))
+            manifest = Manifest.of(await self.client.call("GET", "/manifest"))
+            self._state = State.of(await self.client.call("GET", "/state"))
         except Unreachable:
             return
         except SvcError as error:
             if not self.banner and error.code == "unauthenticated":
-                self.tell(error)
+                self.show_error(error)
             self.banner = error.text
             return
         if not self.is_attached:
@@ -259,7 +261,7 @@ class BoardView(ConsoleScreen):
         self.refresh_bindings()
 
     def _tell_foot(self) -> None:
-        self.query_one("#foot", Static).update(content([self._foot()]))
+        self.query_one("#foot", Static).update(to_content([self._foot()]))
 
     def _foot(self) -> Line:
         if (edge := self._edge) is not None:
@@ -287,9 +289,9 @@ class BoardView(ConsoleScreen):
     def _open(self, hit: Hit) -> None:
         door = use.door if (use := self._use) is not None else door_of(hit.key)
         if door == "tables":
-            self.post_message(self.Visit("tables"))
+            self.post_message(self.OpenTab("tables"))
         elif door is not None:
-            self.post_message(self.Visit("logs"))
+            self.post_message(self.OpenTab("logs"))
         else:
             self._details = True
             self._show_details()
@@ -320,9 +322,9 @@ class BoardView(ConsoleScreen):
         """Open the address in the browser."""
         if address := self._address():
             try:
-                await browse(self.app, address)
+                await open_in_browser(self.app, address)
             except SvcError as error:
-                self.tell(error)
+                self.show_error(error)
 
     def action_copy(self) -> None:
         """Copy the address."""
@@ -348,14 +350,14 @@ class BoardView(ConsoleScreen):
     def action_logs(self) -> None:
         """Show the logs of the Resource that is selected."""
         if (name := self._resource) is not None:
-            self.post_message(self.Visit("logs", f"resource:{name}"))
+            self.post_message(self.OpenTab("logs", f"resource:{name}"))
 
     def action_deploy(self) -> None:
         """Show what a deploy would change, and have it go live from there."""
         if self._deployer is not None:
-            self.app.push_screen(DeployScreen(self.link, self._deployer, len(self._edits)))
+            self.app.push_screen(DeployScreen(self.client, self._deployer, len(self._edits)))
 
     def action_history(self) -> None:
         """Show what was deployed, and the way back."""
         if self._deployer is not None:
-            self.app.push_screen(HistoryScreen(self.link, self._deployer))
+            self.app.push_screen(HistoryScreen(self.client, self._deployer))

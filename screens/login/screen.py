@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.widgets import Input
 
-from screens.form import Field, Form, filled
+from screens.form import Field, Form, require_filled
 
 CODE_WANTED = "the service has no owner yet; `svc serve` printed a claim code when it started"
 Claimed = Callable[[str], bool]
@@ -43,16 +43,16 @@ class LoginScreen(Form[str]):
                 field.focus()
                 return
 
-    async def submitted(self) -> str:
+    async def submit(self) -> str:
         """Log in."""
         url, user, password = self.value("url").strip(), self.value("user").strip(), self.value("password")
-        filled([("address", url), ("user name", user), ("password", password)])
+        require_filled([("address", url), ("user name", user), ("password", password)])
         claimed = await asyncio.to_thread(self._claimed, url)
         code = self.query_one("#code", Input)
         assert code.parent is not None
         if not claimed and not code.value:
             code.parent.display = True
             code.focus()
-            filled([(f"claim code ({CODE_WANTED})", "")])
+            require_filled([(f"claim code ({CODE_WANTED})", "")])
         wanted = None if claimed else code.value.strip()
         return await asyncio.to_thread(self._enter, url, user, password, wanted)

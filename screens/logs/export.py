@@ -8,7 +8,7 @@ from typing import Any
 
 from screens.logs.filter import Filter
 from screens.logs.format import line
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
 
 AT_ONCE = 1000
@@ -30,7 +30,7 @@ def as_lines(path: Path) -> bool:
     return ending in LINES
 
 
-def exported(link: Link, filter: Filter, *, lines: bool, tell: Tell) -> Iterator[bytes]:
+def exported(link: ProjectClient, filter: Filter, *, lines: bool, tell: Tell) -> Iterator[bytes]:
     """Yield the records that pass a filter, up to the last there is at the beginning. Raises `SvcError`.
 
     They are asked for a part at a time, so that neither side holds more than that.
@@ -44,7 +44,7 @@ def exported(link: Link, filter: Filter, *, lines: bool, tell: Tell) -> Iterator
             "n": AT_ONCE,
             "below": "true",
         }
-        answer = link.ask("GET", "/logs/window", params=params)
+        answer = link.call_sync("GET", "/logs/window", params=params)
         if last is None:
             first, last = answer["first"], answer["last"]
         found = [document for document in answer["records"] if document["cursor"] <= last]

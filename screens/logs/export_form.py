@@ -9,11 +9,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from screens.file_form import FileForm, PathField
-from screens.files import bar, keep, place, size
-from screens.form import filled
+from screens.files import format_size, parse_path, progress_bar, write_file
+from screens.form import require_filled
 from screens.logs.export import as_lines, exported
 from screens.logs.filter import Filter
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 
 
 class ExportForm(FileForm[Path]):
@@ -26,7 +26,7 @@ class ExportForm(FileForm[Path]):
     ExportForm .about { margin-bottom: 1; color: $foreground-muted; }
     """
 
-    def __init__(self, link: Link, filter: Filter) -> None:
+    def __init__(self, link: ProjectClient, filter: Filter) -> None:
         super().__init__()
         self._link, self._filter = link, filter
         self._records = 0
@@ -41,18 +41,18 @@ class ExportForm(FileForm[Path]):
 
     async def work(self) -> Path:
         """Write it, and ask before another file goes."""
-        filled([("file", self.value("file"))])
-        path = place(self.value("file"))
+        require_filled([("file", self.value("file"))])
+        path = parse_path(self.value("file"))
         lines = as_lines(path)
-        await self.may_write(path)
+        await self.confirm_overwrite(path)
         done = await asyncio.to_thread(self._save, path, lines)
-        self.app.notify(f"{self._records:,} records, {size(done)}, are in {path}", markup=False)
+        self.app.notify(f"{self._records:,} records, {format_size(done)}, are in {path}", markup=False)
         return path
 
     def _save(self, path: Path, lines: bool) -> int:
         found = exported(self._link, self._filter, lines=lines, tell=self._told)
-        return keep(path, found, lambda done, total: None, self.stopped)
+        return write_file(path, found, lambda done, total: None, self.stopped)
 
     def _told(self, records: int, share: float) -> None:
         self._records = records
-        self.progress = f"{bar(int(share * 1000), 1000)}  {records:,} records"
+        self.progress = f"{progress_bar(int(share * 1000), 1000)}  {records:,} records"

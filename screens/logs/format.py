@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from screens.widgets.columns import Column, shown
+from screens.widgets.columns import Column, sanitize
 from screens.widgets.row_source import Cell, Piece, Row, Tone
 
 Document = Mapping[str, Any]
@@ -86,7 +86,7 @@ def _narrow(asked: Cell, took: Cell, room: int) -> Cell:
     parts = spent[0].split("  ")
     if room < ROOM_FOR_TIME:
         text, parts = (code, (" ", ""), *asked), [wall[0], *parts]
-    free = room - sum(cell_len(shown(piece)) for piece, _ in text)
+    free = room - sum(cell_len(sanitize(piece)) for piece, _ in text)
     more = [f"  {part.strip()}" for part in parts if part.strip()]
     while more and sum(map(len, more)) > free:
         more.pop()
@@ -117,7 +117,7 @@ def line(document: Document, below: Sequence[Document] = ()) -> str:
         said = document["body"].rstrip("\n"), _joined(document.get("attributes", {}), None)
         cells = (badge(document),), ((document["resource"], ""),), *(((text, ""),) for text in said)
     texts = ["".join(text for text, _ in cell) for cell in cells]
-    return "  ".join(shown(text) for text in (document["time"], *texts, document["request_id"]) if text)
+    return "  ".join(sanitize(text) for text in (document["time"], *texts, document["request_id"]) if text)
 
 
 def removed(cursor: int) -> Row:

@@ -15,7 +15,7 @@ from typing import Any
 
 from screens.logs.filter import Filter
 from screens.logs.format import removed, row
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from screens.widgets.row_source import Row, RowsUnavailable
 from svc_tui.client import SvcError
 
@@ -34,7 +34,7 @@ class Timeline:
 
     def __init__(
         self,
-        link: Link,
+        link: ProjectClient,
         filter: Filter,
         failed: Callable[[SvcError], None],
         now: Callable[[], datetime] = datetime.now,
@@ -231,10 +231,10 @@ class Timeline:
             raise RowsUnavailable(error.message) from error
 
     def _get(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        return list(self._link.ask("GET", "/logs/records", params=params)["records"])
+        return list(self._link.call_sync("GET", "/logs/records", params=params)["records"])
 
     def next(self, cursor: int, step: int, more: Mapping[str, Any]) -> int | None:
         """Return the cursor of the next record, or the one before, of those shown, which passes more, too."""
         params = {**self._params(), **more, "n": 1, ("after" if step > 0 else "before"): cursor}
-        found = self._link.ask("GET", "/logs/window", params=params)["records"]
+        found = self._link.call_sync("GET", "/logs/window", params=params)["records"]
         return int(found[0]["cursor"]) if found else None

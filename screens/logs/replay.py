@@ -13,8 +13,8 @@ from rich.cells import set_cell_size
 
 from screens.logs.format import badge, duration, size, status
 from screens.logs.trace import laid_out
-from screens.widgets.columns import shown
-from screens.widgets.lines import wrapped
+from screens.widgets.columns import sanitize
+from screens.widgets.lines import wrap_lines
 from screens.widgets.row_source import Line, Piece, Tone
 
 Recorded = Mapping[str, Any]
@@ -62,7 +62,7 @@ def _text_lines(body: bytes) -> list[str]:
             f"{at:06x}  {body[at : at + _PER_LINE].hex(' ')}"
             for at in range(0, min(len(body), MOST_LINES * _PER_LINE), _PER_LINE)
         ]
-    return [shown(line) for line in laid_out(text).splitlines()]
+    return [sanitize(line) for line in laid_out(text).splitlines()]
 
 
 def _status(recorded: Recorded) -> int:
@@ -86,12 +86,12 @@ def _took(recorded: Recorded) -> str:
 
 
 def _fields(sent: Mapping[str, Any]) -> list[str]:
-    return sorted(shown(f"{name}: {value}") for name, value in sent["headers"] if name not in _ITS_OWN)
+    return sorted(sanitize(f"{name}: {value}") for name, value in sent["headers"] if name not in _ITS_OWN)
 
 
 def _records(recorded: Recorded) -> list[str]:
     return [
-        shown(f"{badge(record)[0]} {record['resource']}  {line}")
+        sanitize(f"{badge(record)[0]} {record['resource']}  {line}")
         for record in recorded["records"]
         if record["kind"] not in ("request", "platform")
         for line in record["body"].splitlines()[:MOST_LINES]
@@ -118,7 +118,7 @@ def _pair(one: str, other: str, room: int, tone: Tone, *, mark: bool) -> Iterato
 
 def _sides(one: Line, other: Line, room: int, differs: bool) -> Iterator[Line]:
     """Yield both beside each other, each in lines of its own width."""
-    for number, (left, right) in enumerate(zip_longest(*(wrapped([line], room) for line in (one, other)))):
+    for number, (left, right) in enumerate(zip_longest(*(wrap_lines([line], room) for line in (one, other)))):
         text, tone = (left or [("", "")])[0]
         sign: Piece = (" ≠ " if differs and not number else "   ", "warn")
         yield [(set_cell_size(text, room), tone), sign, *(right or ())]

@@ -10,14 +10,14 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
-from screens.dialog import Question
+from screens.console_screen import StopWorkersFirst
+from screens.dialog import ConfirmDialog
 from screens.logs.replay import compare
 from screens.logs.trace import lines
-from screens.project_client import Link
-from screens.shutdown_order import EndsFirst
-from screens.widgets.lines import LINE, Lines, wrapped
+from screens.project_client import ProjectClient
+from screens.widgets.lines import LINE_COLUMNS, TextLines, wrap_lines
 from screens.widgets.row_source import Line
-from screens.widgets.virtual_list import GUTTER, Windowed
+from screens.widgets.virtual_list import GUTTER, VirtualList
 from svc_tui.client import SvcError
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -33,7 +33,7 @@ NOT_HERE = SvcError(
 )
 
 
-class RequestView(EndsFirst, ModalScreen[None]):
+class RequestView(StopWorkersFirst, ModalScreen[None]):
     """Shows a request by its id."""
 
     GROUP: ClassVar[str] = "Request"
@@ -41,7 +41,7 @@ class RequestView(EndsFirst, ModalScreen[None]):
     DEFAULT_CSS = """
     RequestView { background: $background; }
     RequestView > #title { height: 1; background: $panel; padding: 0 1; text-style: bold; }
-    RequestView > Windowed { height: 1fr; margin: 1 0; }
+    RequestView > VirtualList { height: 1fr; margin: 1 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "replay", "Replay", id="request.replay"),
@@ -55,7 +55,7 @@ class RequestView(EndsFirst, ModalScreen[None]):
         Binding("y", "copy", "Copy the id", show=False, id="request.copy"),
     ]
 
-    def __init__(self, link: Link, request_id: str, *, replay: bool = False) -> None:
+    def __init__(self, link: ProjectClient, request_id: str, *, replay: bool = False) -> None:
         """`replay` begins with that."""
         super().__init__()
         self._link, self._request, self._replays = link, request_id, replay
@@ -66,7 +66,7 @@ class RequestView(EndsFirst, ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Place the title, the text and the keys."""
         yield Static(id="title")
-        yield Windowed(Lines(), LINE, head=False, empty="…")
+        yield VirtualList(TextLines(), LINE_COLUMNS, head=False, empty="…")
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -100,23 +100,25 @@ class RequestView(EndsFirst, ModalScreen[None]):
         width, pair, records = self.size.width - MARGIN, self._pair, self._records
 
         def lay_out() -> list[Line]:
-            return wrapped(compare(*pair, width) if pair is not None else lines(records, width), width)
+            return wrap_lines(compare(*pair, width) if pair is not None else lines(records, width), width)
 
-        self._text.show(Lines(await asyncio.to_thread(lay_out)))
+        self._text.set_source(TextLines(await asyncio.to_thread(lay_out)))
 
     @property
-    def _text(self) -> Windowed:
-        return self.query_one(Windowed)
+    def _text(self) -> VirtualList:
+        return self.query_one(VirtualList)
 
     def _say(self, *said: str) -> None:
-        self._text.show(Lines(wrapped([[(text, "")] for text in said if text], self.size.width - MARGIN)))
+        self._text.set_source(
+            TextLines(wrap_lines([[(text, "")] for text in said if text], self.size.width - MARGIN))
+        )
 
     def _tell(self, error: SvcError) -> None:
         self._say(error.message, error.hint)
 
     def action_replay(self) -> None:
         """Send the request anew, and ask first where that may change something."""
-        if self._link.place.kind == "service":
+        if self._link.info.kind == "service":
             self.notify(f"{NOT_HERE.message}\n{NOT_HERE.hint}", severity="warning", markup=False)
             return
         self.run_worker(self._replay(), exclusive=True)
@@ -129,7 +131,7 @@ class RequestView(EndsFirst, ModalScreen[None]):
             return
         method, target = before["request"]["method"], before["request"]["target"]
         if method not in SAFE:
-            question = Question(
+            question = ConfirmDialog(
                 f"Send {method} {target} once more?",
                 "What it changes, it changes again: it runs against the working copy and its tables.",
                 "send it",

@@ -18,16 +18,15 @@ from textual.widgets import Input
 from screens.console_screen import Command, ConsoleScreen, Tab
 from screens.logs.export_form import ExportForm
 from screens.logs.filter import Filter
-from screens.logs.filter_line import FilterLine
 from screens.logs.format import COLUMNS, NARROW, WIDE
 from screens.logs.record_source import Timeline
 from screens.logs.request_view import NOT_HERE, RequestView
-from screens.logs.status_bar import Bar, Pill
+from screens.logs.status_bar import Bar, FilterLine, Pill
 from screens.logs.trace import whole
-from screens.project_client import Link
-from screens.widgets.columns import place
-from screens.widgets.lines import LINE, Lines, wrapped
-from screens.widgets.virtual_list import GUTTER, Windowed
+from screens.project_client import ProjectClient
+from screens.widgets.columns import layout_columns
+from screens.widgets.lines import LINE_COLUMNS, TextLines, wrap_lines
+from screens.widgets.virtual_list import GUTTER, VirtualList
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
@@ -82,7 +81,7 @@ class LogsScreen(ConsoleScreen):
         Binding("escape", "back", "Back", show=False, id="logs.back"),
     ]
 
-    def __init__(self, link: Link, now: Callable[[], datetime] = datetime.now) -> None:
+    def __init__(self, link: ProjectClient, now: Callable[[], datetime] = datetime.now) -> None:
         """`now` says which records are not of today."""
         super().__init__(link)
         self._now = now
@@ -93,7 +92,7 @@ class LogsScreen(ConsoleScreen):
         """Place the chips, the list, the line for words, and the record as a whole."""
         yield Bar()
         yield VirtualRows(self._timeline, COLUMNS, head=False, live=True)
-        yield Windowed(Lines(), LINE, head=False, id="whole")
+        yield VirtualList(TextLines(), LINE_COLUMNS, head=False, id="whole")
         yield FilterLine(select_on_focus=False)
         yield Pill()
 
@@ -105,7 +104,11 @@ class LogsScreen(ConsoleScreen):
 
     def on_resize(self) -> None:
         """Have the lines fit the screen."""
-        room = place(NARROW, self.size.width - GUTTER - SCROLLBAR)[-1].width if self.size.width < WIDE else 0
+        room = (
+            layout_columns(NARROW, self.size.width - GUTTER - SCROLLBAR)[-1].width
+            if self.size.width < WIDE
+            else 0
+        )
         was, self._timeline.room = self._timeline.room, room
         if bool(was) != bool(room):
             self.rows.set_columns(NARROW if room else COLUMNS)
@@ -116,7 +119,7 @@ class LogsScreen(ConsoleScreen):
         """Read no more."""
         self._timeline.end()
 
-    def restored(self) -> None:
+    def engine_connected(self) -> None:
         """Begin to read, or go on behind what was read."""
         self._timeline.begin()
 
@@ -128,10 +131,12 @@ class LogsScreen(ConsoleScreen):
     def commands(self) -> Sequence[Command]:
         """Return what Logs can be told in words."""
         return [
-            Command("filter [WORDS]", "Show what passes: resource:api level:warn status:5xx text", self.go)
+            Command(
+                "filter [WORDS]", "Show what passes: resource:api level:warn status:5xx text", self.navigate
+            )
         ]
 
-    def go(self, words: Sequence[str]) -> None:
+    def navigate(self, words: Sequence[str]) -> None:
         """Show what words say, from now on."""
         self._show(Filter.of(words), stay=False)
 
@@ -144,17 +149,17 @@ class LogsScreen(ConsoleScreen):
         self._anchor = self._cursor() if stay and not self.rows.following else None
         before = self._timeline
         before.end()
-        self._timeline = Timeline(self.link, filter, self._failed, self._now)
+        self._timeline = Timeline(self.client, filter, self._failed, self._now)
         self._timeline.room, self._timeline.sought = before.room, before.sought
-        self.rows.show(self._timeline)
+        self.rows.set_source(self._timeline)
         self._tell_parts()
-        if self.link.state == "live":
+        if self.client.state == "live":
             self._timeline.begin()
 
     def _failed(self, error: SvcError) -> None:
         """Tell of a stream that ended; one that was cut is taken up when the engine is back."""
         if error.code != "unreachable":
-            self.app.call_from_thread(self.tell, error)
+            self.app.call_from_thread(self.show_error, error)
 
     def _tell_parts(self) -> None:
         chips = self._timeline.filter.chips()
@@ -164,9 +169,9 @@ class LogsScreen(ConsoleScreen):
     def _tell_state(self) -> None:
         timeline = self._timeline
         if shifted := timeline.settle():
-            self.rows.shift(shifted)
+            self.rows.shift_rows(shifted)
         self._go_back()
-        live = self.link.state == "live"
+        live = self.client.state == "live"
         self.query_one(Bar).tell_state(timeline, live=live, following=self.rows.following)
 
     def _go_back(self) -> None:
@@ -175,7 +180,7 @@ class LogsScreen(ConsoleScreen):
             return
         if row < self.rows.count:
             self._anchor = None
-            self.rows.stand_at(row)
+            self.rows.go_to(row)
 
     def _tell_unseen(self, unseen: int) -> None:
         panel = self.query_one("#whole")
@@ -191,7 +196,7 @@ class LogsScreen(ConsoleScreen):
         self._timeline.pause(not self._timeline.paused)
         self._tell_state()
 
-    def on_windowed_failed(self, event: VirtualRows.Failed) -> None:
+    def on_virtual_list_failed(self, event: VirtualRows.Failed) -> None:
         """Tell that rows could not be had."""
         self.notify(event.reason, severity="error", markup=False)
 
@@ -224,7 +229,7 @@ class LogsScreen(ConsoleScreen):
         try:
             wanted = Filter.parse(event.value)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
             return
         line.action_leave()
         self._show(wanted)
@@ -264,7 +269,7 @@ class LogsScreen(ConsoleScreen):
 
     def action_export(self) -> None:
         """Write what passes the filter to a file."""
-        self.app.push_screen(ExportForm(self.link, self._timeline.filter))
+        self.app.push_screen(ExportForm(self.client, self._timeline.filter))
 
     # Jumps
 
@@ -301,14 +306,14 @@ class LogsScreen(ConsoleScreen):
         try:
             found = await asyncio.to_thread(self._timeline.next, cursor, step, more)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
             return
         index = self._timeline.index(found) if found is not None else None
         if index is None:
             otherwise = otherwise if self._timeline.whole else "older records are being read; try again"
             self.notify(otherwise, markup=False, timeout=2)
             return
-        self.rows.stand_at(index)
+        self.rows.go_to(index)
 
     # One record
 
@@ -319,7 +324,7 @@ class LogsScreen(ConsoleScreen):
         try:
             return await asyncio.to_thread(self._timeline.document, cursor)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
             return None
 
     async def _request(self) -> str:
@@ -345,10 +350,10 @@ class LogsScreen(ConsoleScreen):
     async def _tell_whole(self) -> None:
         if (document := await self._document()) is not None:
             width = self.size.width - 2 * GUTTER
-            lines = await asyncio.to_thread(lambda: wrapped(whole(document), width))
-            panel = self.query_one("#whole", Windowed)
+            lines = await asyncio.to_thread(lambda: wrap_lines(whole(document), width))
+            panel = self.query_one("#whole", VirtualList)
             panel.styles.height = min(len(lines), max(int(self.size.height * WHOLE_SHARE), 2))
-            panel.show(Lines(lines))
+            panel.set_source(TextLines(lines))
             self._tell_unseen(self.rows.unseen)
 
     def action_scroll_whole(self, rows: int) -> None:
@@ -364,20 +369,20 @@ class LogsScreen(ConsoleScreen):
         if document is None:
             return
         if document["request_id"]:
-            self.app.push_screen(RequestView(self.link, document["request_id"]))
+            self.app.push_screen(RequestView(self.client, document["request_id"]))
         elif not self.query_one("#whole").display:
             self.action_whole()
 
     def action_replay(self) -> None:
         """Send the request of this record anew."""
-        if self.link.place.kind == "service":
-            self.tell(NOT_HERE)
+        if self.client.info.kind == "service":
+            self.show_error(NOT_HERE)
             return
         self.run_worker(self._replay(), group="open", exclusive=True)
 
     async def _replay(self) -> None:
         if request := await self._request():
-            self.app.push_screen(RequestView(self.link, request, replay=True))
+            self.app.push_screen(RequestView(self.client, request, replay=True))
 
     def action_only_request(self) -> None:
         """Show the records of this request only."""

@@ -1,13 +1,16 @@
 """What stands beside the list: the parts of the filter, how many records there are, and how many are new."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from screens.logs.record_source import Timeline
+from screens.widgets.virtual_rows import VirtualRows
 
 _HINT = "[dim @click=screen.filter]f filter: everything is shown[/]"
 _PART = (
@@ -15,6 +18,21 @@ _PART = (
     "[@click=screen.without('{key}')][dim]×[/][/] [/]"
 )
 _SOUGHT = "[on $panel][@click=screen.search] [dim]/[/]$sought[/] [@click=screen.forget][dim]×[/][/] [/]"
+
+
+class FilterLine(Input):
+    """The line in which a filter is written, or what is searched."""
+
+    GROUP: ClassVar[str] = "Logs"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", id="logs.line-back")]
+
+    purpose = "filter"
+    """What the line is for: `filter` or `search`."""
+
+    def action_leave(self) -> None:
+        """Leave the line as it was."""
+        self.display = False
+        self.screen.query_one(VirtualRows).focus()
 
 
 class Bar(Horizontal):

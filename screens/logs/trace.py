@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from screens.logs.format import badge, began, clock, day, duration, size, status
-from screens.widgets.columns import shown
+from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
 
 Document = Mapping[str, Any]
@@ -53,12 +53,12 @@ def lines(documents: Sequence[Document], width: int) -> list[Line]:
     found: list[Line] = []
     if tree:
         root = tree[0].document
-        found.append([(f"{root['method']} ", "bold"), (shown(root["target"]), "")])
+        found.append([(f"{root['method']} ", "bold"), (sanitize(root["target"]), "")])
         found.append([(f"request {root['request_id']}   trace {root['trace_id']}", "dim")])
         found.append([])
         found += _bars(tree, width)
         found += [
-            [(name, "accent"), (f"  {span.document['code']}", "bad"), (f"  {shown(detail)}", "")]
+            [(name, "accent"), (f"  {span.document['code']}", "bad"), (f"  {sanitize(detail)}", "")]
             for span in tree
             if span.document["code"]
             for name, detail in [(span.document["resource"] or "–", span.document["detail"])]
@@ -90,11 +90,11 @@ def whole(document: Document) -> list[Line]:
     ]
     if request:
         return [*found, *_whole_request(document)]
-    found += [[(shown(text), "")] for text in laid_out(document.get("body", "")).splitlines() or [""]]
+    found += [[(sanitize(text), "")] for text in laid_out(document.get("body", "")).splitlines() or [""]]
     attributes = document.get("attributes", {})
     name = max((len(key) for key in attributes), default=0)
     for key, value in attributes.items():
-        found.append([(f"{shown(key):<{name}}  ", "dim"), (shown(value), "")])
+        found.append([(f"{sanitize(key):<{name}}  ", "dim"), (sanitize(value), "")])
     if document["request_id"]:
         found.append([(f"request {document['request_id']}", "dim")])
     return found
@@ -103,14 +103,18 @@ def whole(document: Document) -> list[Line]:
 def _whole_request(document: Document) -> Iterator[Line]:
     """Yield what was asked, what it took, and why it failed; the innermost span knows what it took."""
     inner = (*document.get("below", ()), document)[0]
-    yield [status(document["status"]), (f"  {document['method']} ", "bold"), (shown(document["target"]), "")]
+    yield [
+        status(document["status"]),
+        (f"  {document['method']} ", "bold"),
+        (sanitize(document["target"]), ""),
+    ]
     took = [duration(document["wall_ns"])]
     took += [f"{duration(inner['compute_ns'])} cpu"] if inner["compute_ns"] else []
     took += [size(inner["peak_memory"])] if inner["peak_memory"] else []
     moved = f"↑{size(document['bytes_in'])} ↓{size(document['bytes_out'])}"
     yield [("   ".join([*took, moved]), "")]
     if inner["code"]:
-        yield [(inner["code"], "bad"), (f"  {shown(inner['detail'])}", "")]
+        yield [(inner["code"], "bad"), (f"  {sanitize(inner['detail'])}", "")]
     yield [(f"request {document['request_id']}", "dim")]
 
 
@@ -152,9 +156,9 @@ def _said(document: Document, start: int, width: int) -> Iterator[Line]:
     text = document["body"].rstrip("\n")
     attributes = document.get("attributes", {})
     for number, line in enumerate(text.splitlines() or [""]):
-        yield [*(head if number == 0 else [(" " * 33, "")]), (shown(line), "")]
+        yield [*(head if number == 0 else [(" " * 33, "")]), (sanitize(line), "")]
     for key, value in attributes.items():
-        yield [(" " * 33, ""), (f"{shown(key)}=", "dim"), (shown(value), "dim")]
+        yield [(" " * 33, ""), (f"{sanitize(key)}=", "dim"), (sanitize(value), "dim")]
 
 
 def laid_out(text: str) -> str:

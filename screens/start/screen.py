@@ -13,8 +13,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
+from screens.console_screen import StopWorkersFirst
 from screens.form import Field, Form
-from screens.shutdown_order import EndsFirst
 from svc_tui.client import SvcError
 
 
@@ -42,10 +42,10 @@ class Offers(Protocol):
         """Return templates by name, and what each is."""
         ...
 
-    def make(self, name: str, template: str) -> None:
+    def create(self, name: str, template: str) -> None:
         """Make a Project in the folder `name` of this one."""
 
-    def live(self) -> tuple[str, Sequence[str]]:
+    def deployed_projects(self) -> tuple[str, Sequence[str]]:
         """Return the service that one is logged in to, and its Projects; empty where one is not."""
         ...
 
@@ -84,16 +84,16 @@ class MakeScreen(Form[Made]):
         """Take the template, and make it."""
         self.action_submit()
 
-    async def submitted(self) -> Made:
+    async def submit(self) -> Made:
         """Make it."""
         options = self.query_one(OptionList)
         name = self.value("name").strip()
         template = str(options.get_option_at_index(options.highlighted or 0).id)
-        await asyncio.to_thread(self._offers.make, name, template)
+        await asyncio.to_thread(self._offers.create, name, template)
         return Made(name)
 
 
-class StartScreen(EndsFirst, Screen[None]):
+class StartScreen(StopWorkersFirst, Screen[None]):
     """Make a Project, open one of a service, or log in; `chosen` hears which."""
 
     GROUP: ClassVar[str] = "Start"
@@ -144,7 +144,7 @@ class StartScreen(EndsFirst, Screen[None]):
 
     async def _see(self) -> None:
         try:
-            service, projects = await asyncio.to_thread(self._offers.live)
+            service, projects = await asyncio.to_thread(self._offers.deployed_projects)
         except SvcError as error:
             self.notify(error.message, severity="warning", markup=False)
             return

@@ -12,8 +12,8 @@ from textual.widgets import Static
 
 from screens.tables.cells import piece
 from screens.tables.draft import Key
-from screens.widgets.columns import shown
-from screens.widgets.content import content
+from screens.widgets.columns import sanitize
+from screens.widgets.content import to_content
 from screens.widgets.row_source import Line
 
 Told = Sequence[tuple[Key, Mapping[str, Any], Mapping[str, Any] | None]]
@@ -53,7 +53,7 @@ class Conflicts(ModalScreen[str]):
         with Vertical():
             yield Static(Content(title), classes="title")
             with VerticalScroll():
-                yield Static(content(line for each in self._told for line in lines(*each)))
+                yield Static(to_content(line for each in self._told for line in lines(*each)))
             yield Static(
                 Content.from_markup(
                     "[@click=screen.choose('rest')][b $primary]r[/] apply the rest[/]   "
@@ -76,14 +76,14 @@ def lines(key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None) ->
     if now is None:
         yield [("  it is gone", "bad")]
         for column, mine in asked.get("set", {}).items():
-            yield [(f"  {shown(column)}  ", "dim"), (f"mine {_text(mine)}", "warn")]
+            yield [(f"  {sanitize(column)}  ", "dim"), (f"mine {_text(mine)}", "warn")]
         return
     for column, was in asked["was"].items():
         theirs, mine = now.get(column), asked.get("set", {}).get(column)
         if theirs == was and "set" not in asked:
             continue
         yield [
-            (f"  {shown(column)}  ", "dim"),
+            (f"  {sanitize(column)}  ", "dim"),
             (f"was {_text(was)}  ", "dim"),
             (f"theirs {_text(theirs)}  ", "notice" if theirs != was else "dim"),
             (f"mine {_text(mine) if 'set' in asked else 'deleted'}", "warn"),
@@ -91,4 +91,4 @@ def lines(key: Key, change: Mapping[str, Any], now: Mapping[str, Any] | None) ->
 
 
 def _text(value: Any) -> str:
-    return shown(piece(value)[0])[:40]
+    return sanitize(piece(value)[0])[:40]

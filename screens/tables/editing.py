@@ -11,7 +11,7 @@ from textual.app import SuspendNotSupported
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from screens.files import place
+from screens.files import parse_path
 from screens.tables.cell_input import CellLine
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.draft import New
@@ -71,7 +71,7 @@ class EditedTable(ShownTable):
         except ValueError as error:
             self.notify(f"{error}; {column.name} stays as it was", severity="error", markup=False)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
 
     async def _complete(self, row: New | Seen, column: TableColumn) -> Any:
         """Return a cell, read whole where only its beginning is shown. Raises `SvcError`."""
@@ -84,7 +84,7 @@ class EditedTable(ShownTable):
         try:
             self._begin(row, column, as_text(await self._complete(row, column)))
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
 
     def _begin(self, row: New | Seen, column: TableColumn, text: str) -> None:
         """Edit a text where there is room for it; at once, so that the next key goes there."""
@@ -104,7 +104,7 @@ class EditedTable(ShownTable):
     def _whole(self, grid: Grid, row: Seen, column: TableColumn) -> Any:
         """Return a cell that was cut, whole."""
         params = {"key": json.dumps(list(row.key)), "column": column.name}
-        return self.link.ask("GET", f"/grid/{grid.id}/cell", params=params)["value"]
+        return self.client.call_sync("GET", f"/grid/{grid.id}/cell", params=params)["value"]
 
     @staticmethod
     def _rule(column: TableColumn) -> str:
@@ -167,9 +167,9 @@ class EditedTable(ShownTable):
     async def _take_file(self, row: New | Seen, column: TableColumn, name: str) -> None:
         """Have a blob be what is in a file."""
         try:
-            self._set(row, column, await asyncio.to_thread(blob_of, place(name)))
+            self._set(row, column, await asyncio.to_thread(blob_of, parse_path(name)))
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
 
     def action_null(self) -> None:
         """Have the cell be null."""
@@ -261,7 +261,7 @@ class EditedTable(ShownTable):
         try:
             text = as_text(await self._complete(row, column))
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
             return
         self.app.copy_to_clipboard(text)
         self.notify(f"{column.name} is in the clipboard", timeout=2, markup=False)

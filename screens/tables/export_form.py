@@ -9,9 +9,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from screens.file_form import FileForm, PathField
-from screens.files import keep, place, size
-from screens.form import Field, filled
-from screens.project_client import Link
+from screens.files import format_size, parse_path, write_file
+from screens.form import Field, require_filled
+from screens.project_client import ProjectClient
 from screens.tables.files import WHOLE, format_of
 from screens.tables.grid import Grid
 from screens.tables.query import Query
@@ -30,7 +30,7 @@ class ExportForm(FileForm[Path]):
     ExportForm .about { margin-bottom: 1; color: $foreground-muted; }
     """
 
-    def __init__(self, link: Link, grid: Grid) -> None:
+    def __init__(self, link: ProjectClient, grid: Grid) -> None:
         super().__init__()
         self._link, self._grid = link, grid
         self._plain = grid.query == Query()
@@ -50,12 +50,12 @@ class ExportForm(FileForm[Path]):
 
     async def work(self) -> Path:
         """Write it, and ask before another file goes."""
-        filled([("file", self.value("file"))])
-        path, format = place(self.value("file")), format_of(self.value("file"))
+        require_filled([("file", self.value("file"))])
+        path, format = parse_path(self.value("file")), format_of(self.value("file"))
         source = self._source(format)
-        await self.may_write(path)
+        await self.confirm_overwrite(path)
         done = await asyncio.to_thread(self._save, path, *source)
-        self.app.notify(f"exported {size(done)} to {path}", markup=False)
+        self.app.notify(f"exported {format_size(done)} to {path}", markup=False)
         return path
 
     def _source(self, format: str) -> tuple[str, dict[str, Any]]:
@@ -74,7 +74,7 @@ class ExportForm(FileForm[Path]):
 
     def _save(self, path: Path, source: str, params: dict[str, Any]) -> int:
         with self._link.download(source, params=params) as bytes:
-            return keep(path, bytes, self._written, self.stopped)
+            return write_file(path, bytes, self._written, self.stopped)
 
     def _written(self, done: int, total: int) -> None:
-        self.progress = f"{size(done)} written"
+        self.progress = f"{format_size(done)} written"

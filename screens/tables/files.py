@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from screens.files import Tell, go_on, size
+from screens.files import OnBytes, format_size, raise_if_stopped
 from svc_tui.client import SvcError
 
 FORMATS = {
@@ -56,16 +56,18 @@ def blob_of(path: Path) -> dict[str, str]:
     with _reading(path), path.open("rb") as file:
         found = file.read(MOST_BLOB + 1)
     if len(found) > MOST_BLOB:
-        raise SvcError(f"{path} has more than {size(MOST_BLOB)}", "A cell that is edited takes no more.")
+        raise SvcError(
+            f"{path} has more than {format_size(MOST_BLOB)}", "A cell that is edited takes no more."
+        )
     return {"base64": b64encode(found).decode()}
 
 
-def pieces(path: Path, tell: Tell, stopped: threading.Event) -> Iterator[bytes]:
+def pieces(path: Path, tell: OnBytes, stopped: threading.Event) -> Iterator[bytes]:
     """Yield a file, piece by piece. Raises `SvcError`."""
     with _reading(path), path.open("rb") as file:
         total, sent = os.fstat(file.fileno()).st_size, 0
         while piece := file.read(PIECE):
-            go_on(stopped, "nothing was imported")
+            raise_if_stopped(stopped, "nothing was imported")
             yield piece
             sent += len(piece)
             tell(sent, total)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from screens.tables.cells import RIGHT, is_cut, piece
 from screens.tables.column_layout import Arrangement
 from screens.tables.draft import Draft, Edit, Key, New
@@ -62,7 +62,7 @@ class Seen:
 class Grid:
     """A table that is open, in an order and with filters. A `RowSource`."""
 
-    def __init__(self, link: Link, query: Query, draft: Draft, opened: Mapping[str, Any]) -> None:
+    def __init__(self, link: ProjectClient, query: Query, draft: Draft, opened: Mapping[str, Any]) -> None:
         """`opened` is what `POST /grid` answers."""
         self.query, self.draft = query, draft
         self.table: str = opened["table"]
@@ -98,7 +98,7 @@ class Grid:
         for at, (column, width) in enumerate(zip(self.shown(), wanted, strict=True), 1):
             own = self.widths[self.names[column.name]]
             wish = own.wish if width is None else width
-            columns.append(Column(title(column), width or own.own, column.type in RIGHT, wish=wish))
+            columns.append(Column(title(column), width or own.own, column.type in RIGHT, preferred=wish))
             if width is None and column.type in ("text", "json") and (wish > CAP or at == len(wanted)):
                 long.append((wish, at))
         if long:
@@ -154,7 +154,7 @@ class Grid:
 
     def _read(self, start: int, n: int) -> list[Seen | None]:
         try:
-            found = self._link.ask("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
+            found = self._link.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
         except SvcError as error:
             raise RowsUnavailable(error.message) from error
         rows = [

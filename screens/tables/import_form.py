@@ -11,12 +11,12 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from screens.file_form import FileForm, PathField
-from screens.files import bar, place
-from screens.form import Field, filled
-from screens.project_client import Link
+from screens.files import parse_path, progress_bar
+from screens.form import Field, require_filled
+from screens.project_client import ProjectClient
 from screens.tables.files import WHOLE, beginning, format_of, pieces
 from screens.tables.preview import lines
-from screens.widgets.content import content
+from screens.widgets.content import to_content
 from svc_tui.client import SvcError
 
 _CHANGED_SECONDS = 0.3
@@ -33,7 +33,7 @@ class ImportForm(FileForm[str]):
     ImportForm #preview { margin-bottom: 1; }
     """
 
-    def __init__(self, link: Link, table: str) -> None:
+    def __init__(self, link: ProjectClient, table: str) -> None:
         """`table` is the one that is shown."""
         super().__init__()
         self._link, self._table = link, table
@@ -55,7 +55,7 @@ class ImportForm(FileForm[str]):
         """Show what the file would become, once one has stopped writing."""
         await asyncio.sleep(_CHANGED_SECONDS)
         said = self.query_one("#preview", Static)
-        path = place(self.value("file"))
+        path = parse_path(self.value("file"))
         if not self.value("file").strip() or not path.is_file():
             said.update("")
             return
@@ -64,25 +64,25 @@ class ImportForm(FileForm[str]):
             wish = (self.value("file"), self.value("table"), tables, said.size.width)
             said.update(await asyncio.to_thread(self._preview, *wish))
         except SvcError as error:
-            self.wrong("")
+            self.show_problem("")
             said.update(
                 Content.from_markup(
                     "[$text-error]$what[/]\n[dim]$hint[/]", what=error.message, hint=error.hint
                 )
             )
 
-    def wrong(self, text: str) -> None:
+    def show_problem(self, text: str) -> None:
         """Say what is wrong, in place of what the file would become."""
         if text:
             self.query_one("#preview", Static).update("")
-        super().wrong(text)
+        super().show_problem(text)
 
     async def _tables(self) -> Collection[str]:
         """Return the names of the tables that there are. Raises `SvcError`."""
         return [each["name"] for each in (await self._link.call("GET", "/tables"))["tables"]]
 
     def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> Content:
-        path, format = place(name), format_of(name)
+        path, format = parse_path(name), format_of(name)
         if format in WHOLE:
             return Content("the file has tables of its own")
         to = table or path.stem
@@ -90,8 +90,8 @@ class ImportForm(FileForm[str]):
         if not found and not whole:
             return Content(f"{self._becomes(to, tables)}; the file is too long for a look at it")
         asked = {"format": format}
-        told = self._link.ask("POST", "/import/preview", params=asked, content=iter([found]))
-        return content(lines(self._becomes(to, tables), told, room, whole=whole))
+        told = self._link.call_sync("POST", "/import/preview", params=asked, content=iter([found]))
+        return to_content(lines(self._becomes(to, tables), told, room, whole=whole))
 
     def _becomes(self, table: str, tables: Collection[str]) -> str:
         if table not in tables:
@@ -102,10 +102,10 @@ class ImportForm(FileForm[str]):
 
     async def work(self) -> str:
         """Import it."""
-        filled([("file", self.value("file"))])
+        require_filled([("file", self.value("file"))])
         name = self.value("file").strip()
         format = format_of(name)
-        table = "" if format in WHOLE else self.value("table").strip() or place(name).stem
+        table = "" if format in WHOLE else self.value("table").strip() or parse_path(name).stem
         params = {"format": format, "table": table}
         if table and table not in await self._tables():
             params["create"] = "true"
@@ -120,7 +120,7 @@ class ImportForm(FileForm[str]):
         return table
 
     def _send(self, name: str, params: dict[str, Any]) -> Any:
-        sent = pieces(place(name), self._sending, self.stopped)
+        sent = pieces(parse_path(name), self._sending, self.stopped)
         with closing(self._link.lines("POST", "/import", params=params, content=sent)) as told:  # type: ignore[type-var]
             for line in told:
                 if "error" in line:
@@ -133,8 +133,8 @@ class ImportForm(FileForm[str]):
                         "broken off; unless the engine had just finished, nothing was imported",
                         "The grid shows which.",
                     )
-                self.progress = f"{bar(line['bytes'], line['total'] or 0)}  {line['rows']:,} rows"
+                self.progress = f"{progress_bar(line['bytes'], line['total'] or 0)}  {line['rows']:,} rows"
         raise SvcError("the import ended without an answer", "See whether the engine runs, and try again.")
 
     def _sending(self, done: int, total: int) -> None:
-        self.progress = f"{bar(done, total)}  sent"
+        self.progress = f"{progress_bar(done, total)}  sent"

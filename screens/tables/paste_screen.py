@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from screens.tables.grid import TableColumn
 from screens.tables.preview import lines
-from screens.widgets.content import content
+from screens.widgets.content import to_content
 
 WIDTH, SHARE = 90, 0.96
 """Cells of the dialogue, and the most of the screen that it takes."""
@@ -46,7 +46,7 @@ class PasteScreen(ModalScreen[str]):
         names = ", ".join(column.name if column else "left out" for column in self._to)
         room = min(WIDTH, int(self.app.size.width * SHARE)) - 5  # the border, and the blanks at both sides
         with Vertical():
-            yield Static(content(lines(f"pasted for {self._table}", self._told, room)))
+            yield Static(to_content(lines(f"pasted for {self._table}", self._told, room)))
             yield Static(Content.from_markup("[dim]into[/] $names", names=names))
             yield Static(
                 Content.from_markup(

@@ -53,7 +53,7 @@ class PastedTable(EditedTable):
             to = targets(pasted, grid.shown(), first)
             rows = await asyncio.to_thread(cells, pasted, to)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
             return
         at = self.rows.cursor_row
         if len(rows) == 1 and len(to) == 1 and not pasted.header:
@@ -72,7 +72,7 @@ class PastedTable(EditedTable):
         sent = text.encode("utf-8", "replace")
         pieces = (sent[at : at + _PIECE] for at in range(0, len(sent), _PIECE))
         params = {"format": "tsv", "rows": MOST}
-        return self.link.ask("POST", "/import/preview", params=params, content=pieces)
+        return self.client.call_sync("POST", "/import/preview", params=params, content=pieces)
 
     def _new(self, grid: Grid, rows: Sequence[Mapping[str, Any]]) -> None:
         grid.draft.add(rows)
@@ -84,7 +84,7 @@ class PastedTable(EditedTable):
         try:
             there = await asyncio.to_thread(grid.rows_at, at, len(rows))
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
             return
         seen: dict[Any, dict[str, tuple[Any, Any]]] = {}
         new: dict[int, Mapping[str, Any]] = {}

@@ -12,8 +12,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens.project_client import Link
-from screens.shutdown_order import EndsFirst
+from screens.console_screen import StopWorkersFirst
+from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
 
 
@@ -25,7 +25,7 @@ class Choice:
     about: str
 
 
-class Picker(EndsFirst, ModalScreen[str]):
+class Picker(StopWorkersFirst, ModalScreen[str]):
     """Gives a name, empty where none is chosen."""
 
     GROUP: ClassVar[str] = "Tables"
@@ -126,7 +126,7 @@ class ColumnPicker(Picker):
 class TablePicker(Picker):
     """Gives the name of a table."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ProjectClient) -> None:
         super().__init__("which table?")
         self._link = link
 

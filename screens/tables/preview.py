@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from screens.widgets.columns import GAP, Placed, fit
+from screens.widgets.columns import COLUMN_GAP, PlacedColumn, fit_cell
 from screens.widgets.row_source import Cell, Line, Piece
 
 MOST_COLUMNS, MOST_ROWS = 5, 5
@@ -16,7 +16,7 @@ def lines(title: str, told: Mapping[str, Any], room: int, *, whole: bool = True)
 
     `told` is what `POST /import/preview` answers, of the file or of its first lines.
     """
-    fitting = min(MOST_COLUMNS, max((room + GAP) // (WIDTH + GAP), 1))
+    fitting = min(MOST_COLUMNS, max((room + COLUMN_GAP) // (WIDTH + COLUMN_GAP), 1))
     columns, rows = told["columns"][:fitting], told["rows"][:MOST_ROWS]
     more = len(told["columns"]) - len(columns)
     count = f"{told['count']:,} row{'' if told['count'] == 1 else 's'}" if whole else "by its first lines"
@@ -34,5 +34,5 @@ def _line(cells: Sequence[Piece]) -> Line:
     pieces: list[Piece] = []
     for piece in cells:
         cell: Cell = (piece,)
-        pieces += [*fit(cell, Placed(0, WIDTH, right=False)), (" " * GAP, "")]
+        pieces += [*fit_cell(cell, PlacedColumn(0, WIDTH, right=False)), (" " * COLUMN_GAP, "")]
     return pieces[:-1]

@@ -8,11 +8,11 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Input, Static, TextArea
 
-from screens.form import Field, Form, filled
-from screens.project_client import Link
+from screens.form import Field, Form, require_filled
+from screens.project_client import ProjectClient
 from screens.tables.columns_text import FORM, columns, described
 from screens.tables.schema_commands import FORMS, changes, loses, said
-from screens.widgets.content import content
+from screens.widgets.content import to_content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError
 
@@ -49,21 +49,21 @@ class SchemaForm(Form[str]):
     @on(TextArea.Changed)
     def _changed(self) -> None:
         """Say what is understood."""
-        self.wrong("")
+        self.show_problem("")
         self._mistaken = False
         try:
             lines: Iterable[Line] = self.understood(self.query_one(Lines).text)
         except SvcError as error:
             self._mistaken = True
             lines = [[(error.message, "bad")], [(error.hint, "dim")]]
-        self.query_one("#understood", Static).update(content(lines))
+        self.query_one("#understood", Static).update(to_content(lines))
 
-    def wrong(self, text: str) -> None:
+    def show_problem(self, text: str) -> None:
         """Say what is wrong, but not once more what is wrong with the lines."""
         if self._mistaken and text:
             self.query_one("#understood").scroll_visible(animate=False)
         else:
-            super().wrong(text)
+            super().show_problem(text)
 
     def understood(self, text: str) -> Iterable[Line]:
         """Return what lines say. Raises `SvcError`."""
@@ -76,7 +76,7 @@ class CreateForm(SchemaForm):
     TITLE_TEXT: ClassVar[str] = "Make a table"
     DONE: ClassVar[str] = "make it"
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ProjectClient) -> None:
         super().__init__()
         self._link = link
 
@@ -98,10 +98,10 @@ class CreateForm(SchemaForm):
         event.prevent_default()
         self.query_one(Lines).focus()
 
-    async def submitted(self) -> str:
+    async def submit(self) -> str:
         """Make it."""
         table = self.value("name").strip()
-        filled([("name", table)])
+        require_filled([("name", table)])
         change = {"op": "create-table", "table": table, "columns": columns(self.query_one(Lines).text)}
         await self._link.call("POST", "/schema", {"changes": [change]})
         return table
@@ -115,7 +115,7 @@ class AlterForm(SchemaForm):
     """
     DONE: ClassVar[str] = "change the table"
 
-    def __init__(self, link: Link, name: str) -> None:
+    def __init__(self, link: ProjectClient, name: str) -> None:
         super().__init__()
         self._link, self._name = link, name
         self._table: Mapping[str, Any] | None = None
@@ -131,7 +131,7 @@ class AlterForm(SchemaForm):
 
     def on_mount(self) -> None:
         """Begin with what can be written, and see what the table is."""
-        self.query_one("#understood", Static).update(content([[("  ".join(FORMS), "dim")]]))
+        self.query_one("#understood", Static).update(to_content([[("  ".join(FORMS), "dim")]]))
         self.query_one(Lines).focus()
         self.run_worker(self._look())
 
@@ -140,9 +140,9 @@ class AlterForm(SchemaForm):
             self._table = table = await self._link.call("GET", "/table", params={"name": self._name})
         except SvcError as error:
             self.query_one("#is", Static).update("")
-            self.wrong(error.text)
+            self.show_problem(error.text)
             return
-        self.query_one("#is", Static).update(content(self._is(table)))
+        self.query_one("#is", Static).update(to_content(self._is(table)))
         self._changed()
 
     @staticmethod
@@ -167,7 +167,7 @@ class AlterForm(SchemaForm):
             for each in changes(self._table, text)
         ]
 
-    async def submitted(self) -> str:
+    async def submit(self) -> str:
         """Change it, all at once."""
         if self._table is None:
             self._table = await self._link.call("GET", "/table", params={"name": self._name})

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 
 from screens.console_screen import Command, Tab
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from screens.tables.conflicts import Conflicts
 from screens.tables.draft import Key
 from screens.tables.export_form import ExportForm
@@ -75,7 +75,7 @@ class TablesScreen(PastedTable):
         Binding("y", "copy", "Copy", show=False, id="tables.copy"),
     ]
 
-    def __init__(self, link: Link, kept: Kept | None = None) -> None:
+    def __init__(self, link: ProjectClient, kept: Kept | None = None) -> None:
         """`kept` is where statements of SQL stay."""
         super().__init__(link)
         self._history = History(kept)
@@ -89,11 +89,11 @@ class TablesScreen(PastedTable):
     def commands(self) -> Sequence[Command]:
         """Return what Tables can be told in words."""
         return [
-            Command("table NAME", "Open a table", self.go),
+            Command("table NAME", "Open a table", self.navigate),
             Command("sql [STATEMENT]", "Run SQL", lambda words: self.action_sql(" ".join(words))),
         ]
 
-    def go(self, words: Sequence[str]) -> None:
+    def navigate(self, words: Sequence[str]) -> None:
         """Open the table that is named, and filter it by the other words."""
         self._wanted = words[0]
         self._open(words[0], Query(), shlex.join(words[1:]))
@@ -102,7 +102,9 @@ class TablesScreen(PastedTable):
 
     def action_create(self) -> None:
         """Make a table, and show it."""
-        self.app.push_screen(CreateForm(self.link), lambda name: self._open(name, Query()) if name else None)
+        self.app.push_screen(
+            CreateForm(self.client), lambda name: self._open(name, Query()) if name else None
+        )
 
     def action_alter(self) -> None:
         """Change the table that is shown."""
@@ -118,16 +120,16 @@ class TablesScreen(PastedTable):
                     self._drafts[name] = waits
             self._open(name, grid.query if name == grid.table else Query())
 
-        self.app.push_screen(AlterForm(self.link, grid.table), altered)
+        self.app.push_screen(AlterForm(self.client, grid.table), altered)
 
     def action_sql(self, text: str = "") -> None:
         """Open the box for SQL."""
 
         def left(wrote: bool | None) -> None:
             if wrote:
-                self.restored()
+                self.engine_connected()
 
-        self.app.push_screen(SqlScreen(self.link, self._history, text), left)
+        self.app.push_screen(SqlScreen(self.client, self._history, text), left)
 
     # Files
 
@@ -139,12 +141,12 @@ class TablesScreen(PastedTable):
             if table is not None:
                 self._open(table or shown, Query())
 
-        self.app.push_screen(ImportForm(self.link, shown), imported)
+        self.app.push_screen(ImportForm(self.client, shown), imported)
 
     def action_export(self) -> None:
         """Ask where to write the table, or what is shown of it."""
         if self._grid is not None:
-            self.app.push_screen(ExportForm(self.link, self._grid))
+            self.app.push_screen(ExportForm(self.client, self._grid))
 
     # Applying
 
@@ -157,9 +159,9 @@ class TablesScreen(PastedTable):
         waits = grid.draft.changes()
         body = {"table": grid.table, "changes": [change for _, change in waits], "conflicts": conflicts}
         try:
-            done = await self.link.call("POST", "/rows", body)
+            done = await self.client.call("POST", "/rows", body)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
             return
         if done["errors"]:
             self._mistakes(grid, waits, done["errors"])

@@ -8,8 +8,8 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 
-from screens.project_client import Link
-from screens.shutdown_order import EndsFirst
+from screens.console_screen import StopWorkersFirst
+from screens.project_client import ProjectClient
 from screens.tables.history import History
 from screens.tables.result import ResultRows, line_and_column, position, said
 from screens.tables.table_view import Nothing
@@ -41,7 +41,7 @@ class Statement(TextArea):
             self.action_cursor_down()
 
 
-class SqlScreen(EndsFirst, Screen[bool]):
+class SqlScreen(StopWorkersFirst, Screen[bool]):
     """Gives whether anything was written. It only reads until that is allowed."""
 
     GROUP: ClassVar[str] = "SQL"
@@ -63,7 +63,7 @@ class SqlScreen(EndsFirst, Screen[bool]):
         Binding("escape", "leave", "Back", priority=True, id="sql.back"),
     ]
 
-    def __init__(self, link: Link, history: History, text: str = "") -> None:
+    def __init__(self, link: ProjectClient, history: History, text: str = "") -> None:
         super().__init__()
         self._link, self._history, self._text = link, history, text
         self._writes = self._wrote = False
@@ -87,7 +87,7 @@ class SqlScreen(EndsFirst, Screen[bool]):
     def _tell_head(self) -> None:
         how = "[$text-warning]may write[/]" if self._writes else "[dim]only reads[/]"
         text = f" [b]SQL[/]  [b $primary]$project[/]  [@click=screen.writes]{how}[/]"
-        content = Content.from_markup(text, project=self._link.place.project)
+        content = Content.from_markup(text, project=self._link.info.project)
         self.query_one("#head", Static).update(content)
 
     def _tell(self, text: str, style: str) -> None:
@@ -126,7 +126,7 @@ class SqlScreen(EndsFirst, Screen[bool]):
         self._wrote = self._wrote or writes
         self._result = ResultRows(result)
         rows = self.query_one(VirtualRows)
-        rows.show(self._result, self._result.columns())
+        rows.set_source(self._result, self._result.columns())
         self._tell(said(result), "$text-success" if not result["cut"] else "$text-warning")
 
     def _wrong(self, text: str, error: SvcError) -> None:

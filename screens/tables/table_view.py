@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from screens.console_screen import ConsoleScreen
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from screens.tables.cell_input import CellLine
 from screens.tables.cells import piece
 from screens.tables.column_layout import Arrangement
@@ -24,7 +24,7 @@ from screens.tables.draft import Draft, New
 from screens.tables.grid import Grid, Seen, TableColumn
 from screens.tables.picker import Choice, ColumnPicker, TablePicker
 from screens.tables.query import Query, sort_words
-from screens.widgets.columns import Column, shown
+from screens.widgets.columns import Column, sanitize
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
@@ -56,7 +56,7 @@ class Nothing:
 class ShownTable(ConsoleScreen):
     """The grid of one table at a time."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ProjectClient) -> None:
         super().__init__(link)
         self._drafts: dict[str, Draft] = {}
         self._grid: Grid | None = None
@@ -78,7 +78,7 @@ class ShownTable(ConsoleScreen):
         """Look for what others write."""
         self.set_interval(LOOK_SECONDS, self._look)
 
-    def restored(self) -> None:
+    def engine_connected(self) -> None:
         """Open the table again that was open, or the first one; what waits stays."""
         table = self._grid.table if self._grid is not None else self._wanted
         query = self._grid.query if self._grid is not None else Query()
@@ -100,12 +100,12 @@ class ShownTable(ConsoleScreen):
         self._do("open", self._opened, table, query, line)
 
     async def _opened(self, table: str, query: Query, line: str = "") -> None:
-        if self.link.state != "live":
+        if self.client.state != "live":
             return
         try:
             await self._show(table, query, line)
         except SvcError as error:
-            self.tell(error)
+            self.show_error(error)
 
     async def _show(self, table: str, query: Query, line: str = "") -> None:
         """Show a table; an empty name is that of the first. Raises `SvcError`."""
@@ -127,7 +127,7 @@ class ShownTable(ConsoleScreen):
         self.rows.empty = NOTHING if query.conditions or query.search or line else none
         grid.arrangement = self._arranged.get(grid.table, grid.arrangement).of(list(grid.names))
         column = self.rows.cursor_column if before is not None and before.table == grid.table else 1
-        self.rows.show(grid, grid.titles())
+        self.rows.set_source(grid, grid.titles())
         self.rows.cursor_column = column
         self._tell()
         self.refresh_bindings()
@@ -136,28 +136,30 @@ class ShownTable(ConsoleScreen):
 
     async def _names(self) -> list[str]:
         """Return the names of the tables that there are. Raises `SvcError`."""
-        return [each["name"] for each in (await self.link.call("GET", "/tables"))["tables"]]
+        return [each["name"] for each in (await self.client.call("GET", "/tables"))["tables"]]
 
     async def _grid_of(self, table: str, query: Query, draft: Draft) -> Grid:
-        return Grid(self.link, query, draft, await self.link.call("POST", "/grid", query.body(table)))
+        return Grid(self.client, query, draft, await self.client.call("POST", "/grid", query.body(table)))
 
     async def _let_go(self, grid: Grid) -> None:
         """Let go of a grid; one that is gone already is as well."""
         try:
-            await self.link.call("DELETE", f"/grid/{grid.id}")
+            await self.client.call("DELETE", f"/grid/{grid.id}")
         except SvcError:
             return
 
     def _none(self) -> None:
         self._grid = None
         self.rows.empty = NO_TABLES
-        self.rows.show(Nothing(), (Column("", 1),))
+        self.rows.set_source(Nothing(), (Column("", 1),))
         self._tell()
         self.refresh_bindings()
 
     def action_tables(self) -> None:
         """Choose a table."""
-        self.app.push_screen(TablePicker(self.link), lambda name: self._open(name, Query()) if name else None)
+        self.app.push_screen(
+            TablePicker(self.client), lambda name: self._open(name, Query()) if name else None
+        )
 
     # What is told
 
@@ -188,7 +190,7 @@ class ShownTable(ConsoleScreen):
         line.update(Content("   ").join(parts))
 
     @on(VirtualRows.Moved)
-    @on(VirtualRows.Landed)
+    @on(VirtualRows.Loaded)
     def _tell_what_waits(self) -> None:
         """Say what waits, or what somebody else wrote into the cell of the cursor, which waits."""
         grid, here, column = self._grid, self._here(), self._column()
@@ -199,7 +201,7 @@ class ShownTable(ConsoleScreen):
             said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies"
         if grid is not None and isinstance(here, Seen) and column and grid.written_over(here, column):
             theirs, _ = piece(here.cells[grid.names[column.name]])
-            theirs = shown(theirs if len(theirs) <= THEIRS else f"{theirs[: THEIRS - 1]}…")
+            theirs = sanitize(theirs if len(theirs) <= THEIRS else f"{theirs[: THEIRS - 1]}…")
             said = f"somebody else wrote {theirs} here · ctrl+s asks"
         self.query_one("#waiting", Static).update(Content(said))
 
@@ -208,7 +210,7 @@ class ShownTable(ConsoleScreen):
         self.rows.reload()
         self._tell()
 
-    def on_windowed_failed(self, event: VirtualRows.Failed) -> None:
+    def on_virtual_list_failed(self, event: VirtualRows.Failed) -> None:
         """Tell that rows could not be had; what waits stays to be seen and copied."""
         self.banner = event.reason
 
@@ -332,12 +334,12 @@ class ShownTable(ConsoleScreen):
     # What others write
 
     def _look(self) -> None:
-        if self._grid is not None and self.link.state == "live" and self.app.screen is self:
+        if self._grid is not None and self.client.state == "live" and self.app.screen is self:
             self._do("look", self._looked, self._grid)
 
     async def _looked(self, grid: Grid) -> None:
         try:
-            if (await self.link.call("GET", f"/grid/{grid.id}"))["stale"] and grid is self._grid:
+            if (await self.client.call("GET", f"/grid/{grid.id}"))["stale"] and grid is self._grid:
                 await self._refreshed(grid)
         except SvcError as error:
             self._lost(grid, error)
@@ -345,7 +347,7 @@ class ShownTable(ConsoleScreen):
     def action_refresh(self) -> None:
         """Show what there is now."""
         if (grid := self._grid) is None or self.banner:
-            self.restored()
+            self.engine_connected()
             return
         grid.changed.clear()
         self._do("look", self._refresh_now, grid)
@@ -366,7 +368,7 @@ class ShownTable(ConsoleScreen):
         here = self._here()
         asked = [*seen, *([here] if isinstance(here, Seen) and here not in seen else [])]
         wish = {"rows": [{"key": list(row.key), "version": row.version} for row in asked]}
-        found = await self.link.call("POST", f"/grid/{grid.id}/refresh", wish)
+        found = await self.client.call("POST", f"/grid/{grid.id}/refresh", wish)
         if grid is not self._grid:
             return
         grid.total = found["count"]

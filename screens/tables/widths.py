@@ -10,7 +10,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from screens.tables.cells import piece
-from screens.widgets.columns import shown
+from screens.widgets.columns import sanitize
 
 MEASURED = 50
 """Rows that are looked at."""
@@ -42,9 +42,9 @@ def measured(titles: Sequence[str], types: Sequence[str], rows: Iterable[Sequenc
 
 def _width(title: str, type: str, values: Sequence[Any]) -> Width:
     """Return how wide one column is; rows further down may be a little wider than the first."""
-    least = max(cell_len(shown(title)), _LEAST.get(type, 0))
+    least = max(cell_len(sanitize(title)), _LEAST.get(type, 0))
     if not values:
         own = max(least, _EMPTY.get(type, 0))
         return Width(own, own)
-    wish = min(max(least, *(cell_len(shown(piece(value)[0][: MOST + 1])) for value in values)), MOST)
+    wish = min(max(least, *(cell_len(sanitize(piece(value)[0][: MOST + 1])) for value in values)), MOST)
     return Width(min(wish, max(CAP, least)), wish)

@@ -4,7 +4,7 @@ from rich.style import Style
 from textual.widget import Widget
 
 
-class Looks:
+class ComponentStyles:
     """What each component style adds to a widget's own; worked out once, until `clear`.
 
     Translucent colours are mixed with what is below them. The toolkit's partial styles leave that out, so
@@ -20,14 +20,14 @@ class Looks:
     def __call__(self, name: str) -> Style:
         """Return the style of a component."""
         if name not in self._styles:
-            self._styles[name] = self._mixed(f"{self._prefix}{name}")
+            self._styles[name] = self._resolve(f"{self._prefix}{name}")
         return self._styles[name]
 
     def clear(self) -> None:
         """Work all out again: the theme has changed."""
         self._styles.clear()
 
-    def _mixed(self, component: str) -> Style:
+    def _resolve(self, component: str) -> Style:
         styles = self._widget.get_component_styles(component)
         below, color, background = self._widget.background_colors[1], None, None
         if styles.has_rule("background") and styles.background.a > 0:

@@ -19,7 +19,7 @@ _STYLES: dict[Tone, str] = {
 }
 
 
-def content(lines: Iterable[Line]) -> Content:
+def to_content(lines: Iterable[Line]) -> Content:
     """Return lines as one text."""
     return Content("\n").join(
         Content.assemble(*((text, _STYLES[tone]) for text, tone in line)) for line in lines

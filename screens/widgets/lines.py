@@ -7,11 +7,11 @@ from rich.cells import cell_len, get_character_cell_size
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Line, Piece, Row
 
-LINE = (Column("", 1, grow=True),)
+LINE_COLUMNS = (Column("", 1, grow=True),)
 """The one column of such a list."""
 
 
-class Lines:
+class TextLines:
     """Lines, as a `RowSource`."""
 
     def __init__(self, lines: Sequence[Line] = ()) -> None:
@@ -26,18 +26,18 @@ class Lines:
         return [Row(start + at, (tuple(line),)) for at, line in enumerate(self._lines[start : start + n])]
 
 
-def wrapped(lines: Iterable[Line], width: int) -> list[Line]:
+def wrap_lines(lines: Iterable[Line], width: int) -> list[Line]:
     """Return lines of at most `width` cells; what is longer goes on in the next line, at a blank."""
     found: list[Line] = []
     for line in lines:
         if sum(cell_len(text) for text, _ in line) <= width:
             found.append(line)
         else:
-            found += _broken(line, max(width, 2))
+            found += _wrap(line, max(width, 2))
     return found
 
 
-def _broken(line: Line, width: int) -> Iterator[Line]:
+def _wrap(line: Line, width: int) -> Iterator[Line]:
     part: list[Piece] = []
     room = width
     for text, tone in line:

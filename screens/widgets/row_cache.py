@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from screens.widgets.row_source import Row
 
-CHUNK = 50
+CHUNK_ROWS = 50
 """How many rows are held, and let go of, together."""
-BESIDE = 4
+PREFETCH_CHUNKS = 4
 """How many chunks are wanted to each side of those to be seen."""
-HELD = 200
+MAX_CHUNKS = 200
 """How many chunks are held: 10,000 rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class FetchWindow:
     """Rows `start` to `start + n` to be fetched, as of a `generation` of the source."""
 
     start: int
@@ -23,11 +23,11 @@ class Window:
     generation: int
 
 
-class Chunks:
+class RowCache:
     """The rows that are held. What is wanted is said at each move, and takes the place of what was wanted."""
 
-    def __init__(self, held: int = HELD) -> None:
-        self._most = held
+    def __init__(self, held: int = MAX_CHUNKS) -> None:
+        self._max_chunks = held
         self._rows: OrderedDict[int, list[Row]] = OrderedDict()
         self._stale: set[int] = set()
         self._short: set[int] = set()
@@ -41,26 +41,29 @@ class Chunks:
 
     def row(self, index: int) -> Row | None:
         """Return a row, or None as long as it has not been fetched."""
-        chunk, place = divmod(index, CHUNK)
+        chunk, place = divmod(index, CHUNK_ROWS)
         rows = self._rows.get(chunk)
         return rows[place] if rows is not None and place < len(rows) else None
 
     def clear(self) -> None:
         """Forget all: other rows are shown now."""
         self._rows.clear()
-        self.expire()
+        self.invalidate()
 
-    def expire(self) -> None:
+    def invalidate(self) -> None:
         """Have every row fetched again; what is held serves until then."""
         self._generation += 1
         self._stale = set(self._rows)
         self._short.clear()
 
-    def want(self, first: int, end: int, count: int) -> None:
+    def request(self, first: int, end: int, count: int) -> None:
         """Say that rows `first` to `end` of `count` are to be seen; after them, some more to each side."""
-        last = max(count - 1, 0) // CHUNK
-        low, high = min(max(first, 0) // CHUNK, last), min(max(end - 1, 0) // CHUNK, last)
-        after, before = range(high + 1, min(high + BESIDE, last) + 1), range(max(low - BESIDE, 0), low)
+        last = max(count - 1, 0) // CHUNK_ROWS
+        low, high = min(max(first, 0) // CHUNK_ROWS, last), min(max(end - 1, 0) // CHUNK_ROWS, last)
+        after, before = (
+            range(high + 1, min(high + PREFETCH_CHUNKS, last) + 1),
+            range(max(low - PREFETCH_CHUNKS, 0), low),
+        )
         wanted = (range(low, high + 1), after, before)
         if (wanted, count) != (self._wanted, self._count):
             self._short.clear()
@@ -70,25 +73,28 @@ class Chunks:
                 if chunk in self._rows:
                     self._rows.move_to_end(chunk)
 
-    def next(self) -> Window | None:
+    def next_fetch(self) -> FetchWindow | None:
         """Return what to fetch now, the rows to be seen first; None when all that is wanted is held."""
         for chunks in self._wanted:
             for chunk in chunks:
-                if self._lacks(chunk):
+                if self._is_missing(chunk):
                     end = chunk + 1
-                    while end in chunks and self._lacks(end):
+                    while end in chunks and self._is_missing(end):
                         end += 1
-                    start = chunk * CHUNK + self._have(chunk)
-                    return Window(start, min(end * CHUNK, self._count) - start, self._generation)
+                    start = chunk * CHUNK_ROWS + self._cached(chunk)
+                    return FetchWindow(start, min(end * CHUNK_ROWS, self._count) - start, self._generation)
         return None
 
-    def _have(self, chunk: int) -> int:
+    def _cached(self, chunk: int) -> int:
         return 0 if chunk in self._stale else len(self._rows.get(chunk, ()))
 
-    def _lacks(self, chunk: int) -> bool:
-        return self._have(chunk) < min(CHUNK, self._count - chunk * CHUNK) and chunk not in self._short
+    def _is_missing(self, chunk: int) -> bool:
+        return (
+            self._cached(chunk) < min(CHUNK_ROWS, self._count - chunk * CHUNK_ROWS)
+            and chunk not in self._short
+        )
 
-    def put(self, window: Window, rows: Sequence[Row]) -> bool:
+    def put(self, window: FetchWindow, rows: Sequence[Row]) -> bool:
         """Hold what was fetched; False when it is of a former generation, and of no use.
 
         Fewer rows than asked for are not asked for again until something else is wanted.
@@ -97,30 +103,30 @@ class Chunks:
             return False
         end = window.start + window.n
         for chunk in _chunks(window):
-            first = max(chunk * CHUNK, window.start)
-            last = min((chunk + 1) * CHUNK, end)
+            first = max(chunk * CHUNK_ROWS, window.start)
+            last = min((chunk + 1) * CHUNK_ROWS, end)
             found = rows[first - window.start : last - window.start]
             self._stale.discard(chunk)
-            self._rows[chunk] = [*self._rows.get(chunk, [])[: first - chunk * CHUNK], *found]
+            self._rows[chunk] = [*self._rows.get(chunk, [])[: first - chunk * CHUNK_ROWS], *found]
             self._rows.move_to_end(chunk)
             if len(found) < last - first:
                 self._short.add(chunk)
         self._evict()
         return True
 
-    def failed(self, window: Window) -> None:
+    def mark_failed(self, window: FetchWindow) -> None:
         """Ask no more for rows that can not be had, until something else is wanted."""
         self._short.update(_chunks(window))
 
     def _evict(self) -> None:
         for chunk in list(self._rows):
-            if len(self._rows) <= self._most:
+            if len(self._rows) <= self._max_chunks:
                 return
             if not any(chunk in chunks for chunks in self._wanted):
                 del self._rows[chunk]
                 self._stale.discard(chunk)
 
 
-def _chunks(window: Window) -> range:
+def _chunks(window: FetchWindow) -> range:
     """Return the numbers of the chunks that a window has rows of."""
-    return range(window.start // CHUNK, (window.start + window.n - 1) // CHUNK + 1)
+    return range(window.start // CHUNK_ROWS, (window.start + window.n - 1) // CHUNK_ROWS + 1)

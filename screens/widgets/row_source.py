@@ -23,7 +23,7 @@ class Row:
 
     key: Hashable
     cells: tuple[Cell, ...]
-    of: object = None
+    value: object = None
 
 
 class RowSource(Protocol):

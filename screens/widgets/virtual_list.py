@@ -15,25 +15,25 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from screens.widgets.columns import GAP, Column, Placed, fit, place, total
-from screens.widgets.component_styles import Looks
-from screens.widgets.row_cache import Chunks, Window
+from screens.widgets.columns import COLUMN_GAP, Column, PlacedColumn, fit_cell, layout_columns, line_width
+from screens.widgets.component_styles import ComponentStyles
+from screens.widgets.row_cache import FetchWindow, RowCache
 from screens.widgets.row_source import Cell, Row, RowSource, RowsUnavailable
 
 GUTTER = 2
 """Cells before each line that do not scroll sideways: one for the cursor, one for the mark."""
-REST_SECONDS = 0.03
+PREFETCH_DELAY_SECONDS = 0.03
 """How long nothing else comes into sight before what is next to it is fetched."""
-WAITING: tuple[Cell, ...] = ((("…", "dim"),),)
+PLACEHOLDER: tuple[Cell, ...] = ((("…", "dim"),),)
 """What a row shows that is not there yet."""
 
 
-class Windowed(ScrollView, can_focus=False):
+class VirtualList(ScrollView, can_focus=False):
     """Rows of a source under the titles of its columns; `…` for a row that is not there yet."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
-    Windowed {
+    VirtualList {
         overflow-y: scroll;
         scrollbar-size: 1 1;
         & > .rows--head { color: $text-muted; text-style: underline; }
@@ -57,22 +57,22 @@ class Windowed(ScrollView, can_focus=False):
     class Failed(Message):
         """Rows could not be fetched; they are tried again at the next move or `reload`."""
 
-        rows: "Windowed"
+        rows: "VirtualList"
         reason: str
 
         @property
-        def control(self) -> "Windowed":
+        def control(self) -> "VirtualList":
             """The list, for `@on` selectors."""
             return self.rows
 
     @dataclass
-    class Landed(Message):
+    class Loaded(Message):
         """Rows that are to be seen were fetched."""
 
-        rows: "Windowed"
+        rows: "VirtualList"
 
         @property
-        def control(self) -> "Windowed":
+        def control(self) -> "VirtualList":
             """The list, for `@on` selectors."""
             return self.rows
 
@@ -90,18 +90,18 @@ class Windowed(ScrollView, can_focus=False):
         super().__init__(id=id, classes=classes)
         self._source = source
         self._columns = tuple(columns)
-        self._head = int(head)
+        self._header_rows = int(head)
         self.empty = empty
         """What is said when there are no rows."""
         self._count = 0
-        self._coming: int | None = None
-        self._chunks = Chunks()
-        self._filling = False
-        self._moved = asyncio.Event()
-        self._placed: tuple[Placed, ...] = ()
-        self._base = Style()
-        self._wide = 0
-        self._look = Looks(self, "rows--")
+        self._pending_count: int | None = None
+        self._cache = RowCache()
+        self._fetching = False
+        self._visible_changed = asyncio.Event()
+        self._placed: tuple[PlacedColumn, ...] = ()
+        self._base_style = Style()
+        self._line_cells = 0
+        self._styles_for = ComponentStyles(self, "rows--")
 
     @property
     def count(self) -> int:
@@ -109,49 +109,49 @@ class Windowed(ScrollView, can_focus=False):
         return self._count
 
     @property
-    def held(self) -> int:
+    def cached_chunks(self) -> int:
         """How many chunks of rows are in memory."""
-        return len(self._chunks)
+        return len(self._cache)
 
     def row(self, index: int) -> Row | None:
         """Return a row, or None while it is not held."""
-        return self._chunks.row(index)
+        return self._cache.row(index)
 
     def key(self, index: int) -> Hashable | None:
         """Return the key of a row, or None while it is not held."""
         row = self.row(index)
         return row.key if row else None
 
-    def show(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
+    def set_source(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
         """Show other rows, from the first on."""
         self._source = source
         self._columns = self._columns if columns is None else tuple(columns)
-        self._chunks.clear()
-        self._coming = None
+        self._cache.clear()
+        self._pending_count = None
         self._count = 0
         self.scroll_to(0, 0, animate=False)
-        self._counted(source.count())
+        self._set_count(source.count())
 
     def reload(self) -> None:
         """Fetch the rows again, which have changed; those that are shown stay until then."""
-        self._chunks.expire()
-        self._coming = None
-        self._counted(self._source.count())
+        self._cache.invalidate()
+        self._pending_count = None
+        self._set_count(self._source.count())
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Show the same rows in other columns; the source has other cells from now on."""
         self._columns = tuple(columns)
-        self._chunks.clear()
-        self._coming = None
-        self._counted(self._source.count())
+        self._cache.clear()
+        self._pending_count = None
+        self._set_count(self._source.count())
 
     def on_mount(self) -> None:
         """Look at the rows for the first time."""
-        self._counted(self._source.count())
+        self._set_count(self._source.count())
 
     def on_resize(self) -> None:
         """Give the columns their new room."""
-        self._counted(self._count)
+        self._set_count(self._count)
 
     # What is to be seen
 
@@ -163,76 +163,76 @@ class Windowed(ScrollView, can_focus=False):
     @property
     def _page(self) -> int:
         """How many rows the screen shows."""
-        return max(self._room.height - self._head, 1)
+        return max(self._room.height - self._header_rows, 1)
 
-    def _counted(self, count: int) -> None:
+    def _set_count(self, count: int) -> None:
         """Take up how many rows there are, and lay them out."""
         came, self._count = count - self._count, count
         if came < 0:
-            self._chunks.expire()
-        self._placed = place(self._columns, max(self._room.width - GUTTER, 0))
-        self.virtual_size = Size(GUTTER + total(self._placed), count + self._head)
-        self._laid_out(came)
-        self._ask()
+            self._cache.invalidate()
+        self._placed = layout_columns(self._columns, max(self._room.width - GUTTER, 0))
+        self.virtual_size = Size(GUTTER + line_width(self._placed), count + self._header_rows)
+        self._count_changed(came)
+        self._request_visible()
         self.refresh()
 
-    def _laid_out(self, came: int) -> None:
+    def _count_changed(self, came: int) -> None:
         """Follow a change of the number of rows."""
 
-    def _announced(self, count: int) -> None:
+    def _prefetch_count(self, count: int) -> None:
         """Take up that many rows once the last of them are there, so that none shows as `…`."""
-        self._coming = count
-        self._chunks.want(count - self._page, count, count)
-        self._fill()
+        self._pending_count = count
+        self._cache.request(count - self._page, count, count)
+        self._start_fetch()
 
-    def _ask(self) -> None:
+    def _request_visible(self) -> None:
         """Have fetched what is to be seen now, in place of what was to be seen before."""
-        if self._room.height and self._coming is None:
+        if self._room.height and self._pending_count is None:
             top = self.scroll_offset.y
-            self._chunks.want(top, top + self._page, self._count)
-            self._moved.set()
-            self._fill()
+            self._cache.request(top, top + self._page, self._count)
+            self._visible_changed.set()
+            self._start_fetch()
 
-    def _fill(self) -> None:
-        if not self._filling and (self._coming is not None or self._chunks.next()):
-            self._filling = True
+    def _start_fetch(self) -> None:
+        if not self._fetching and (self._pending_count is not None or self._cache.next_fetch()):
+            self._fetching = True
             self.run_worker(self._fetch(), group="rows", description="fetch rows")
 
     async def _fetch(self) -> None:
         """Fetch until all that is wanted is held; what is wanted may change meanwhile."""
         try:
-            while window := self._chunks.next():
-                if self._coming is None and not self._sees(window) and not await self._rests():
+            while window := self._cache.next_fetch():
+                if self._pending_count is None and not self._is_visible(window) and not await self._is_idle():
                     continue
                 try:
                     rows = await asyncio.to_thread(self._source.window, window.start, window.n)
                 except RowsUnavailable as error:
-                    self._chunks.failed(window)
+                    self._cache.mark_failed(window)
                     self.post_message(self.Failed(self, str(error)))
                 else:
-                    self._landed(window, rows)
+                    self._store_rows(window, rows)
         finally:
-            self._filling = False
-        if self._coming is not None:
-            coming, self._coming = self._coming, None
-            self._counted(coming)
+            self._fetching = False
+        if self._pending_count is not None:
+            coming, self._pending_count = self._pending_count, None
+            self._set_count(coming)
 
-    def _landed(self, window: Window, rows: Sequence[Row]) -> None:
-        if self._chunks.put(window, rows) and self._coming is None and self._sees(window):
+    def _store_rows(self, window: FetchWindow, rows: Sequence[Row]) -> None:
+        if self._cache.put(window, rows) and self._pending_count is None and self._is_visible(window):
             self.refresh()
-            self.post_message(self.Landed(self))
+            self.post_message(self.Loaded(self))
 
-    def _sees(self, window: Window) -> bool:
+    def _is_visible(self, window: FetchWindow) -> bool:
         """Whether rows of a window are to be seen."""
         top = self.scroll_offset.y
         return window.start < top + self._page and top < window.start + window.n
 
-    async def _rests(self) -> bool:
+    async def _is_idle(self) -> bool:
         """Wait a moment; whether nothing else came into sight."""
-        self._moved.clear()
+        self._visible_changed.clear()
         try:
-            async with asyncio.timeout(REST_SECONDS):
-                await self._moved.wait()
+            async with asyncio.timeout(PREFETCH_DELAY_SECONDS):
+                await self._visible_changed.wait()
         except TimeoutError:
             return True
         return False
@@ -240,47 +240,47 @@ class Windowed(ScrollView, can_focus=False):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Fetch what comes into sight."""
         super().watch_scroll_y(old_value, new_value)
-        self._ask()
+        self._request_visible()
 
     # Lines
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw the lines of a part of the screen; they share what takes long to work out."""
-        self._base, self._wide = self.rich_style, max(self._room.width - GUTTER, 0)
+        self._base_style, self._line_cells = self.rich_style, max(self._room.width - GUTTER, 0)
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the screen: the titles, a row, `…` for one that is not there yet, or nothing."""
-        index = y - self._head + self.scroll_offset.y
-        if y < self._head:
+        index = y - self._header_rows + self.scroll_offset.y
+        if y < self._header_rows:
             titles: list[Cell] = [((column.title, ""),) for column in self._columns]
-            return self._line(titles, "  ", self._base + self._look("head"))
+            return self._line(titles, "  ", self._base_style + self._styles_for("head"))
         if index < self._count:
-            return self._row_line(index, self._chunks.row(index))
+            return self._row_line(index, self._cache.row(index))
         said = self.empty.center(self._room.width) if self.empty and index == 0 else ""
-        line = Strip([Segment(said, self._base + self._look("dim"))])
-        return line.adjust_cell_length(self._room.width, self._base)
+        line = Strip([Segment(said, self._base_style + self._styles_for("dim"))])
+        return line.adjust_cell_length(self._room.width, self._base_style)
 
     def _row_line(self, index: int, row: Row | None) -> Strip:
         """Draw a row of which nothing more is to be said."""
-        return self._line(row.cells if row else WAITING, " " * GUTTER, self._base)
+        return self._line(row.cells if row else PLACEHOLDER, " " * GUTTER, self._base_style)
 
     def _line(self, cells: Sequence[Cell], sign: str, style: Style, cursor: int | None = None) -> Strip:
         """Draw cells after a `sign` of the gutter's width; `cursor` is the number of a cell."""
-        room, left = self._wide, self.scroll_offset.x
-        segments = [] if left else [Segment(sign, style + self._look("accent"))]
-        gap = Segment(" " * GAP, style)
+        room, left = self._line_cells, self.scroll_offset.x
+        segments = [] if left else [Segment(sign, style + self._styles_for("accent"))]
+        gap = Segment(" " * COLUMN_GAP, style)
         for number, (cell, column) in enumerate(zip(cells, self._placed, strict=False)):
-            own = style + self._look("cell") if number == cursor else style
-            for text, tone in fit(cell, column):
-                segments.append(Segment(text, own + self._look(tone) if tone else own))
+            own = style + self._styles_for("cell") if number == cursor else style
+            for text, tone in fit_cell(cell, column):
+                segments.append(Segment(text, own + self._styles_for(tone) if tone else own))
             segments.append(gap)
         if not left:
             return Strip(segments).adjust_cell_length(GUTTER + room, style)
         line = Strip(segments).crop_extend(left, left + room, style)
-        return Strip([Segment(sign, style + self._look("accent")), *line], GUTTER + room)
+        return Strip([Segment(sign, style + self._styles_for("accent")), *line], GUTTER + room)
 
     def notify_style_update(self) -> None:
         """Forget the colours of before."""
         super().notify_style_update()
-        self._look.clear()
+        self._styles_for.clear()

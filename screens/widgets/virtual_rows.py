@@ -1,4 +1,4 @@
-"""The one list for many rows that screens share: `Windowed` with a cursor, marks, keys and following."""
+"""The one list for many rows that screens share: `VirtualList` with a cursor, marks, keys and following."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from textual.strip import Strip
 
 from screens.widgets.columns import Column, column_at
 from screens.widgets.row_source import Row, RowSource
-from screens.widgets.virtual_list import GUTTER, WAITING, Windowed
+from screens.widgets.virtual_list import GUTTER, PLACEHOLDER, VirtualList
 
-REFRESH_HZ = 20
+POLL_HZ = 20
 """How often a list that grows is looked at."""
-SIDEWAYS = 8
+SIDEWAYS_CELLS = 8
 """Cells that `h` and `l` scroll where the cursor is a row."""
 
 
-class VirtualRows(Windowed, can_focus=True):
+class VirtualRows(VirtualList, can_focus=True):
     """A list of any length with a cursor, by row or by cell.
 
     A `live` list grows at its end: it is looked at 20 times a second, and followed until one goes up in it;
@@ -35,8 +35,8 @@ class VirtualRows(Windowed, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False, id="rows.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="rows.up"),
-        Binding("h,left", "sideways(-1)", "Left", show=False, id="rows.left"),
-        Binding("l,right", "sideways(1)", "Right", show=False, id="rows.right"),
+        Binding("h,left", "move_sideways(-1)", "Left", show=False, id="rows.left"),
+        Binding("l,right", "move_sideways(1)", "Right", show=False, id="rows.right"),
         Binding("g,home", "top", "First row", show=False, id="rows.top"),
         Binding("G,end", "bottom", "Last row", show=False, id="rows.bottom"),
         Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="rows.page-down"),
@@ -86,7 +86,7 @@ class VirtualRows(Windowed, can_focus=True):
         super().__init__(source, columns, head=head, empty=empty, id=id, classes=classes)
         self._by_cell = cursor == "cell"
         self._live = live
-        self._in_sight = True
+        self._cursor_visible = True
         self._marks: set[Hashable] = set()
 
     @property
@@ -99,12 +99,12 @@ class VirtualRows(Windowed, can_focus=True):
         self._marks.clear()
         self.refresh()
 
-    def show(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
+    def set_source(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
         """Show other rows, from the first on, or the last of a live list; marks are forgotten."""
         self._marks.clear()
         self.cursor_row = self.cursor_column = self.unseen = 0
         self.following = False
-        super().show(source, columns)
+        super().set_source(source, columns)
         self.unseen = 0
         self.following = self._live
 
@@ -114,32 +114,32 @@ class VirtualRows(Windowed, can_focus=True):
         """Follow a live list."""
         self.following = self._live
         if self._live:
-            self.set_interval(1 / REFRESH_HZ, self._look_again)
+            self.set_interval(1 / POLL_HZ, self._poll_count)
 
-    def _look_again(self) -> None:
+    def _poll_count(self) -> None:
         """Take up what has come, unless something else is shown."""
         if not self.screen.is_active:
             return
         count = self._source.count()
-        if count == self._count or self._filling:
+        if count == self._count or self._fetching:
             return
         if self.following and count > self._count:
-            self._announced(count)
+            self._prefetch_count(count)
         else:
-            self._counted(count)
+            self._set_count(count)
 
-    def shift(self, rows: int) -> None:
+    def shift_rows(self, rows: int) -> None:
         """Stay where one is in a source whose rows have numbers higher by so many now, or lower: below 0."""
         top, cursor = self.scroll_offset.y, self.cursor_row
-        self._chunks.clear()
-        self._coming = None
+        self._cache.clear()
+        self._pending_count = None
         self._count += rows
-        self._counted(self._source.count())
+        self._set_count(self._source.count())
         if not self.following:
             self.scroll_to(y=top + rows, animate=False)
             self.cursor_row = cursor + rows
 
-    def _laid_out(self, came: int) -> None:
+    def _count_changed(self, came: int) -> None:
         if self.following:
             self.cursor_row = self._count - 1
             self.scroll_to(y=self.max_scroll_y, animate=False)
@@ -151,14 +151,14 @@ class VirtualRows(Windowed, can_focus=True):
         """Go to the end, where it is followed from now on."""
         if following:
             self.unseen = 0
-            self._counted(self._source.count())
+            self._set_count(self._source.count())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Fetch what comes into sight; who scrolls up follows no longer."""
         super().watch_scroll_y(old_value, new_value)
         if round(new_value) < min(round(old_value), self.max_scroll_y):
             self.following = False
-        self._in_sight = self._hidden_rows() == 0
+        self._cursor_visible = self._rows_to_scroll() == 0
 
     # The cursor
 
@@ -172,29 +172,29 @@ class VirtualRows(Windowed, can_focus=True):
 
     def watch_cursor_row(self, old: int, new: int) -> None:
         """Show the cursor where it stands now."""
-        self.refresh_line(old + self._head)
-        self.refresh_line(new + self._head)
-        self._into_sight()
+        self.refresh_line(old + self._header_rows)
+        self.refresh_line(new + self._header_rows)
+        self._scroll_to_cursor()
         self.post_message(self.Moved(self, new, self.cursor_column))
 
     def on_resize(self) -> None:
         """Keep a cursor in sight that was."""
-        if self._in_sight:
-            self._into_sight()
+        if self._cursor_visible:
+            self._scroll_to_cursor()
 
-    def _hidden_rows(self) -> int:
+    def _rows_to_scroll(self) -> int:
         """Return how far the cursor is below what is to be seen, or above it: a negative number."""
         below = self.cursor_row - self.scroll_offset.y
         return min(below, 0) or max(below - self._page + 1, 0)
 
-    def _into_sight(self) -> None:
-        if rows := self._hidden_rows():
+    def _scroll_to_cursor(self) -> None:
+        if rows := self._rows_to_scroll():
             self.scroll_to(y=self.scroll_offset.y + rows, animate=False)
-        self._in_sight = True
+        self._cursor_visible = True
 
     def watch_cursor_column(self, column: int) -> None:
         """Show the cursor where it stands now."""
-        self.refresh_line(self.cursor_row + self._head)
+        self.refresh_line(self.cursor_row + self._header_rows)
         if column < len(self._placed):
             placed, left, room = self._placed[column], self.scroll_offset.x, self._room.width - GUTTER
             if placed.x < left or placed.width >= room:
@@ -203,7 +203,7 @@ class VirtualRows(Windowed, can_focus=True):
                 self.scroll_to(x=placed.x + placed.width - room, animate=False)
         self.post_message(self.Moved(self, self.cursor_row, column))
 
-    def stand_at(self, row: int) -> None:
+    def go_to(self, row: int) -> None:
         """Put the cursor on a row and follow no more; one out of sight is shown with what is about it."""
         top = self.scroll_offset.y
         self.following = False
@@ -231,19 +231,19 @@ class VirtualRows(Windowed, can_focus=True):
         self.following = self._live
         self.action_move(self._count)
 
-    def action_sideways(self, step: int) -> None:
+    def action_move_sideways(self, step: int) -> None:
         """Move the cursor by columns, or scroll where the cursor is a row."""
         if self._by_cell:
             self.cursor_column += step
         else:
-            x = clamp(self.scroll_offset.x + step * SIDEWAYS, 0, self.max_scroll_x)
+            x = clamp(self.scroll_offset.x + step * SIDEWAYS_CELLS, 0, self.max_scroll_x)
             self.scroll_to(x=x, animate=False)
 
     def action_mark(self) -> None:
         """Mark the row of the cursor, or take its mark away, and go to the next."""
         if self._count and (key := self.key(self.cursor_row)) is not None:
             self._marks ^= {key}
-            self.refresh_line(self.cursor_row + self._head)
+            self.refresh_line(self.cursor_row + self._header_rows)
             self.action_move(1)
 
     def action_open(self) -> None:
@@ -254,9 +254,9 @@ class VirtualRows(Windowed, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor where the mouse is; a double click opens."""
         offset = event.get_content_offset(self)
-        if offset is None or offset.y < self._head:
+        if offset is None or offset.y < self._header_rows:
             return
-        row = offset.y - self._head + self.scroll_offset.y
+        row = offset.y - self._header_rows + self.scroll_offset.y
         if row >= self._count:
             return
         self.action_move(row - self.cursor_row)
@@ -269,6 +269,6 @@ class VirtualRows(Windowed, can_focus=True):
         """Draw a row with the cursor and its mark; `▌` says where the cursor is without a colour, too."""
         here = index == self.cursor_row
         sign = ("▌" if here and self.has_focus else " ") + ("•" if row and row.key in self._marks else " ")
-        style = self._base + self._look("cursor") if here else self._base
+        style = self._base_style + self._styles_for("cursor") if here else self._base_style
         cursor = self.cursor_column if here and self._by_cell else None
-        return self._line(row.cells if row else WAITING, sign, style, cursor)
+        return self._line(row.cells if row else PLACEHOLDER, sign, style, cursor)

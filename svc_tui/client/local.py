@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from engine.control.local_server import listening
 from engine.files.data_dir import FOLDER
 from engine.manifest.model import Project
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from svc_tui.client.discovery import announced
 from svc_tui.control import of_project
@@ -21,7 +21,7 @@ def client_of(project: Project) -> Iterator[Client]:
             yield running
         return
     with (
-        on_thread(
+        run_in_background(
             lambda _: listening(folder, of_project(project.name, folder), told=False), "control"
         ) as presence,
         Client(presence.url, presence.token) as client,

@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.bucket.errors import BucketInUse
 from engine.bucket.folder import FolderBucket
 from engine.errors import SvcError
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from svc_tui.client.discovery import announced
 
@@ -68,7 +68,7 @@ def _here(folder: Path) -> Iterator[None]:
         tell=lambda level, text: None,
     )
     try:
-        with on_thread(lambda stop: running(settings, stop), "service"):
+        with run_in_background(lambda stop: running(settings, stop), "service"):
             yield
     finally:
         for opened in (*public, *control):

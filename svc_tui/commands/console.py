@@ -9,13 +9,14 @@ import typer
 
 from engine.errors import SvcError
 from svc_tui.client.credentials import project_here
-from svc_tui.console import connect, keymap
-from svc_tui.console.deployer import DeployDesk, of_folder
-from svc_tui.console.start import Entrance, Outside
+from svc_tui.console import connect
+from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
+from svc_tui.console.preferences import read_keymap
+from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
-    from svc_tui.console.web.run import Where
+    from svc_tui.console.web.run import WebOptions
 
 
 def console(
@@ -26,7 +27,7 @@ def console(
             "-p",
             min=0,
             max=65535,
-            help=f"Port to serve on; {connect.PORT}, or a free one when it is taken.",
+            help=f"Port to serve on; {connect.DEFAULT_PORT}, or a free one when it is taken.",
         ),
     ] = None,
     service: Annotated[
@@ -50,10 +51,10 @@ def console(
     """Open the Console: Board, Tables and Logs of the Project in this folder, or of a service."""
     if web:
         # The page's server is loaded for those who want it.
-        from svc_tui.console.web.run import Where, public_url
+        from svc_tui.console.web.run import WebOptions, public_url
 
         public = public_url(web_url, insecure=insecure)
-        _web(port, project, Where(host, web_port, public, insecure), service=service)
+        _web(port, project, WebOptions(host, web_port, public, insecure), service=service)
         return
     streams = (sys.stdin, sys.stdout, sys.stderr)
     if os.environ.get("TERM") == "dumb" or not all(stream.isatty() for stream in streams):
@@ -67,12 +68,12 @@ def console(
     from svc_tui.console import app
 
     home = Home.from_environment(os.environ).root
-    keys = keymap.read(home, app.binding_ids())
-    entrance = Entrance()
+    keys = read_keymap(home, app.binding_ids())
+    entrance = LoginActions()
     folder = None if service or project else project_here()
     if folder is None and not service and not project:
         here = Path.cwd()
-        chosen = app.start(_short(here), Outside(here), entrance, keys)
+        chosen = app.choose_project(_short(here), StartActions(here), entrance, keys)
         if chosen is None:
             return
         if isinstance(chosen, Made):
@@ -82,21 +83,21 @@ def console(
             project = chosen.project
     if folder is None:
         try:
-            login, attachment = connect.of_service(project)
+            login, attachment = connect.connect_service(project)
         except SvcError as error:
             if error.code != "unauthenticated" or os.environ.get("SVC_TOKEN"):
                 raise
             if app.log_in(entrance, keys) is None:
                 raise
-            login, attachment = connect.of_service(project)
-        desk = DeployDesk(attachment.place.project, lambda: login, None)
+            login, attachment = connect.connect_service(project)
+        desk = ConsoleDeployer(attachment.info.project, lambda: login, None)
     else:
-        attachment = connect.of_folder(folder, port)
-        desk = of_folder(folder, attachment.place.project, os.environ)
+        attachment = connect.connect_folder(folder, port)
+        desk = deployer_for_folder(folder, attachment.info.project, os.environ)
     app.run(attachment, entrance, keys, desk, home)
 
 
-def _web(port: int | None, project: str, where: "Where", *, service: bool) -> None:
+def _web(port: int | None, project: str, where: "WebOptions", *, service: bool) -> None:
     from svc_tui.console.web import run
 
     folder = None if service or project else project_here()
@@ -106,9 +107,11 @@ def _web(port: int | None, project: str, where: "Where", *, service: bool) -> No
             "Go to a Project's folder, or name what to show: `svc console --web --service`.",
             code="no-project",
         )
-    sockets = run.listening(where)
-    attachment = connect.of_service(project)[1] if folder is None else connect.of_folder(folder, port)
-    run.host(attachment, folder, where, sockets)
+    sockets = run.bind_page(where)
+    attachment = (
+        connect.connect_service(project)[1] if folder is None else connect.connect_folder(folder, port)
+    )
+    run.serve_page(attachment, folder, where, sockets)
 
 
 def _short(path: Path) -> str:

@@ -9,32 +9,32 @@ from engine.http.sockets import PortInUse, allow_connections, bind
 from engine.manifest.load import load
 from svc_tui.client.credentials import Login, Logins, connected, project_here
 from svc_tui.client.discovery import announced
-from svc_tui.console.engine import Attachment, Beside, Embedded, OfService
+from svc_tui.console.engine import EmbeddedEngine, EngineConnection, RunningDevServer, ServiceProject
 
-PORT = 3000
+DEFAULT_PORT = 3000
 
 
-def of_folder(folder: Path, port: int | None) -> Attachment:
+def connect_folder(folder: Path, port: int | None) -> EngineConnection:
     """Return the `svc dev` that runs in a folder, else an engine of our own, at a port or at any."""
     name = load(folder).name
     if port is None and (running := announced(folder / FOLDER, "/v1/projects")) is not None:
         running.close()
-        return Beside(name, folder)
+        return RunningDevServer(name, folder)
     allow_connections()
     try:
-        sockets = bind("localhost", PORT if port is None else port)
+        sockets = bind("localhost", DEFAULT_PORT if port is None else port)
     except PortInUse:
         if port is not None:
             raise
         sockets = bind("localhost", 0)
-    return Embedded(folder, name, sockets)
+    return EmbeddedEngine(folder, name, sockets)
 
 
-def of_service(project: str) -> tuple[Login, Attachment]:
+def connect_service(project: str) -> tuple[Login, EngineConnection]:
     """Return one's session with the service, and one of its Projects, by name or as it follows."""
     here = project_here()
     login = Logins.from_environment(os.environ).get(here)
-    return login, OfService(login, project or _project_of(login, here))
+    return login, ServiceProject(login, project or _project_of(login, here))
 
 
 def _project_of(login: Login, here: Path | None) -> str:

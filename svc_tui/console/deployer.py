@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from svc_tui.deploy.uploader import Bundle
 
 
-class Cancelled(SvcError):
+class DeployCancelled(SvcError):
     """It was broken off before the service was asked for anything."""
 
     code = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ProjectFiles:
     """The Project's files, where its builds are kept, and what remembers to which service it belongs."""
 
     root: Path
     cache: Path
-    belongs: Callable[[str], None]
+    link_service: Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +49,37 @@ class _Planned:
     revision: int | None
 
 
-class DeployDesk:
+class ConsoleDeployer:
     """One Project's way to its service; the Board's `Deployer`."""
 
-    def __init__(self, project: str, login: Callable[[], Login], sources: Sources | None) -> None:
+    def __init__(self, project: str, login: Callable[[], Login], sources: ProjectFiles | None) -> None:
         """`login` raises `NotLoggedIn` where there is none; no `sources`: the files are elsewhere."""
-        self.sources = sources is not None
+        self.has_files = sources is not None
         self._project = project
         self._login = login
-        self._sources = sources
+        self._files = sources
         self._planned: _Planned | None = None
         self._building: tuple[asyncio.AbstractEventLoop, asyncio.Task[Bundle]] | None = None
-        self._teller: _Teller | None = None
-        self._alone = threading.Lock()
+        self._reporter: _ProgressReporter | None = None
+        self._lock = threading.Lock()
 
     def plan(self, tell: Tell) -> Plan:
         """Build every Resource, and ask the service what would change."""
-        if self._sources is None:
+        if self._files is None:
             raise SvcError(f"the files of {self._project} are not here", "Deploy in the Project's folder.")
         from svc_tui.deploy import uploader
 
-        project = load(self._sources.root)
-        self._teller = teller = _Teller(tell, max(map(len, project.resources), default=0))
-        with self._alone:
+        project = load(self._files.root)
+        self._reporter = teller = _ProgressReporter(tell, max(map(len, project.resources), default=0))
+        with self._lock:
             self._planned = None
             login = self._login()
             with connected(login) as client:
                 uploader.require_deployer(client, project.name)
-                teller.check()
-                bundle = asyncio.run(self._build(uploader.build(project, self._sources.cache, teller)))
+                teller.raise_if_cancelled()
+                bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, teller)))
                 planned = uploader.plan(client, bundle)
-            teller.check()
+            teller.raise_if_cancelled()
         missing = planned["missing"]
         self._planned = _Planned(bundle, missing, planned["revision"])
         return Plan(
@@ -97,24 +97,24 @@ class DeployDesk:
         try:
             return await task
         except asyncio.CancelledError:
-            raise Cancelled("the build was broken off") from None
+            raise DeployCancelled("the build was broken off") from None
         finally:
             self._building = None
 
     def run(self, tell: Tell, *, allow: bool, message: str) -> Live:
         """Upload what the service lacks, and have it take what was planned live."""
-        planned, sources = self._planned, self._sources
+        planned, sources = self._planned, self._files
         if planned is None or sources is None:
             raise SvcError("nothing is planned", "Look at what would change first.")
         from svc_tui.deploy import uploader
 
-        self._teller = teller = _Teller(tell)
+        self._reporter = teller = _ProgressReporter(tell)
         login = self._login()
         with connected(login) as client:
             sent = uploader.upload(client, planned.bundle, planned.missing, teller)
             what = f"{size(sent)} in {files(len(planned.missing))}"
             tell(Progress("upload", what if sent else "nothing to send"))
-            teller.asked()
+            teller.committing()
             done = uploader.deploy(
                 client,
                 planned.bundle,
@@ -124,13 +124,13 @@ class DeployDesk:
                 message=message,
                 allow=allow,
             )
-        sources.belongs(login.key)
+        sources.link_service(login.key)
         self._planned = None
         return _live(done)
 
     def cancel(self) -> bool:
         """Break off a build or an upload; what the service was asked for goes on."""
-        teller, building = self._teller, self._building
+        teller, building = self._reporter, self._building
         if teller is None or not teller.cancel():
             return False
         if building is not None:
@@ -160,56 +160,56 @@ class DeployDesk:
             return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", wish))
 
 
-def of_folder(root: Path, project: str, environ: Mapping[str, str]) -> DeployDesk:
+def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) -> ConsoleDeployer:
     """Return the way from a Project's folder to the service it belongs to, or that one is logged in to."""
     logins = Logins.from_environment(environ)
     cache = Home.from_environment(environ).cache()
-    sources = Sources(root, cache, lambda key: logins.belongs(root, key))
-    return DeployDesk(project, lambda: logins.get(root), sources)
+    sources = ProjectFiles(root, cache, lambda key: logins.belongs(root, key))
+    return ConsoleDeployer(project, lambda: logins.get(root), sources)
 
 
-class _Teller:
+class _ProgressReporter:
     """Tells a screen how a deploy goes on, and ends it on the way where that is wanted."""
 
     def __init__(self, tell: Tell, width: int = 0) -> None:
         """`width` is that of the longest Resource's name."""
-        self._tell = tell
+        self._on_progress = tell
         self._width = width
         self._cancelled = False
-        self._asked = False
+        self._committing = False
 
     def cancel(self) -> bool:
         """Have the deploy end at the next thing that is told; return whether it still may."""
-        self._cancelled = not self._asked
+        self._cancelled = not self._committing
         return self._cancelled
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         """Raise `Cancelled` where it was."""
         if self._cancelled:
-            raise Cancelled("the deploy was broken off")
+            raise DeployCancelled("the deploy was broken off")
 
-    def asked(self) -> None:
+    def committing(self) -> None:
         """From now on the service is at it."""
-        self.check()
-        self._asked = True
+        self.raise_if_cancelled()
+        self._committing = True
 
     def building(self, resource: str, line: str) -> None:
         """Tell of a build's progress."""
-        self._tell(Progress("build", f"{resource:<{self._width}}  {line}", passing=True))
+        self._on_progress(Progress("build", f"{resource:<{self._width}}  {line}", passing=True))
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         """Tell that a Resource is built."""
         line = built_line(resource, artifact, seconds, self._width, unchanged=unchanged)
-        self._tell(Progress("build", line))
+        self._on_progress(Progress("build", line))
 
     def uploading(self, done: int, total: int) -> None:
         """Tell how much is there."""
-        self.check()
-        self._tell(Progress("upload", f"{size(done)} of {size(total)}", passing=True))
+        self.raise_if_cancelled()
+        self._on_progress(Progress("upload", f"{size(done)} of {size(total)}", passing=True))
 
     def step(self, step: str, text: str) -> None:
         """Tell what the service does."""
-        self._tell(Progress("policy" if step == "policy" else "flip", text))
+        self._on_progress(Progress("policy" if step == "policy" else "flip", text))
 
 
 def _live(document: dict[str, Any]) -> Live:

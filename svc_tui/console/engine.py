@@ -1,7 +1,4 @@
-"""Where the Console has its engine from: this process, a `svc dev` that runs already, or a service.
-
-Owns beginning and ending it, and finding its control API again. Knows no screen.
-"""
+"""Engine connections of the Console: an embedded engine, a running `svc dev`, or a project of a service."""
 
 import asyncio
 import contextlib
@@ -10,142 +7,182 @@ import socket
 import traceback
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine.control.discovery import Presence, find
 from engine.errors import SvcError
 from engine.files.data_dir import FOLDER
 from engine.http.sockets import bind
-from screens.project_client import Place
-from svc_tui.background_loop import OwnThread
+from engine.manifest.load import load
+from screens.project_client import ConnectionInfo
+from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client, Unreachable
 from svc_tui.client.credentials import Login, connected
+from svc_tui.user_home import Home
 
-ANSWER_SECONDS = 60.0
-START_SECONDS = 1.0
-"""How long an engine that starts is waited for at a time."""
-Tell = Callable[[Literal["error", "warning", "information"], str, str], None]
-"""Takes what is worth knowing, and a hint or nothing, from any thread."""
+if TYPE_CHECKING:
+    from engine.dev.project import Built
+
+REQUEST_TIMEOUT_SECONDS = 60.0
+START_WAIT_SECONDS = 1.0
+"""Maximum wait of one `connect` for an engine that is starting."""
+Notify = Callable[[Literal["error", "warning", "information"], str, str], None]
+"""Shows a notification: severity, message, hint (or ""). Callable from any thread."""
 
 
-class Attachment(Protocol):
-    """An engine of one Project, for as long as the Console shows it."""
+class EngineConnection(Protocol):
+    """The engine of one project, for as long as the Console shows it."""
 
-    place: Place
+    info: ConnectionInfo
 
-    def begin(self, tell: Tell) -> None:
-        """Have the engine begin, if it is ours; called once the screen is there."""
+    def start(self, notify: Notify) -> None:
+        """Start the engine if this process runs it. Called after the first screen was drawn."""
 
     def connect(self) -> Client:
-        """Return a client of the control API as it is now. Raises `Unreachable` where there is none yet."""
+        """Return a client of the control API. Raises `Unreachable` if the API does not answer yet."""
         ...
 
-    def end(self) -> None:
-        """End what was begun."""
+    def stop(self) -> None:
+        """Stop the engine if `start` started it, and close connections."""
 
 
-class Beside:
-    """A Project that a `svc dev` of its own runs."""
+class RunningDevServer:
+    """A project served by an `svc dev` in another process."""
 
     def __init__(self, project: str, folder: Path, address: str = "") -> None:
-        self.place = Place(project, "dev", address)
+        self.info = ConnectionInfo(project, "dev", address)
         self._data = folder / FOLDER
 
-    def begin(self, tell: Tell) -> None:
-        """Begin nothing."""
+    def start(self, notify: Notify) -> None:
+        """Do nothing: the other process runs the engine."""
 
     def connect(self) -> Client:
-        """Return a client of the one that announced itself last."""
+        """Return a client of the `svc dev` that published its address last."""
         if (presence := find(self._data)) is None:
-            raise Unreachable("svc dev does not run any more", "Start it again: `svc dev`.")
+            raise Unreachable("svc dev is not running", "Start it again: `svc dev`.")
         return _client(presence)
 
-    def end(self) -> None:
-        """End nothing."""
+    def stop(self) -> None:
+        """Do nothing: the other process runs the engine."""
 
 
-class OfService:
-    """A Project as a service runs it."""
+class ServiceProject:
+    """A project deployed to a service."""
 
     def __init__(self, login: Login, project: str) -> None:
-        self.place = Place(project, "service", login.key)
+        self.info = ConnectionInfo(project, "service", login.key)
         self._login = login
-        self._open = contextlib.ExitStack()
+        self._connection = contextlib.ExitStack()
 
-    def begin(self, tell: Tell) -> None:
-        """Begin nothing: a data folder's engine runs once it is asked for."""
+    def start(self, notify: Notify) -> None:
+        """Do nothing: `connect` opens a service in a data directory on demand."""
 
     def connect(self) -> Client:
-        """Return a client with this session."""
-        self._open.close()
-        return self._open.enter_context(connected(self._login))
+        """Return a client with the credentials of the login."""
+        self._connection.close()
+        return self._connection.enter_context(connected(self._login))
 
-    def end(self) -> None:
-        """Let go of the data folder, where it is one."""
-        self._open.close()
+    def stop(self) -> None:
+        """Close the connection, and the data directory if the service runs in one."""
+        self._connection.close()
 
 
-class Embedded:
-    """A Project that this process runs, on a thread with a loop of its own."""
+class EmbeddedEngine:
+    """The development engine, run by this process on a background thread."""
 
     def __init__(self, folder: Path, project: str, sockets: list[socket.socket]) -> None:
-        """`sockets` are bound, so that whoever asks early waits instead of being refused."""
+        """`sockets` are already bound, so that early requests wait instead of being refused."""
         self._port = int(sockets[0].getsockname()[1])
-        self.place = Place(project, "dev", f"http://localhost:{self._port}")
+        self.info = ConnectionInfo(project, "dev", f"http://localhost:{self._port}")
         self._folder = folder
         self._sockets = sockets
-        self._tell: Tell = lambda severity, message, hint: None
-        self._said = ""
-        self._thread: OwnThread[Presence] | None = None
+        self._notify: Notify = lambda severity, message, hint: None
+        self._last_error = ""
+        self._thread: BackgroundLoop[Presence] | None = None
 
-    def begin(self, tell: Tell) -> None:
-        """Begin it, and once more where it ended by itself."""
-        self._tell = tell
+    def start(self, notify: Notify) -> None:
+        """Start the engine, or restart one that failed."""
+        self._notify = notify
         if self._thread is not None:
-            if not self._thread.over.done():
+            if not self._thread.finished.done():
                 return
             self._sockets = bind("localhost", self._port)
-        self._thread = OwnThread(self._serve, "engine")
+        self._thread = BackgroundLoop(self._serve, "engine")
 
     def connect(self) -> Client:
-        """Return a client if the control API is there soon; an engine that ended begins again."""
+        """Return a client of the control API; restart an engine that failed."""
         if self._thread is None:
-            raise Unreachable("the engine has not begun", "It begins with the Console.")
-        self.begin(self._tell)
+            raise Unreachable("the engine is still starting", "Wait until the top line shows `live`.")
+        self.start(self._notify)
         try:
-            return _client(self._thread.given.result(START_SECONDS))
+            return _client(self._thread.ready.result(START_WAIT_SECONDS))
         except TimeoutError as error:
-            raise Unreachable("the engine starts", "It takes a few seconds.") from error
+            raise Unreachable(
+                "the engine is still starting", "Wait until the top line shows `live`."
+            ) from error
 
-    def end(self) -> None:
-        """End it and wait until what was asked of it is answered."""
+    def stop(self) -> None:
+        """Stop the engine after its requests in progress have been answered."""
         if self._thread is not None:
-            self._thread.end()
+            self._thread.stop()
             return
-        for opened in self._sockets:  # Left before there was anything to see.
+        for opened in self._sockets:  # The Console was closed before it started the engine.
             opened.close()
 
     @contextlib.asynccontextmanager
     async def _serve(self, stop: asyncio.Event) -> AsyncIterator[Presence]:
-        # The engine takes a second to load: here, it holds no screen up.
-        from svc_tui.console.embedded import embedded
+        # Loading the engine takes a second. On this thread it does not delay the first screen.
+        from engine.timeline.bus import Timeline
+        from svc_tui.dev.server import Settings, developing
 
+        cache = Home.from_environment(os.environ).cache()
+        settings = Settings([self._sockets], cache, "dev")
+        reporter = _NotifyReporter(self._notify)
         try:
-            async with embedded(self._folder, self._sockets, self._tell, stop) as presence:
-                yield presence
+            async with developing(load(self._folder), settings, Timeline(), reporter, stop) as running:
+                yield await running.presence
         except SvcError as error:
-            raise self._ended(error) from error
+            raise self._unreachable(error) from error
         except Exception as error:
             if os.environ.get("SVC_DEBUG"):
                 traceback.print_exc()
-            raise self._ended(SvcError(f"the engine failed: {type(error).__name__}: {error}")) from error
+            failure = SvcError(f"the engine failed: {type(error).__name__}: {error}")
+            raise self._unreachable(failure) from error
 
-    def _ended(self, error: SvcError) -> Unreachable:
-        if error.message != self._said:  # it is tried again and again
-            self._tell("error", error.message, error.hint)
-        self._said = error.message
+    def _unreachable(self, error: SvcError) -> Unreachable:
+        if error.message != self._last_error:  # Every restart fails with the same error: show it once.
+            self._notify("error", error.message, error.hint)
+        self._last_error = error.message
         return Unreachable(error.message, error.hint)
 
 
+class _NotifyReporter:
+    """Reports events of the dev server as notifications; the Board shows successful builds itself."""
+
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
+        self._broken: set[str] = set()
+
+    def error(self, error: SvcError) -> None:
+        self._notify("error", error.message, error.hint)
+
+    def warn(self, error: SvcError) -> None:
+        self._notify("warning", error.message, error.hint)
+
+    def note(self, text: str) -> None:
+        self._notify("information", text, "")
+
+    def progress(self, text: str) -> None:
+        """Ignore progress: the Board shows it."""
+
+    def built(self, event: "Built") -> None:
+        if event.error is not None:
+            self._broken.add(event.resource)
+            self._notify("error", f"{event.resource}: build failed: {event.error.message}", event.error.hint)
+        elif event.resource in self._broken:
+            self._broken.discard(event.resource)
+            self._notify("information", f"{event.resource} builds again", "")
+
+
 def _client(presence: Presence) -> Client:
-    return Client(presence.url, presence.token, ANSWER_SECONDS)
+    return Client(presence.url, presence.token, REQUEST_TIMEOUT_SECONDS)

@@ -4,17 +4,21 @@ A file that can not be read or written is left alone: nothing that is kept here 
 """
 
 import json
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from engine.errors import SvcError
 from engine.files import atomic
+from engine.manifest.problems import did_you_mean
 
-LOOK = "theme"
-SQL_HISTORY = "sql-history.json"
+KEYMAP_FILE = "keys.toml"
+THEME_FILE = "theme"
+SQL_HISTORY_FILE = "sql-history.json"
 
 
-class _Text:
+class _TextFile:
     """A text in a file that only its user may read."""
 
     def __init__(self, file: Path) -> None:
@@ -34,12 +38,12 @@ class _Text:
             atomic.write(self._file, text.encode())
 
 
-class Look:
+class ThemePreference:
     """Which theme was chosen last."""
 
     def __init__(self, root: Path) -> None:
         """`root` is the user's folder."""
-        self._text = _Text(root / LOOK)
+        self._text = _TextFile(root / THEME_FILE)
 
     def read(self) -> str:
         """Return the theme's name; empty where none was chosen."""
@@ -55,7 +59,7 @@ class SqlHistory:
 
     def __init__(self, root: Path) -> None:
         """`root` is the user's folder."""
-        self._text = _Text(root / SQL_HISTORY)
+        self._text = _TextFile(root / SQL_HISTORY_FILE)
 
     def read(self) -> Sequence[str]:
         """Return the statements, the latest last."""
@@ -68,3 +72,25 @@ class SqlHistory:
     def write(self, statements: Sequence[str]) -> None:
         """Keep these statements."""
         self._text.write(json.dumps(list(statements)))
+
+
+def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
+    """Return keys by the binding's id; empty without a file. Raises `SvcError` for what means nothing."""
+    path = home / KEYMAP_FILE
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SvcError(f"{path} can not be read: {error.strerror}", "Check who owns it.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SvcError(f"{path} is no TOML: {error}", 'A line a key: "board.connect" = "c"') from error
+    for name, keys in found.items():
+        if name not in known:
+            hint = did_you_mean(name, sorted(known)) or "docs/console.md lists them."
+            raise SvcError(f'{path}: there is no key named "{name}"', hint, code="usage")
+        if not isinstance(keys, str) or not all(key.strip() for key in keys.split(",")):
+            raise SvcError(
+                f'{path}: "{name}" has no keys', 'Write them in quotes: "ctrl+n" or "j,down".', code="usage"
+            )
+    return found

@@ -11,15 +11,15 @@ from svc_tui.client.urls import check_private, service_url
 from svc_tui.project import scaffold
 
 
-class Entrance:
+class LoginActions:
     """Logging in, as the Console's dialogue asks for it. Methods raise `SvcError`."""
 
-    def last(self) -> str:
+    def last_url(self) -> str:
         """Return the address of the service that was used last; empty where there is none."""
         urls = (key for key in Logins.from_environment(os.environ).all() if "://" in key)
         return next(urls, "")
 
-    def claimed(self, url: str) -> bool:
+    def is_claimed(self, url: str) -> bool:
         """Return whether the service at an address has an owner. Refused where no session would count."""
         if os.environ.get("SVC_TOKEN"):
             raise SvcError(
@@ -28,7 +28,7 @@ class Entrance:
         with entry(_checked(url)) as way:
             return way.claimed()
 
-    def enter(self, url: str, user: str, password: str, code: str | None) -> str:
+    def log_in(self, url: str, user: str, password: str, code: str | None) -> str:
         """Log in, or become the first owner by the claim code; keep the session and return its key."""
         with entry(_checked(url)) as way:
             login = way.begin(user, password, code)
@@ -39,7 +39,7 @@ class Entrance:
         return login.key
 
 
-class Outside:
+class StartActions:
     """What can be made and opened in a folder that is in no Project. Methods raise `SvcError`."""
 
     def __init__(self, folder: Path) -> None:
@@ -49,11 +49,11 @@ class Outside:
         """Return the templates, the one that shows most first."""
         return tuple(scaffold.TEMPLATES.items())
 
-    def make(self, name: str, template: str) -> None:
+    def create(self, name: str, template: str) -> None:
         """Make a Project in a folder of this one."""
         scaffold.make(self._folder / name, template)
 
-    def live(self) -> tuple[str, Sequence[str]]:
+    def deployed_projects(self) -> tuple[str, Sequence[str]]:
         """Return the service that one is logged in to, and its Projects."""
         try:
             login = Logins.from_environment(os.environ).get()

@@ -12,8 +12,8 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from screens.console_screen import ConsoleScreen
-from screens.project_client import Link, Place
-from svc_tui.background_loop import on_thread
+from screens.project_client import ConnectionInfo, ProjectClient
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests import waiting
 from tests.engine.control import developing
@@ -64,14 +64,14 @@ class Shop:
         """Wait until this is what a path answers."""
         waiting.until(lambda: words in self.get(path).text)
 
-    def link(self) -> Link:
-        place = Place("shop", "dev", "http://localhost:3000")
-        return Link(place, lambda: Client(self.url, self.token, 60.0))
+    def link(self) -> ProjectClient:
+        place = ConnectionInfo("shop", "dev", "http://localhost:3000")
+        return ProjectClient(place, lambda: Client(self.url, self.token, 60.0))
 
 
 @contextmanager
 def developed(root: Path, cache: Path) -> Iterator[Shop]:
-    with on_thread(lambda stop: developing.developed(root, stop, cache), "engine") as there:
+    with run_in_background(lambda stop: developing.developed(root, stop, cache), "engine") as there:
         yield Shop(root, there.port, there.presence.url, there.presence.token)
 
 
@@ -102,7 +102,7 @@ class Console(App[None]):
     def on_mount(self) -> None:
         self.push_screen(self._first)
 
-    def on_console_screen_visit(self, event: ConsoleScreen.Visit) -> None:
+    def on_console_screen_open_tab(self, event: ConsoleScreen.OpenTab) -> None:
         self.visits.append((event.tab, *event.words))
 
 

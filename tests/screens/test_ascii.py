@@ -3,24 +3,24 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from screens.ascii import Ascii, ascii_of
+from screens.terminal_text import AsciiFilter, to_ascii
 
 
 def test_signs_and_lines_have_likenesses_and_letters_lose_their_marks() -> None:
-    assert ascii_of("╭─╮│● live …→×") == "+-+|* live ~>x"
-    assert ascii_of("Grüße Ærø é") == "Gru?e ?r? e"
+    assert to_ascii("╭─╮│● live …→×") == "+-+|* live ~>x"
+    assert to_ascii("Grüße Ærø é") == "Gru?e ?r? e"
 
 
 def test_every_cell_stays_where_it_is() -> None:
     for text in ("日本語", "e\u0301", "שלום", "👩\u200d💻", "ü│日"):
-        assert ascii_of(text).isascii()
+        assert to_ascii(text).isascii()
     for text in ("日本語", "e\u0301", "שלום", "ü│日"):
-        assert cell_len(ascii_of(text)) == cell_len(text)
+        assert cell_len(to_ascii(text)) == cell_len(text)
 
 
 def test_styles_are_kept() -> None:
     bold = Style(bold=True)
-    assert Ascii().apply([Segment("●", bold), Segment(" ok")], Color(0, 0, 0)) == [
+    assert AsciiFilter().apply([Segment("●", bold), Segment(" ok")], Color(0, 0, 0)) == [
         Segment("*", bold),
         Segment(" ok"),
     ]

@@ -12,7 +12,7 @@ from engine.http.sockets import bind
 from engine.http.tls import Certificate
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from svc_tui.background_loop import OwnThread
+from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client
 from svc_tui.deploy import uploader
 from svc_tui.serve.server import Settings, running
@@ -72,8 +72,8 @@ class Hosted:
             lambda level, text: self.said.append(text),
             passwords=quick(),
         )
-        self._thread = OwnThread(lambda stop: running(settings, stop), "service")
-        self._thread.given.result(60)
+        self._thread = BackgroundLoop(lambda stop: running(settings, stop), "service")
+        self._thread.ready.result(60)
 
     def __enter__(self) -> "Hosted":
         return self
@@ -82,8 +82,8 @@ class Hosted:
         self.stop()
 
     def stop(self) -> None:
-        self._thread.end()
-        self._thread.over.result()
+        self._thread.stop()
+        self._thread.finished.result()
 
     def get(self, path: str = "/", host: str = "web--shop.apps.example") -> httpx.Response:
         return httpx.get(f"{self.public}{path}", headers={"host": host}, verify=NO_CERTIFICATES)

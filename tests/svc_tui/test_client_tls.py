@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client, Unreachable
 from tests.certificates import self_signed
 
@@ -33,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
             yield server.sockets[0].getsockname()[1]
 
-    with on_thread(served, "server") as port:
+    with run_in_background(served, "server") as port:
         yield f"https://127.0.0.1:{port}", file
 
 

@@ -17,13 +17,12 @@ from engine.errors import SvcError
 from engine.http.sockets import bind
 from screens.command_line import CommandLine
 from screens.console_screen import ConsoleScreen
-from screens.dialog import Question
-from screens.help_screen import KeysHelp
-from svc_tui.console import keymap
+from screens.dialog import ConfirmDialog
+from screens.help_screen import HelpScreen
 from svc_tui.console.app import Console, binding_ids
-from svc_tui.console.engine import Beside, Embedded
-from svc_tui.console.preferences import Look
-from svc_tui.console.start import Entrance
+from svc_tui.console.engine import EmbeddedEngine, RunningDevServer
+from svc_tui.console.preferences import ThemePreference, read_keymap
+from svc_tui.console.start import LoginActions
 from tests.screens.conftest import SECONDS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -47,16 +46,16 @@ async def opened(
     folder: Path,
     keys: dict[str, str] | None = None,
     size: tuple[int, int] = (100, 30),
-    look: Look | None = None,
-) -> AsyncIterator[tuple[Console, Pilot[None], Embedded]]:
-    attachment = Embedded(folder, "shop", bind("localhost", 0))
-    app = Console(attachment, Entrance(), keys, look=look)
+    look: ThemePreference | None = None,
+) -> AsyncIterator[tuple[Console, Pilot[None], EmbeddedEngine]]:
+    attachment = EmbeddedEngine(folder, "shop", bind("localhost", 0))
+    app = Console(attachment, LoginActions(), keys, look=look)
     app.animation_level = "none"
     try:
         async with app.run_test(size=size) as pilot:
             yield app, pilot, attachment
     finally:
-        await asyncio.to_thread(attachment.end)
+        await asyncio.to_thread(attachment.stop)
 
 
 async def body(url: str) -> bytes:
@@ -84,20 +83,20 @@ async def test_it_runs_the_project_and_says_so(project: Path) -> None:
     async with opened(project) as (app, pilot, attachment):
         assert "starting" in top(app)
         await until(pilot, lambda: "● live" in top(app))
-        assert f"shop ─ dev {attachment.place.address}" in top(app)
-        assert await body(attachment.place.address) == b"hello"
+        assert f"shop ─ dev {attachment.info.address}" in top(app)
+        assert await body(attachment.info.address) == b"hello"
 
 
 async def test_requests_before_the_engine_begins_are_answered_by_it(project: Path) -> None:
     sockets = bind("localhost", 0)
-    attachment = Embedded(project, "shop", sockets)
+    attachment = EmbeddedEngine(project, "shop", sockets)
     with socket.create_connection(("127.0.0.1", sockets[0].getsockname()[1]), timeout=SECONDS) as early:
         early.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        attachment.begin(lambda severity, message, hint: None)
+        attachment.start(lambda severity, message, hint: None)
         try:
             answer = await asyncio.to_thread(lambda: early.makefile("rb").read())
         finally:
-            await asyncio.to_thread(attachment.end)
+            await asyncio.to_thread(attachment.stop)
     assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 503"))  # 503: built in a moment, try again
 
 
@@ -128,7 +127,7 @@ async def test_the_command_line_goes_where_its_words_say(project: Path) -> None:
 
 
 async def test_the_look_that_was_chosen_is_there_again(project: Path, tmp_path: Path) -> None:
-    look = Look(tmp_path / "own folder")
+    look = ThemePreference(tmp_path / "own folder")
     async with opened(project, look=look) as (app, pilot, _):
         assert app.theme == "svc-dark"
         await pilot.press("colon")
@@ -155,7 +154,7 @@ async def test_a_line_that_means_nothing_is_told(project: Path, line: str) -> No
 async def test_the_keys_that_work_are_shown(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await pilot.press("question_mark")
-        assert isinstance(app.screen, KeysHelp)
+        assert isinstance(app.screen, HelpScreen)
         shown = str(app.screen.query_one("Static").render())
         assert "Board" in shown and "Command line" in shown and "Focus Next" not in shown
         await pilot.press("escape")
@@ -177,7 +176,7 @@ async def test_leaving_asks_only_when_edits_are_pending(project: Path) -> None:
         assert isinstance(screen, ConsoleScreen)
         screen.pending = 2
         await pilot.press("q")
-        assert isinstance(app.screen, Question)
+        assert isinstance(app.screen, ConfirmDialog)
         await pilot.press("q", "n")
         assert app.screen is screen and app.is_running
         await pilot.press("ctrl+q", "y")
@@ -191,25 +190,25 @@ async def test_an_engine_that_ended_is_found_again_on_the_same_port(project: Pat
     async with opened(project) as (app, pilot, attachment):
         await until(pilot, lambda: "● live" in top(app))
         screen = app.screen
-        await asyncio.to_thread(attachment.end)
+        await asyncio.to_thread(attachment.stop)
         with pytest.raises(SvcError):
-            await app._link.call("GET", "/tables")
+            await app._client.call("GET", "/tables")
         await until(pilot, lambda: "lost" in top(app))
         await until(pilot, lambda: "● live" in top(app))
         assert app.screen is screen
-        assert await body(attachment.place.address) == b"hello"
+        assert await body(attachment.info.address) == b"hello"
 
 
 async def test_it_shows_the_svc_dev_that_runs_beside_it(project: Path) -> None:
-    other = Embedded(project, "shop", bind("localhost", 0))
-    other.begin(lambda severity, message, hint: None)
+    other = EmbeddedEngine(project, "shop", bind("localhost", 0))
+    other.start(lambda severity, message, hint: None)
     await asyncio.to_thread(lambda: other.connect().__exit__(None, None, None))
     try:
-        app = Console(Beside("shop", project), Entrance())
+        app = Console(RunningDevServer("shop", project), LoginActions())
         async with app.run_test(size=(100, 30)) as pilot:
             await until(pilot, lambda: "● live" in top(app))
     finally:
-        await asyncio.to_thread(other.end)
+        await asyncio.to_thread(other.stop)
     assert "engine" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -238,11 +237,11 @@ def test_every_key_is_documented_by_its_id() -> None:
 def test_a_mistake_in_the_users_keys_is_named(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "keys.toml").write_text(text)
     with pytest.raises(SvcError) as told:
-        keymap.read(tmp_path, binding_ids())
+        read_keymap(tmp_path, binding_ids())
     assert said in f"{told.value.message} {told.value.hint}" and "keys.toml" in told.value.message
 
 
 def test_own_keys_are_a_file_that_need_not_be_there(tmp_path: Path) -> None:
-    assert keymap.read(tmp_path, binding_ids()) == {}
+    assert read_keymap(tmp_path, binding_ids()) == {}
     (tmp_path / "keys.toml").write_text('"rows.down" = "n,down"\n')
-    assert keymap.read(tmp_path, binding_ids()) == {"rows.down": "n,down"}
+    assert read_keymap(tmp_path, binding_ids()) == {"rows.down": "n,down"}

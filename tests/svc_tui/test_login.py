@@ -16,7 +16,7 @@ import pytest
 from engine.errors import SvcError
 from svc_tui.client.credentials import FILE, Login, Logins, NotLoggedIn
 from svc_tui.client.urls import BadAddress, check_private, service_url
-from svc_tui.console.start import Entrance
+from svc_tui.console.start import LoginActions
 from svc_tui.main import run
 from tests.engine.control.service import PASSWORD, Service, running
 
@@ -316,7 +316,7 @@ def test_a_token_of_the_environment_that_is_over_says_what_helps(
         assert code == 3 and f"{service.url} does not take the token in SVC_TOKEN" in err
         assert "`svc token create`" in err and "unset it" in err and "svc login" not in err
     with pytest.raises(SvcError, match="SVC_TOKEN is set"):
-        Entrance().claimed(service.url)
+        LoginActions().is_claimed(service.url)
     monkeypatch.delenv("SVC_TOKEN")
     assert svc("whoami")[0] == 0
 

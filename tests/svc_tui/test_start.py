@@ -12,8 +12,8 @@ from textual.widgets import Input, OptionList
 from engine.manifest.load import load
 from screens.login.screen import LoginScreen
 from screens.start.screen import Chosen, Made, MakeScreen, Opened
-from svc_tui.console.app import LogIn, Start
-from svc_tui.console.start import Entrance, Outside
+from svc_tui.console.app import LoginApp, StartApp
+from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.scaffold import TEMPLATES, templates
 from tests.screens.conftest import until
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy
@@ -38,14 +38,14 @@ def hosted(tmp_path: Path) -> Iterator[Hosted]:
 
 
 @asynccontextmanager
-async def opened(here: Path) -> AsyncIterator[tuple[Start, Pilot[Chosen]]]:
-    app = Start("~/here", Outside(here), Entrance(), {})
+async def opened(here: Path) -> AsyncIterator[tuple[StartApp, Pilot[Chosen]]]:
+    app = StartApp("~/here", StartActions(here), LoginActions(), {})
     app.animation_level = "none"
     async with app.run_test(size=(80, 24)) as pilot:
         yield app, pilot
 
 
-def options(app: Start) -> list[str]:
+def options(app: StartApp) -> list[str]:
     return [str(option.id) for option in app.screen.query_one(OptionList).options]
 
 
@@ -100,7 +100,7 @@ async def test_who_is_not_logged_in_is_asked_first(here: Path, hosted: Hosted) -
         hosted.claim().__exit__(None, None, None)
 
     await asyncio.to_thread(claim)
-    app = LogIn(Entrance(), {})
+    app = LoginApp(LoginActions(), {})
     async with app.run_test(size=(80, 24)) as pilot:
         assert isinstance(app.screen, LoginScreen)
         for field, value in (("url", hosted.control), ("user", "ann"), ("password", PASSWORD)):
@@ -108,11 +108,11 @@ async def test_who_is_not_logged_in_is_asked_first(here: Path, hosted: Hosted) -
         await pilot.press("ctrl+s")
         await until(pilot, lambda: not app.is_running)
     assert app.return_value == hosted.control
-    assert Entrance().last() == hosted.control
+    assert LoginActions().last_url() == hosted.control
 
 
 async def test_who_leaves_the_dialogue_is_not_logged_in(here: Path) -> None:
-    app = LogIn(Entrance(), {})
+    app = LoginApp(LoginActions(), {})
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("escape")
         await until(pilot, lambda: not app.is_running)

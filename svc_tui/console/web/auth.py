@@ -9,12 +9,12 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 KEY_BYTES = 24
-KEPT = 64
+MAX_BROWSERS = 64
 """How many browsers are remembered; the one that came first is forgotten first."""
 _LOOPBACK_NAMES = ("localhost",)
 
 
-class Access:
+class BrowserAuth:
     """The door to the page, as long as one `svc console --web` runs."""
 
     def __init__(self, host: str, public: str, tell: Callable[[str], None]) -> None:
@@ -24,30 +24,30 @@ class Access:
         """
         self._names = frozenset((*_LOOPBACK_NAMES, host.lower(), urlsplit(public).hostname)) - {None, ""}
         self._public = public
-        self._tell = tell
+        self._on_key = tell
         self._cookies: list[str] = []
         self._key = ""
-        self._renew()
+        self._issue_key()
 
     @property
     def secure(self) -> bool:
         """Whether browsers reach the page over TLS only."""
         return self._public.startswith("https:")
 
-    def enter(self, key: str) -> str | None:
+    def exchange_key(self, key: str) -> str | None:
         """Return the value of a new cookie for a key, which is used up by that; `None` for a wrong one."""
         if not secrets.compare_digest(key.encode(), self._key.encode()):
             return None
-        self._cookies = [*self._cookies, secrets.token_urlsafe(KEY_BYTES)][-KEPT:]
-        self._renew()
+        self._cookies = [*self._cookies, secrets.token_urlsafe(KEY_BYTES)][-MAX_BROWSERS:]
+        self._issue_key()
         return self._cookies[-1]
 
-    def knows(self, cookie: str) -> bool:
+    def is_valid_cookie(self, cookie: str) -> bool:
         """Return whether a cookie is of a browser that came in."""
         given = cookie.encode()
         return any(secrets.compare_digest(given, each.encode()) for each in self._cookies)
 
-    def named(self, host: str) -> bool:
+    def is_allowed_host(self, host: str) -> bool:
         """Return whether a Host field names this page, and is not a name that others made lead here.
 
         An address is: names can be made to lead anywhere (DNS rebinding), addresses can not.
@@ -58,7 +58,7 @@ class Access:
             return False
         return name in self._names or _is_address(name)
 
-    def same_page(self, origin: str, host: str) -> bool:
+    def is_same_origin(self, origin: str, host: str) -> bool:
         """Return whether the Origin field of a request says that it was made by this page."""
         return origin in (f"http://{host}", self._public or None)
 
@@ -67,9 +67,9 @@ class Access:
         address = self._public or f"http://{host}"
         return f"ws{address.removeprefix('http')}/ws"
 
-    def _renew(self) -> None:
+    def _issue_key(self) -> None:
         self._key = secrets.token_urlsafe(KEY_BYTES)
-        self._tell(self._key)
+        self._on_key(self._key)
 
 
 def _is_address(name: str) -> bool:

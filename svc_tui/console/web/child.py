@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from svc_tui.console import app, connect, keymap
-from svc_tui.console.deployer import DeployDesk, of_folder
-from svc_tui.console.engine import Attachment, Beside
-from svc_tui.console.start import Entrance
+from svc_tui.console import app, connect
+from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
+from svc_tui.console.engine import EngineConnection, RunningDevServer
+from svc_tui.console.preferences import read_keymap
+from svc_tui.console.start import LoginActions
 from svc_tui.user_home import Home
 
 
@@ -21,14 +22,14 @@ def main(arguments: Sequence[str]) -> None:
     wanted = json.loads(arguments[0])
     project = wanted["project"]
     home = Home.from_environment(os.environ).root
-    keys = keymap.read(home, app.binding_ids())
+    keys = read_keymap(home, app.binding_ids())
     if folder := wanted["folder"]:
-        attachment: Attachment = Beside(project, Path(folder), wanted["address"])
-        desk = of_folder(Path(folder), project, os.environ)
+        attachment: EngineConnection = RunningDevServer(project, Path(folder), wanted["address"])
+        desk = deployer_for_folder(Path(folder), project, os.environ)
     else:
-        login, attachment = connect.of_service(project)
-        desk = DeployDesk(project, lambda: login, None)
-    app.run(attachment, Entrance(), keys, desk, home)
+        login, attachment = connect.connect_service(project)
+        desk = ConsoleDeployer(project, lambda: login, None)
+    app.run(attachment, LoginActions(), keys, desk, home)
 
 
 if __name__ == "__main__":

@@ -14,16 +14,16 @@ from urllib.parse import urlsplit
 from engine.errors import SvcError
 from engine.http.sockets import PortInUse, authority, bind
 from svc_tui.client.urls import check_private, is_loopback, service_url
-from svc_tui.console.engine import Attachment
-from svc_tui.console.web.auth import Access
+from svc_tui.console.engine import EngineConnection
+from svc_tui.console.web.auth import BrowserAuth
 from svc_tui.console.web.server import Page, serving
 from svc_tui.terminal import stderr, stdout
 
-PORT = 8000
+DEFAULT_PORT = 8000
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class WebOptions:
     """Where the page is served: `port` `None` is the usual one, or any; `public` what a proxy calls it."""
 
     host: str
@@ -32,7 +32,7 @@ class Where:
     insecure: bool
 
 
-def listening(where: Where) -> list[socket.socket]:
+def bind_page(where: WebOptions) -> list[socket.socket]:
     """Return the page's sockets. Raises `SvcError` where others could read what is typed into the page."""
     if not is_loopback(where.host) and not where.insecure:
         raise SvcError(
@@ -42,7 +42,7 @@ def listening(where: Where) -> list[socket.socket]:
             code="usage",
         )
     try:
-        return bind(where.host, PORT if where.port is None else where.port)
+        return bind(where.host, DEFAULT_PORT if where.port is None else where.port)
     except PortInUse as error:
         if where.port is not None:
             hint = "Stop that program, or take another port, or any: --web-port 0"
@@ -50,9 +50,11 @@ def listening(where: Where) -> list[socket.socket]:
         return bind(where.host, 0)
 
 
-def host(attachment: Attachment, folder: Path | None, where: Where, sockets: Sequence[socket.socket]) -> None:
+def serve_page(
+    attachment: EngineConnection, folder: Path | None, where: WebOptions, sockets: Sequence[socket.socket]
+) -> None:
     """Serve the Console of what is attached until a signal ends it."""
-    asyncio.run(_host(attachment, folder, where, sockets))
+    asyncio.run(_serve_page(attachment, folder, where, sockets))
 
 
 def public_url(text: str, *, insecure: bool) -> str:
@@ -64,27 +66,27 @@ def public_url(text: str, *, insecure: bool) -> str:
     return url
 
 
-async def _host(
-    attachment: Attachment, folder: Path | None, where: Where, sockets: Sequence[socket.socket]
+async def _serve_page(
+    attachment: EngineConnection, folder: Path | None, where: WebOptions, sockets: Sequence[socket.socket]
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
-    place = attachment.place
+    place = attachment.info
     wanted = {"project": place.project, "folder": str(folder or ""), "address": place.address}
     command = (sys.executable, "-m", "svc_tui.console.web.child", json.dumps(wanted))
-    address = where.public or f"http://{_shown(sockets[0])}"
-    access = Access(where.host, where.public, lambda key: stdout.line(f"{address}/?key={key}"))
+    address = where.public or f"http://{_browser_address(sockets[0])}"
+    access = BrowserAuth(where.host, where.public, lambda key: stdout.line(f"{address}/?key={key}"))
     page = Page(access, command, place.project, int(sockets[0].getsockname()[1]))
     loop.add_signal_handler(signal.SIGINT, _interrupted, page, stop)
     try:
-        attachment.begin(_tell)
+        attachment.start(_report)
         async with serving(page, sockets):
             stderr.progress("open it in a browser; each address lets one in; ctrl+c ends it")
             await stop.wait()
     finally:
-        await asyncio.to_thread(attachment.end)
+        await asyncio.to_thread(attachment.stop)
 
 
 def _interrupted(page: Page, stop: asyncio.Event) -> None:
@@ -97,7 +99,7 @@ def _interrupted(page: Page, stop: asyncio.Event) -> None:
     stderr.warn(f"{edits} not applied", "ctrl+c once more ends the page, and drops what is pending.")
 
 
-def _shown(opened: socket.socket) -> str:
+def _browser_address(opened: socket.socket) -> str:
     """Return the address of a socket as a browser on this machine reaches it."""
     shown = urlsplit(f"//{authority(opened)}")
     if shown.hostname in ("0.0.0.0", "::"):
@@ -105,7 +107,7 @@ def _shown(opened: socket.socket) -> str:
     return authority(opened)
 
 
-def _tell(severity: Literal["error", "warning", "information"], message: str, hint: str) -> None:
+def _report(severity: Literal["error", "warning", "information"], message: str, hint: str) -> None:
     if severity == "error":
         stderr.render(SvcError(message, hint))
     elif severity == "warning":

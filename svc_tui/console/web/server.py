@@ -16,17 +16,17 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from aiohttp.typedefs import Handler
 
-from svc_tui.console.web.auth import Access
-from svc_tui.console.web.session import Visit
+from svc_tui.console.web.auth import BrowserAuth
+from svc_tui.console.web.session import BrowserSession
 
-MOST_VISITS = 16
-MOST_BYTES = 32 * 1024 * 1024
+MAX_SESSIONS = 16
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Of one message: what is pasted comes in one."""
-MOST_CELLS = 1000
+MAX_TERMINAL_CELLS = 1000
 HEARTBEAT_SECONDS = 15.0
-SHUT_SECONDS = 2.0
+SHUTDOWN_SECONDS = 2.0
 """How long answers that are being sent have, in the end."""
-_FIELDS = {
+_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
@@ -38,7 +38,7 @@ _FIELDS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_REFUSED = (
+_FORBIDDEN = (
     "The Console is shown to who has its key.\n\n"
     "Open the address that `svc console --web` printed last; each works once.\n"
 )
@@ -47,21 +47,21 @@ _REFUSED = (
 class Page:
     """The page, for as long as it is served."""
 
-    def __init__(self, access: Access, command: Sequence[str], title: str, port: int) -> None:
+    def __init__(self, access: BrowserAuth, command: Sequence[str], title: str, port: int) -> None:
         """`command` is run for each browser that shows the page."""
         self._access = access
         self._command = command
         # Cookies know no ports: another Console on this machine has one, too.
         self._cookie = f"svc-console-{port}"
-        self._visits: set[Visit] = set()
-        self._left: list[Visit] = []
+        self._sessions: set[BrowserSession] = set()
+        self._detached: list[BrowserSession] = []
         self._document = files("svc_tui.console.web").joinpath("page.html").read_text("utf-8")
         self._title = title
 
     @property
     def pending(self) -> int:
         """How many edits would be lost by ending it."""
-        return sum(visit.pending for visit in self._visits)
+        return sum(visit.pending for visit in self._sessions)
 
     def application(self) -> web.Application:
         """Return the routes, each behind the key."""
@@ -71,34 +71,34 @@ class Page:
         application.router.add_static("/static", Path(str(files("textual_serve"))) / "static")
         return application
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """End every Console that a browser shows."""
-        visits, self._left = list(self._visits), []
-        await asyncio.gather(*(visit.end() for visit in visits))
+        visits, self._detached = list(self._sessions), []
+        await asyncio.gather(*(visit.close() for visit in visits))
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not self._access.named(request.host):
+        if not self._access.is_allowed_host(request.host):
             answer: web.StreamResponse = web.Response(
                 status=421, text="There is no page of this name here.\n"
             )
         elif (key := request.query.get("key")) is not None and request.path == "/":
-            answer = self._let_in(key)
-        elif not self._access.knows(request.cookies.get(self._cookie, "")):
-            answer = web.Response(status=403, text=_REFUSED)
+            answer = self._sign_in(key)
+        elif not self._access.is_valid_cookie(request.cookies.get(self._cookie, "")):
+            answer = web.Response(status=403, text=_FORBIDDEN)
         else:
             try:
                 answer = await handler(request)
             except web.HTTPException as error:
                 answer = web.Response(status=error.status, text=f"{error.reason}\n")
         if not answer.prepared:
-            answer.headers.update(_FIELDS)
+            answer.headers.update(_HEADERS)
         return answer
 
-    def _let_in(self, key: str) -> web.Response:
-        cookie = self._access.enter(key)
+    def _sign_in(self, key: str) -> web.Response:
+        cookie = self._access.exchange_key(key)
         if cookie is None:
-            return web.Response(status=403, text=_REFUSED)
+            return web.Response(status=403, text=_FORBIDDEN)
         answer = web.Response(status=303, headers={"Location": "/"})
         answer.set_cookie(
             self._cookie, cookie, httponly=True, samesite="Strict", secure=self._access.secure, path="/"
@@ -111,50 +111,50 @@ class Page:
         return web.Response(text=page, content_type="text/html")
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
-        if not self._access.same_page(request.headers.get("Origin", ""), request.host):
+        if not self._access.is_same_origin(request.headers.get("Origin", ""), request.host):
             return web.Response(status=403, text="Only the Console's own page may ask for this.\n")
-        if len(self._visits) >= MOST_VISITS and not self._left:
+        if len(self._sessions) >= MAX_SESSIONS and not self._detached:
             return web.Response(status=503, text="The Console is open in too many places.\n")
         connection = web.WebSocketResponse(
-            heartbeat=HEARTBEAT_SECONDS, timeout=SHUT_SECONDS, max_msg_size=MOST_BYTES
+            heartbeat=HEARTBEAT_SECONDS, timeout=SHUTDOWN_SECONDS, max_msg_size=MAX_MESSAGE_BYTES
         )
         await connection.prepare(request)
-        visit = await self._visit()
+        visit = await self._acquire_session()
         try:
-            await visit.show(connection, *_size(request.query))
+            await visit.attach(connection, *_terminal_size(request.query))
             async for message in connection:
                 if message.type == WSMsgType.TEXT:
-                    await _hand_over(message.json(), visit, connection)
+                    await _forward(message.json(), visit, connection)
         finally:
-            visit.leave()
+            visit.detach()
             if visit.pending:
-                self._left.append(visit)
+                self._detached.append(visit)
             else:
-                await self._end(visit)
+                await self._close_session(visit)
         return connection
 
-    async def _visit(self) -> Visit:
+    async def _acquire_session(self) -> BrowserSession:
         """Return the Console that was left last with edits pending, or a new one."""
-        while self._left:
-            left = self._left.pop()
+        while self._detached:
+            left = self._detached.pop()
             if left.pending:
                 return left
-            await self._end(left)  # by itself, meanwhile
-        visit = Visit(self._command)
-        self._visits.add(visit)
+            await self._close_session(left)  # by itself, meanwhile
+        visit = BrowserSession(self._command)
+        self._sessions.add(visit)
         return visit
 
-    async def _end(self, visit: Visit) -> None:
-        await visit.end()
-        self._visits.discard(visit)
+    async def _close_session(self, visit: BrowserSession) -> None:
+        await visit.close()
+        self._sessions.discard(visit)
 
 
-async def _hand_over(envelope: list[Any], visit: Visit, connection: web.WebSocketResponse) -> None:
+async def _forward(envelope: list[Any], visit: BrowserSession, connection: web.WebSocketResponse) -> None:
     match envelope:
         case ["stdin", str(text)]:
             await visit.send_bytes(text.encode("utf-8", "replace"))
         case ["resize", {"width": int(), "height": int()} as size]:
-            await visit.set_terminal_size(*_size(size))
+            await visit.set_terminal_size(*_terminal_size(size))
         case ["ping", moment]:
             await connection.send_json(["pong", moment])
         case ["blur"]:
@@ -163,20 +163,20 @@ async def _hand_over(envelope: list[Any], visit: Visit, connection: web.WebSocke
             await visit.focus()
 
 
-def _size(given: Any) -> tuple[int, int]:
+def _terminal_size(given: Any) -> tuple[int, int]:
     """Return cells and lines as far as they make sense."""
     try:
         width, height = int(given.get("width", 80)), int(given.get("height", 24))
     except ValueError:
         return 80, 24
-    return min(max(width, 1), MOST_CELLS), min(max(height, 1), MOST_CELLS)
+    return min(max(width, 1), MAX_TERMINAL_CELLS), min(max(height, 1), MAX_TERMINAL_CELLS)
 
 
 @asynccontextmanager
 async def serving(page: Page, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
     """Serve the page on bound sockets; in the end no Console of it runs any more."""
     runner = web.AppRunner(
-        page.application(), handle_signals=False, access_log=None, shutdown_timeout=SHUT_SECONDS
+        page.application(), handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
     )
     await runner.setup()
     try:
@@ -184,5 +184,5 @@ async def serving(page: Page, sockets: Sequence[socket.socket]) -> AsyncIterator
             await web.SockSite(runner, each).start()
         yield
     finally:
-        await page.end()
+        await page.close()
         await runner.cleanup()

@@ -15,11 +15,11 @@ from aiohttp.web import WebSocketResponse
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
-END_SECONDS = 5.0
+EXIT_TIMEOUT_SECONDS = 5.0
 """How long a Console has to end by itself."""
 
 
-class Visit(AppService):
+class BrowserSession(AppService):
     """The Console of one open page, or of one that went while edits were pending."""
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -35,16 +35,16 @@ class Visit(AppService):
         self._page: WebSocketResponse | None = None
         self._pending = 0
 
-    async def show(self, page: WebSocketResponse, width: int, height: int) -> None:
+    async def attach(self, page: WebSocketResponse, width: int, height: int) -> None:
         """Show it in a page: begun there, or taken up as another page left it."""
         self._page = page
         if self._process is None:
             await self.start(width, height)
         else:
-            await self._tell_pending()
+            await self._send_pending()
             await self.send_meta({"type": "show", "width": width, "height": height})
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Hear that the page has gone."""
         self._page = None
 
@@ -58,7 +58,7 @@ class Visit(AppService):
         said = json.loads(data)
         if said["type"] == "pending":
             self._pending = int(said["edits"])
-            await self._tell_pending()
+            await self._send_pending()
         else:
             if said["type"] == "exit":
                 self._pending = 0  # whoever left it was asked
@@ -84,7 +84,7 @@ class Visit(AppService):
         self._stdin = self._process.stdin
         return self._process
 
-    async def _tell_pending(self) -> None:
+    async def _send_pending(self) -> None:
         await self._write_text(json.dumps(["pending", self._pending]))
 
     # What is shown while no page is there is for nobody: the next page has all of it drawn anew.
@@ -103,20 +103,20 @@ class Visit(AppService):
         if self._page is not None:
             await self._page.close()
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Have the process end, by force where it does not, and close the page's connection."""
         process = self._process
         if process is None:
             return
         # Cancelling would not do: textual-serve's own task swallows it.
-        ending = asyncio.create_task(self._end_by_itself(process))
-        if not (await asyncio.wait({ending}, timeout=END_SECONDS))[0]:
+        ending = asyncio.create_task(self._exit_gracefully(process))
+        if not (await asyncio.wait({ending}, timeout=EXIT_TIMEOUT_SECONDS))[0]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         await ending
         await self._close()
 
-    async def _end_by_itself(self, process: Process) -> None:
+    async def _exit_gracefully(self, process: Process) -> None:
         await self.stop()
         self.stdin.close()
         await process.wait()

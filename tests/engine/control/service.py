@@ -20,7 +20,7 @@ from engine.control.auth.routes import Gate
 from engine.control.auth.sessions import Sessions
 from engine.control.routes import gc
 from engine.deploy.gc import Swept, sweep
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control.served import served
 
@@ -100,5 +100,5 @@ def running(folder: Path) -> Iterator[Service]:
             yield Service(url, bucket, gate, clock, asyncio.get_running_loop())
         await bucket.aclose()
 
-    with on_thread(run, "service") as service:
+    with run_in_background(run, "service") as service:
         yield service

@@ -13,7 +13,7 @@ from engine.control import streaming_body
 from engine.control.access import OneToken
 from engine.control.app import MOST_BODY, create, open_to_all
 from engine.control.streaming_body import HELD
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from tests.engine.control.served import served
 
 
@@ -51,7 +51,7 @@ def may_read() -> threading.Event:
 @pytest.fixture
 def address(may_read: threading.Event) -> Iterator[str]:
     app = create(OneToken("x"), [subject(may_read)])
-    with on_thread(lambda stop: served(app, stop), "control") as address:
+    with run_in_background(lambda stop: served(app, stop), "control") as address:
         yield address
         may_read.set()
 

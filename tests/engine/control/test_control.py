@@ -14,7 +14,7 @@ from engine.control.discovery import FILE, Presence, announce, find, withdraw
 from engine.control.local_server import listening
 from engine.control.projects import OneProject, blueprint
 from engine.errors import SvcError
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client, Refused, Unreachable
 
 
@@ -52,7 +52,7 @@ def subject() -> Blueprint:
 @contextmanager
 def served(folder: Path, *, told: bool = True) -> Iterator[Presence]:
     routes = (subject(), blueprint(OneProject("shop", folder)))
-    with on_thread(lambda _: listening(folder, routes, told=told), "control") as presence:
+    with run_in_background(lambda _: listening(folder, routes, told=told), "control") as presence:
         yield presence
 
 

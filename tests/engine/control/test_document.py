@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from engine.control.discovery import Presence
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control import developing
 from tests.svc_tui.hosted import MANIFEST, PASSWORD, Hosted, deploy, static_shop
@@ -76,7 +76,7 @@ def developed(tmp_path: Path) -> Iterator[Developed]:
     root = tmp_path / "shop ü"
     (root / "site").mkdir(parents=True)
     (root / "svc.toml").write_text(MANIFEST)
-    with on_thread(lambda stop: developing.developed(root, stop), "development") as there:
+    with run_in_background(lambda stop: developing.developed(root, stop), "development") as there:
         yield Developed(there.presence)
 
 

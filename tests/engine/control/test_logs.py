@@ -14,7 +14,7 @@ from engine.control.routes import logs
 from engine.timeline.database import FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Keep, TimelineStore
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client, Refused
 
 SECOND = 1_000_000_000
@@ -95,7 +95,7 @@ class Shop:
 def shop(tmp_path: Path) -> Iterator[Shop]:
     routes = logs.blueprint(OneProject("shop", tmp_path), STRETCH)
     with (
-        on_thread(lambda _: listening(tmp_path, [routes], told=False), "control") as presence,
+        run_in_background(lambda _: listening(tmp_path, [routes], told=False), "control") as presence,
         Client(presence.url, presence.token) as client,
     ):
         yield Shop(tmp_path, client)

@@ -11,7 +11,7 @@ from engine.control.local_server import listening
 from engine.control.routes.manifest import InDevelopment, blueprint
 from engine.errors import SvcError
 from engine.manifest.load import load
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client, Refused
 from tests.svc_tui.hosted import Hosted, deploy
 
@@ -68,7 +68,7 @@ def root(tmp_path: Path) -> Path:
 def client(root: Path) -> Iterator[Client]:
     routes = blueprint(InDevelopment(load(root)))
     with (
-        on_thread(lambda _: listening(root, [routes], told=False), "control") as presence,
+        run_in_background(lambda _: listening(root, [routes], told=False), "control") as presence,
         Client(presence.url, presence.token) as client,
     ):
         yield client

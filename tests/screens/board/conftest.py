@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from screens.board.screen import BoardScreen
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from tests.screens.conftest import Opened, idle
 from tests.screens.developed import Console, Driven, Shop, root, shop
 
@@ -24,13 +24,13 @@ class Board(Driven):
 
 async def board(
     opened: Opened,
-    there: Shop | Link,
+    there: Shop | ProjectClient,
     test: Callable[[Board], Awaitable[None]],
     size: tuple[int, int] = (80, 24),
     **options: Any,
 ) -> None:
     """Open the Board and test it."""
-    link = there if isinstance(there, Link) else there.link()
+    link = there if isinstance(there, ProjectClient) else there.link()
     link.reconnect()
     screen = BoardScreen(link, **{"unicode": True, **options})
     try:
@@ -42,4 +42,4 @@ async def board(
             await pilot.app.push_screen(Screen())  # so that nothing is asked any more
             await idle(pilot)
     finally:
-        link.close()
+        link.disconnect()

@@ -10,7 +10,7 @@ import pytest
 from textual.app import App
 
 from screens.board.render import Hit
-from screens.project_client import Link, Place
+from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
 from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle
@@ -53,7 +53,7 @@ def test_the_whole_way_of_what_is_selected_is_drawn_though_others_share_it(
 
 def test_a_small_terminal_scrolls_to_what_is_selected(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
-        shown.screen.go(["telemetry"])
+        shown.screen.navigate(["telemetry"])
         await idle(shown.pilot)
         snapshot(shown.app)
 
@@ -64,7 +64,7 @@ def test_a_terminal_of_60_cells_shows_all_three_columns(
     opened: Opened, shop: Shop, snapshot: Snapshot
 ) -> None:
     async def test(shown: Board) -> None:
-        shown.screen.go(["docs"])
+        shown.screen.navigate(["docs"])
         await shown.shows("● web", "● docs", "◆ telemetry", "ready")
         await idle(shown.pilot)
         snapshot(shown.app)
@@ -183,7 +183,7 @@ def test_a_pattern_is_changed(opened: Opened, shop: Shop) -> None:
 def test_edits_are_gathered_and_dropped_one_by_one(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("tab", "d")
-        shown.screen.go(["web"])
+        shown.screen.navigate(["web"])
         await shown.press("c", "tab", "enter", "enter")
         assert shown.screen.pending == 2
         await shown.shows("svc.toml  2 edits, not written yet")
@@ -233,7 +233,7 @@ def test_a_broken_file_is_told_of_and_the_picture_stays(
     opened: Opened, shop: Shop, snapshot: Snapshot
 ) -> None:
     async def test(shown: Board) -> None:
-        shown.screen.go(["docs"])
+        shown.screen.navigate(["docs"])
         shop.write(SHOP.replace('lane = "static"', 'lane = "statik"', 1))
         await shown.shows("svc.toml line 6")
         assert "docs" in shown.text
@@ -280,15 +280,15 @@ def test_without_mounts_and_with_one_resource_it_says_what_to_do(opened: Opened,
 
 def test_enter_tells_all_of_a_resource_and_opens_doors(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
-        shown.screen.go(["docs"])
+        shown.screen.navigate(["docs"])
         await shown.press("enter")
         assert "mounted at   web:/docs/*" in shown.text and "30 s a run, 128 MB of memory" in shown.text
         await shown.press("L")
         await shown.press("escape")
         assert "mounted at" not in shown.text
-        shown.screen.go(["tables"])
+        shown.screen.navigate(["tables"])
         await shown.press("enter")
-        shown.screen.go(["telemetry"])
+        shown.screen.navigate(["telemetry"])
         await shown.press("enter")
         assert shown.app.visits == [("logs", "resource:docs"), ("tables",), ("logs",)]
 
@@ -300,7 +300,7 @@ def test_a_failed_build_is_told_in_full(opened: Opened, shop: Shop) -> None:
         broken = 'build = "echo site/index.html:1 is odd >&2; exit 3"\noutput = "site"'
         shop.write(SHOP.replace('output = "site"', broken, 1))
         await shown.shows("build failed")
-        shown.screen.go(["web"])
+        shown.screen.navigate(["web"])
         await shown.press("enter")
         await shown.shows("build failed; the version before it serves")
         assert "site/index.html:1 is odd" in shown.text
@@ -312,7 +312,7 @@ def test_the_address_is_copied_that_of_a_private_resource_by_its_mount(opened: O
     async def test(shown: Board) -> None:
         await shown.press("y")
         assert shown.app.clipboard == f"http://web--shop.localhost:{shop.port}/"
-        shown.screen.go(["docs"])
+        shown.screen.navigate(["docs"])
         await shown.press("y")
         assert shown.app.clipboard == f"http://web--shop.localhost:{shop.port}/docs/"
 
@@ -356,8 +356,8 @@ def test_clicks_select_and_double_clicks_open(opened: Opened, shop: Shop) -> Non
 
 def test_edits_outlive_an_engine_that_ends(opened: Opened, root: Path, tmp_path: Path) -> None:
     engines: list[Shop] = []
-    place = Place("shop", "dev", "")
-    link = Link(place, lambda: Client(engines[-1].url, engines[-1].token, 60.0))
+    place = ConnectionInfo("shop", "dev", "")
+    link = ProjectClient(place, lambda: Client(engines[-1].url, engines[-1].token, 60.0))
 
     async def test(shown: Board) -> None:
         await shown.press("c", "enter", "enter")
@@ -368,7 +368,7 @@ def test_edits_outlive_an_engine_that_ends(opened: Opened, root: Path, tmp_path:
         assert shown.screen.pending == 1 and shop_text(root) == SHOP and "/blog/*" in shown.text
         engines.append(await asyncio.to_thread(running.enter_context, developed(root, tmp_path / "cache")))
         await asyncio.to_thread(link.reconnect)
-        shown.screen.linked()
+        shown.screen.link_changed()
         await shown.press("ctrl+s")
         await shown.until(lambda: '"/blog/*" = "blog"' in shop_text(root))
 

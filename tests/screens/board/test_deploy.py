@@ -11,10 +11,10 @@ from textual.app import App
 from screens.board.deploy_protocol import Deployer
 from screens.board.deploy_screen import DeployScreen
 from screens.board.history_screen import HistoryScreen
-from screens.project_client import Link, Place
+from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
 from svc_tui.client.credentials import Login, NotLoggedIn
-from svc_tui.console.deployer import DeployDesk, Sources
+from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
 from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle
 from tests.screens.developed import Shop
@@ -37,10 +37,10 @@ class Desk:
         with hosted.claim():
             pass
         self.belongs: list[str] = []
-        self.deployer = DeployDesk(
+        self.deployer = ConsoleDeployer(
             "shop",
             lambda: Login(hosted.control, hosted.control, hosted.token),
-            Sources(shop.root, tmp_path / "deploy-cache", self._belongs),
+            ProjectFiles(shop.root, tmp_path / "deploy-cache", self._belongs),
         )
 
     def _belongs(self, service: str) -> None:
@@ -138,7 +138,9 @@ def test_a_build_is_broken_off_by_going_back(
     root.mkdir()
     (root / "svc.toml").write_text(ENDLESS)
     login = Login(hosted.control, hosted.control, hosted.token)
-    deployer = DeployDesk("shop", lambda: login, Sources(root, tmp_path / "endless-cache", lambda _: None))
+    deployer = ConsoleDeployer(
+        "shop", lambda: login, ProjectFiles(root, tmp_path / "endless-cache", lambda _: None)
+    )
 
     async def test(shown: Board) -> None:
         await shown.pilot.press("D")
@@ -182,7 +184,9 @@ def nobody() -> Login:
 def test_who_is_not_logged_in_is_told_how(
     opened: Opened, shop: Shop, tmp_path: Path, snapshot: Snapshot
 ) -> None:
-    deployer = DeployDesk("shop", nobody, Sources(shop.root, tmp_path / "deploy-cache", lambda _: None))
+    deployer = ConsoleDeployer(
+        "shop", nobody, ProjectFiles(shop.root, tmp_path / "deploy-cache", lambda _: None)
+    )
 
     async def test(shown: Board) -> None:
         await shown.press("D")
@@ -198,7 +202,7 @@ def test_who_is_not_logged_in_is_told_how(
 def test_without_files_there_is_history_and_no_deploy(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
-    deployer = DeployDesk("shop", lambda: Login(hosted.control, hosted.control, hosted.token), None)
+    deployer = ConsoleDeployer("shop", lambda: Login(hosted.control, hosted.control, hosted.token), None)
 
     async def test(shown: Board) -> None:
         await shown.press("D")
@@ -234,9 +238,9 @@ def test_what_is_live_is_shown_and_not_edited(
         await shown.press("tab", "d", "e", "c")
         assert shown.screen.pending == 0 and not shown.screen.sheet.asking
         await shown.shows("This is what is live")
-        shown.screen.go(["docs"])
+        shown.screen.navigate(["docs"])
         await idle(shown.pilot)
         snapshot(shown.app)
 
-    place = Place("shop", "service", "https://svc.example.com")
-    asyncio.run(board(opened, Link(place, lambda: Client(hosted.control, hosted.token)), test))
+    place = ConnectionInfo("shop", "service", "https://svc.example.com")
+    asyncio.run(board(opened, ProjectClient(place, lambda: Client(hosted.control, hosted.token)), test))

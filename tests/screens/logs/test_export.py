@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from screens.dialog import Question
+from screens.dialog import ConfirmDialog
 from screens.form import Form
 from tests.screens.developed import Shop
 from tests.screens.logs.conftest import fill
@@ -31,7 +31,7 @@ async def done(logs: Logs) -> None:
 async def test_all_that_passes_the_filter_is_in_the_file_in_its_order(shop: Shop, tmp_path: Path) -> None:
     fill(shop.root, 12_000)
     async with opened(shop) as logs:
-        logs.screen.go(["level:error"])
+        logs.screen.navigate(["level:error"])
         await logs.shows("12 records")
         await to(logs, tmp_path / "errors.jsonl")
         await done(logs)
@@ -44,7 +44,7 @@ async def test_all_that_passes_the_filter_is_in_the_file_in_its_order(shop: Shop
 async def test_lines_are_for_people_and_nothing_of_them_is_cut(shop: Shop, tmp_path: Path) -> None:
     fill(shop.root, 2_500)
     async with opened(shop) as logs:
-        logs.screen.go(["said"])
+        logs.screen.navigate(["said"])
         await logs.shows("2,500 records")
         await to(logs, tmp_path / "all.txt")
         await done(logs)
@@ -59,12 +59,12 @@ async def test_a_file_that_is_there_is_replaced_only_by_leave(shop: Shop, tmp_pa
     fill(shop.root, 1)
     async with opened(shop) as logs:
         await to(logs, kept)
-        await logs.until(lambda: isinstance(logs.pilot.app.screen, Question))
+        await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("n")
         await logs.shows("nothing was written")
         assert kept.read_text() == "mine"
         await logs.press("enter")
-        await logs.until(lambda: isinstance(logs.pilot.app.screen, Question))
+        await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("y")
         await done(logs)
     assert "said 0" in kept.read_text()

@@ -9,7 +9,7 @@ from engine.timeline.json_format import document
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.stored_record import Entry
 from screens.logs.format import COLUMNS, clock, duration, marked, row
-from screens.widgets.columns import GAP, fit, place
+from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns
 
 NOON = 1_795_262_400_000_000_000
 MS = 1_000_000
@@ -36,11 +36,12 @@ SPAN = RequestRecord(
 
 def shown(record: Record, *below: RequestRecord, room: int = 120) -> str:
     """Return a record's line as text."""
-    placed = place(COLUMNS, room)
+    placed = layout_columns(COLUMNS, room)
     cells = row(doc(record), [doc(span) for span in below], UTC).cells
     assert len(cells) == len(COLUMNS)
-    line = (" " * GAP).join(
-        "".join(text for text, _ in fit(cell, column)) for cell, column in zip(cells, placed, strict=True)
+    line = (" " * COLUMN_GAP).join(
+        "".join(text for text, _ in fit_cell(cell, column))
+        for cell, column in zip(cells, placed, strict=True)
     )
     assert cell_len(line) == room
     return line

@@ -18,7 +18,7 @@ from textual.widgets import Static
 from engine.timeline.database import place
 from engine.timeline.record import LineRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
-from screens.dialog import Question
+from screens.dialog import ConfirmDialog
 from screens.logs.request_view import RequestView
 from screens.logs.screen import LogsScreen
 from tests.screens.developed import Console, Driven, Shop
@@ -31,19 +31,19 @@ async def opened(
     shop: Shop, size: tuple[int, int] = (120, 24), kind: Literal["dev", "service"] = "dev"
 ) -> AsyncIterator["Logs"]:
     link = shop.link()
-    link.place = replace(link.place, kind=kind)
+    link.info = replace(link.info, kind=kind)
     screen = LogsScreen(link, now=lambda: datetime(2026, 11, 21))
     app = Console(screen)
     app.animation_level = "none"
     try:
         async with app.run_test(size=size) as pilot:
             await asyncio.to_thread(link.reconnect)
-            screen.linked()
+            screen.link_changed()
             logs = Logs(pilot, screen)
             await logs.until(lambda: "following" in logs.text)
             yield logs
     finally:
-        link.end()
+        link.shut_down()
 
 
 class Logs(Driven):
@@ -123,7 +123,7 @@ async def test_a_filter_taken_away_leaves_one_where_one_was(shop: Shop) -> None:
         shop.get("/docs/x" if number == 5 else f"/{number}")
     async with opened(shop) as logs:
         await logs.shows("GET /39")
-        logs.screen.go(["GET", "/docs/x"])
+        logs.screen.navigate(["GET", "/docs/x"])
         await logs.shows("1 records", "GET /docs/x")
         await logs.press("k", "x")
         await logs.until(lambda: "GET /docs/x" in at(logs) and "GET /6" in logs.text)
@@ -133,7 +133,7 @@ async def test_a_filter_taken_away_leaves_one_where_one_was(shop: Shop) -> None:
 async def test_what_is_older_than_a_time_is_not_followed(shop: Shop) -> None:
     tell_of_a_past_hour(shop)
     async with opened(shop) as logs:
-        logs.screen.go(["since:3h", "until:1h"])
+        logs.screen.navigate(["since:3h", "until:1h"])
         await logs.shows("until:1h ×", "two hours ago", "1 records")
         await logs.hides("following")
         await asyncio.to_thread(shop.get, "/now")
@@ -155,7 +155,7 @@ async def test_what_is_searched_stands_out_until_one_goes_back(shop: Shop) -> No
         await logs.press("slash")
         await logs.say("ONE")
         await logs.shows("/ONE ×")
-        found = logs.screen.rows._look("found")
+        found = logs.screen.rows._styles_for("found")
         await logs.until(
             lambda: any(
                 seg.text == "one" and seg.style and seg.style.bgcolor == found.bgcolor
@@ -177,7 +177,7 @@ def segments(logs: Logs) -> list[Segment]:
 
 async def test_a_filter_that_nothing_passes_says_so(shop: Shop) -> None:
     async with opened(shop) as logs:
-        logs.screen.go(["no such text"])
+        logs.screen.navigate(["no such text"])
         await logs.shows("nothing that is recorded passes the filter")
 
 
@@ -220,7 +220,7 @@ async def test_a_request_is_replayed_against_the_working_copy(shop: Shop) -> Non
         await logs.shows("GET /docs/x")
         (shop.root / "site" / "docs" / "x").write_text("changed")
         await asyncio.to_thread(shop.answers, "/docs/x", "changed")
-        logs.screen.go(["resource:docs", "GET"])
+        logs.screen.navigate(["resource:docs", "GET"])
         await logs.shows("resource:docs ×", "2 records")
         await logs.until(lambda: logs.screen.rows.count == 2)
         await logs.press("g", "r")
@@ -234,11 +234,11 @@ async def test_a_replay_that_may_change_something_asks_first(shop: Shop) -> None
         await asyncio.to_thread(httpx.post, f"http://127.0.0.1:{shop.port}/docs/x")
         await logs.shows("POST /docs/x")
         await logs.press("r")
-        await logs.until(lambda: isinstance(logs.pilot.app.screen, Question))
+        await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("r", "n")
         await logs.shows("POST /docs/x", "trace")
         await logs.press("r")
-        await logs.until(lambda: isinstance(logs.pilot.app.screen, Question))
+        await logs.until(lambda: isinstance(logs.pilot.app.screen, ConfirmDialog))
         await logs.press("y")
         await logs.shows("replay of POST /docs/x", "405")
 
@@ -274,7 +274,7 @@ async def test_a_request_of_many_records_and_a_long_one_are_shown(shop: Shop) ->
     store.append([*said, last], time.time_ns())
     store.close()
     async with opened(shop) as logs:
-        logs.screen.go(["request:many"])
+        logs.screen.navigate(["request:many"])
         await logs.shows("10,001 records", "wide wide")
         await logs.press("s")
         await logs.shows("INFO    ", "wide wide wide wide wide wide wide wide wide wide wide wide")
@@ -288,10 +288,10 @@ async def test_an_engine_that_went_and_came_back_loses_and_repeats_nothing(shop:
     async with opened(shop) as logs:
         await asyncio.to_thread(shop.get, "/before")
         await logs.shows("/before")
-        logs.screen.link.renew()
+        logs.screen.client.reset()
         await asyncio.to_thread(shop.get, "/meanwhile")
-        await asyncio.to_thread(logs.screen.link.reconnect)
-        logs.screen.linked()
+        await asyncio.to_thread(logs.screen.client.reconnect)
+        logs.screen.link_changed()
         await asyncio.to_thread(shop.get, "/after")
         await logs.shows("/after")
         targets = [

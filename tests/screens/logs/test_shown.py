@@ -49,7 +49,7 @@ def tell(root: Path) -> None:
 
 async def shown(logs: Logs) -> None:
     """Show what was told, and nothing else."""
-    logs.screen.go(["entry"])
+    logs.screen.navigate(["entry"])
     await logs.shows("text:entry", "6 records   following", "GET /entry")
 
 

@@ -8,7 +8,7 @@ import pytest
 from screens.logs import record_source as module
 from screens.logs.filter import Filter
 from screens.logs.record_source import Timeline
-from screens.project_client import Link
+from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
 from tests.screens.developed import Shop
 from tests.screens.logs.conftest import fill
@@ -22,14 +22,14 @@ SAID = Filter(text="said ")
 
 
 @pytest.fixture
-def link(shop: Shop) -> Iterator[Link]:
+def link(shop: Shop) -> Iterator[ProjectClient]:
     link = shop.link()
     link.reconnect()
     yield link
-    link.end()
+    link.shut_down()
 
 
-def begun(link: Link, filter: Filter = SAID) -> Timeline:
+def begun(link: ProjectClient, filter: Filter = SAID) -> Timeline:
     failures: list[SvcError] = []
     timeline = Timeline(link, filter, failures.append)
     timeline.begin()
@@ -47,7 +47,7 @@ def settled(timeline: Timeline) -> Timeline:
     return timeline
 
 
-def test_the_end_is_there_first_and_what_is_before_it_follows(shop: Shop, link: Link) -> None:
+def test_the_end_is_there_first_and_what_is_before_it_follows(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
     timeline = begun(link)
     until(lambda: timeline.ready)
@@ -63,7 +63,7 @@ def test_the_end_is_there_first_and_what_is_before_it_follows(shop: Shop, link: 
     timeline.end()
 
 
-def test_what_comes_while_the_old_is_read_is_there_once(shop: Shop, link: Link) -> None:
+def test_what_comes_while_the_old_is_read_is_there_once(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
     writer = threading.Thread(target=fill, args=(shop.root, 20_000, MANY))
     timeline = begun(link)
@@ -75,7 +75,7 @@ def test_what_comes_while_the_old_is_read_is_there_once(shop: Shop, link: Link) 
     timeline.end()
 
 
-def test_a_filter_that_little_passes_finds_it_however_old(shop: Shop, link: Link) -> None:
+def test_a_filter_that_little_passes_finds_it_however_old(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
     timeline = settled(begun(link, Filter(text="said 17")))
     rows = timeline.window(0, 1)
@@ -83,7 +83,7 @@ def test_a_filter_that_little_passes_finds_it_however_old(shop: Shop, link: Link
     timeline.end()
 
 
-def test_an_empty_timeline_is_whole_at_once_and_grows(shop: Shop, link: Link) -> None:
+def test_an_empty_timeline_is_whole_at_once_and_grows(shop: Shop, link: ProjectClient) -> None:
     timeline = settled(begun(link))
     there = timeline.count()
     fill(shop.root, 3)
@@ -91,7 +91,7 @@ def test_an_empty_timeline_is_whole_at_once_and_grows(shop: Shop, link: Link) ->
     timeline.end()
 
 
-def test_a_reading_that_was_cut_goes_on_where_it_was(shop: Shop, link: Link) -> None:
+def test_a_reading_that_was_cut_goes_on_where_it_was(shop: Shop, link: ProjectClient) -> None:
     fill(shop.root, MANY)
     timeline = begun(link)
     until(lambda: timeline.ready)
@@ -105,7 +105,7 @@ def test_a_reading_that_was_cut_goes_on_where_it_was(shop: Shop, link: Link) -> 
 
 
 def test_there_are_never_more_rows_than_there_may_be(
-    shop: Shop, link: Link, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, link: ProjectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST", 1000)
     timeline = settled(begun(link))
@@ -119,7 +119,7 @@ def test_there_are_never_more_rows_than_there_may_be(
 
 
 def test_a_pause_of_any_length_keeps_what_is_seen_and_little_of_what_comes(
-    shop: Shop, link: Link, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, link: ProjectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST", 1000)
     timeline = settled(begun(link))
@@ -134,11 +134,11 @@ def test_a_pause_of_any_length_keeps_what_is_seen_and_little_of_what_comes(
     timeline.end()
 
 
-def test_a_connection_of_before_that_ends_late_leaves_the_one_in_use(link: Link) -> None:
+def test_a_connection_of_before_that_ends_late_leaves_the_one_in_use(link: ProjectClient) -> None:
     stream = link.lines("GET", "/logs/cursors", params={"follow": "true"})
     next(stream)
     link.reconnect()
     with pytest.raises(Unreachable):
         list(stream)
     assert link.state == "live"
-    assert link.ask("GET", "/logs/window", params={"n": 0})["records"] == []
+    assert link.call_sync("GET", "/logs/window", params={"n": 0})["records"] == []

@@ -12,9 +12,9 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from engine.control.local_server import listening
-from screens.project_client import Link, Place
+from screens.project_client import ConnectionInfo, ProjectClient
 from screens.tables.screen import TablesScreen
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from svc_tui.control import of_project
 from tests.screens.conftest import idle
@@ -41,10 +41,10 @@ class Shop:
         found: list[dict[str, Any]] = self.call("POST", "/sql", body)["rows"]
         return found
 
-    def link(self) -> Link:
+    def link(self) -> ProjectClient:
         """Return a link that finds the API where it is by then."""
-        return Link(
-            Place("shop", "dev", "http://localhost:3000"),
+        return ProjectClient(
+            ConnectionInfo("shop", "dev", "http://localhost:3000"),
             lambda: Client(self.client.url, self.token, SECONDS),
         )
 
@@ -52,7 +52,7 @@ class Shop:
     def serving(self) -> Iterator[None]:
         """Serve the API, at another port each time."""
         subjects = of_project("shop", self.folder)
-        with on_thread(lambda _: listening(self.folder, subjects, told=False), "control") as presence:
+        with run_in_background(lambda _: listening(self.folder, subjects, told=False), "control") as presence:
             self.token = presence.token
             with Client(presence.url, presence.token, SECONDS) as self.client:
                 yield
@@ -126,4 +126,4 @@ async def tables(shop: Shop, size: tuple[int, int] = (80, 24)) -> AsyncIterator[
             await app.push_screen(Screen())  # so that nothing is asked any more
             await idle(pilot)
     finally:
-        link.end()
+        link.shut_down()

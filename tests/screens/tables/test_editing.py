@@ -275,7 +275,7 @@ async def test_what_waits_in_another_table_is_said(people: Shop) -> None:
     async with tables(people) as shown:
         await shown.press("l", "e")
         await shown.write("Anna")
-        shown.screen.go(["pets"])
+        shown.screen.navigate(["pets"])
         await shown.shows("pets ▾", "changes wait in people")
         await shown.press("a")
         await shown.shows("1 row changed")

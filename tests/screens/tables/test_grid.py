@@ -44,7 +44,7 @@ async def test_a_filter_that_is_wrong_is_told_beside_it_and_can_be_mended(people
 
 async def test_a_filter_that_nothing_passes_says_so(people: Shop) -> None:
     async with tables(people) as shown:
-        shown.screen.go(["people", "name~nobody"])
+        shown.screen.navigate(["people", "name~nobody"])
         await shown.shows("no row passes the filter")
         await shown.press("backspace")
         await shown.shows("Ann")
@@ -54,7 +54,7 @@ async def test_names_of_several_words_are_filtered_in_the_command_line(shop: Sho
     shop.sql("""create table "my 'own'" (id integer primary key, "first name" text)""")
     shop.sql("""insert into "my 'own'" ("first name") values ('Ann Lee'), ('Bob')""")
     async with tables(shop) as shown:
-        shown.screen.go(["my 'own'", "first name~n L"])
+        shown.screen.navigate(["my 'own'", "first name~n L"])
         await shown.shows("1 row ", "Ann Lee")
 
 
@@ -155,8 +155,8 @@ async def test_an_engine_that_starts_again_finds_what_waits(tmp_path_factory: py
             assert shown.screen.pending == 1
             second = shop.serving()
             await asyncio.to_thread(second.__enter__)
-            await asyncio.to_thread(shown.screen.link.reconnect)
-            shown.screen.linked()
+            await asyncio.to_thread(shown.screen.client.reconnect)
+            shown.screen.link_changed()
             await shown.shows("Anna", "● live")
             await shown.press("ctrl+s")
             await shown.until(lambda: shown.screen.pending == 0)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from screens.dialog import Question
-from screens.files import Stopped, bar, completed, keep
+from screens.dialog import ConfirmDialog
+from screens.files import Interrupted, complete_path, progress_bar, write_file
 from screens.tables.files import beginning, format_of, pieces
 from screens.tables.import_form import ImportForm
 from screens.tables.preview import lines
@@ -37,12 +37,12 @@ def test_a_path_completes_as_far_as_all_files_that_begin_so(files: Path) -> None
     for name in ("people.csv", "people.json", "pets.csv", ".hidden"):
         (files / name).touch()
     (files / "sub ü").mkdir()
-    assert completed("peo") == "people."
-    assert completed("pe") == "pe"
-    assert completed("s") == "sub ü/"
-    assert completed(f"{files}/pet") == f"{files}/pets.csv"
-    assert completed("none") == "none"
-    assert completed("nowhere/x") == "nowhere/x"
+    assert complete_path("peo") == "people."
+    assert complete_path("pe") == "pe"
+    assert complete_path("s") == "sub ü/"
+    assert complete_path(f"{files}/pet") == f"{files}/pets.csv"
+    assert complete_path("none") == "none"
+    assert complete_path("nowhere/x") == "nowhere/x"
 
 
 def test_a_file_is_written_whole_or_not_at_all(files: Path) -> None:
@@ -55,11 +55,11 @@ def test_a_file_is_written_whole_or_not_at_all(files: Path) -> None:
         stopped.set()
         yield b"of it"
 
-    with pytest.raises(Stopped):
-        keep(kept, broken_off(), lambda done, total: None, stopped)
+    with pytest.raises(Interrupted):
+        write_file(kept, broken_off(), lambda done, total: None, stopped)
     assert kept.read_text() == "before"
     assert [each.name for each in files.iterdir()] == ["kept.csv"]
-    assert keep(kept, iter([b"all", b" of it"]), lambda done, total: None, threading.Event()) == 9
+    assert write_file(kept, iter([b"all", b" of it"]), lambda done, total: None, threading.Event()) == 9
     assert kept.read_text() == "all of it"
 
 
@@ -69,7 +69,7 @@ def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(files: Path) -> No
     (files / "device").symlink_to("/dev/null")
 
     def kept(name: str) -> int:
-        return keep(files / name, iter([b"rows"]), lambda done, total: None, threading.Event())
+        return write_file(files / name, iter([b"rows"]), lambda done, total: None, threading.Event())
 
     assert kept("link.csv") == 4
     assert (files / "link.csv").is_symlink() and (files / "kept.csv").read_bytes() == b"rows"
@@ -95,8 +95,8 @@ def test_of_a_long_file_whole_lines_are_looked_at(files: Path) -> None:
 
 
 def test_a_bar_says_how_far_it_is() -> None:
-    assert bar(1, 2) == f"{'━' * 12}{'╌' * 12}  50%"
-    assert bar(5, 0).endswith("   0%") and bar(5, 4).endswith(" 100%")
+    assert progress_bar(1, 2) == f"{'━' * 12}{'╌' * 12}  50%"
+    assert progress_bar(5, 0).endswith("   0%") and progress_bar(5, 4).endswith(" 100%")
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ async def test_an_import_that_is_broken_off_while_it_is_sent_is_not_there(people
     endless = files / "endless.csv"
     endless.write_text("name,age,a,b,c\n" + "Dora,19,x,y,z\n" * 9)
     async with tables(people, (60, 20)) as shown:
-        form = ImportForm(shown.screen.link, "people")
+        form = ImportForm(shown.screen.client, "people")
         await shown.app.push_screen(form)
         await shown.type(endless.name)
         await shown.shows("rows for people", "Dora")
@@ -205,9 +205,9 @@ async def test_an_export_takes_the_place_of_a_file_only_after_a_question(people:
         await shown.press("x")
         for answer, words in (("n", "mine"), ("y", "id,name,age,mail")):
             await shown.pilot.press("ctrl+s")
-            await shown.until(lambda: isinstance(shown.app.screen, Question))
+            await shown.until(lambda: isinstance(shown.app.screen, ConfirmDialog))
             await shown.pilot.press(answer)
-            await shown.until(lambda: not isinstance(shown.app.screen, Question))
+            await shown.until(lambda: not isinstance(shown.app.screen, ConfirmDialog))
             await shown.until(lambda words=words: (files / "people.csv").read_text().startswith(words))  # type: ignore[misc]
 
 

@@ -66,7 +66,7 @@ class Shown(App[None]):
     def on_virtual_rows_opened(self, message: VirtualRows.Opened) -> None:
         self.heard.append(("opened", message.row, message.column))
 
-    def on_windowed_failed(self, message: VirtualRows.Failed) -> None:
+    def on_virtual_list_failed(self, message: VirtualRows.Failed) -> None:
         self.heard.append(("failed", message.reason))
 
 

@@ -5,18 +5,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from screens.widgets.columns import GAP, Column, Placed, column_at, fit, place, shown, total
+from screens.widgets.columns import (
+    COLUMN_GAP,
+    Column,
+    PlacedColumn,
+    column_at,
+    fit_cell,
+    layout_columns,
+    line_width,
+    sanitize,
+)
 
 WIDE = "日本語"
 
 
 def line(text: str, width: int, *, right: bool = False) -> str:
-    return "".join(piece for piece, _ in fit(((text, ""),), Placed(0, width, right)))
+    return "".join(piece for piece, _ in fit_cell(((text, ""),), PlacedColumn(0, width, right)))
 
 
 @given(st.lists(st.text(max_size=30), max_size=4), st.integers(0, 20), st.booleans())
 def test_a_cell_is_exactly_as_wide_as_its_column(texts: list[str], width: int, right: bool) -> None:
-    pieces = fit(tuple((text, "") for text in texts), Placed(0, width, right))
+    pieces = fit_cell(tuple((text, "") for text in texts), PlacedColumn(0, width, right))
     assert sum(cell_len(text) for text, _ in pieces) == width
     kinds = {unicodedata.category(each) for text, _ in pieces for each in text.removesuffix("\u200e")}
     assert kinds.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -48,7 +57,7 @@ def test_numbers_stand_at_the_right() -> None:
 
 
 def test_tones_of_what_is_cut_are_kept() -> None:
-    assert fit((("GET", "bold"), (" /a/long/path", "dim")), Placed(0, 8, False)) == [
+    assert fit_cell((("GET", "bold"), (" /a/long/path", "dim")), PlacedColumn(0, 8, False)) == [
         ("GET", "bold"),
         (" /a/…", "dim"),
     ]
@@ -56,63 +65,63 @@ def test_tones_of_what_is_cut_are_kept() -> None:
 
 def test_of_a_cell_of_five_megabytes_only_what_can_be_seen_is_looked_at() -> None:
     assert line("\u0301" * 5_000_000, 10) == line("\u0301" * 100, 10)
-    assert shown("x" * 5_000_000) == "x" * 5_000_000
+    assert sanitize("x" * 5_000_000) == "x" * 5_000_000
 
 
 def test_columns_that_grow_share_what_is_spare() -> None:
     columns = [Column("a", 4), Column("b", 4, grow=True), Column("c", 4, grow=True)]
-    placed = place(columns, 4 * 3 + 2 * GAP + 7)
+    placed = layout_columns(columns, 4 * 3 + 2 * COLUMN_GAP + 7)
     assert [column.width for column in placed] == [4, 7, 8]
-    assert total(placed) == 4 * 3 + 2 * GAP + 7
+    assert line_width(placed) == 4 * 3 + 2 * COLUMN_GAP + 7
 
 
 def test_columns_keep_their_width_where_there_is_no_room() -> None:
-    placed = place([Column("a", 30), Column("b", 30, grow=True)], 20)
+    placed = layout_columns([Column("a", 30), Column("b", 30, grow=True)], 20)
     assert [(column.x, column.width) for column in placed] == [(0, 30), (32, 30)]
 
 
 def test_no_columns_take_no_room() -> None:
-    assert total(place([], 80)) == 0 and column_at((), 5) == 0
+    assert line_width(layout_columns([], 80)) == 0 and column_at((), 5) == 0
 
 
 def test_a_gap_belongs_to_the_column_before_it() -> None:
-    placed = place([Column("a", 3), Column("b", 3)], 8)
+    placed = layout_columns([Column("a", 3), Column("b", 3)], 8)
     assert [column_at(placed, x) for x in (0, 2, 4, 5, 7, 50)] == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_text_that_goes_leftwards_leaves_the_next_cell_where_it_is() -> None:
-    ((text, _), (pad, _)) = fit((("שלום", ""),), Placed(0, 8, right=False))
+    ((text, _), (pad, _)) = fit_cell((("שלום", ""),), PlacedColumn(0, 8, right=False))
     assert text == "שלום\u200e"
     assert cell_len(text + pad) == 8
-    assert fit((("Zoë 寿司", ""),), Placed(0, 8, right=False)) == [("Zoë 寿司", "")]
+    assert fit_cell((("Zoë 寿司", ""),), PlacedColumn(0, 8, right=False)) == [("Zoë 寿司", "")]
 
 
 def widths(columns: list[Column], room: int) -> list[int]:
-    return [each.width for each in place(columns, room)]
+    return [each.width for each in layout_columns(columns, room)]
 
 
 def test_what_is_to_spare_goes_to_those_that_need_it_the_modest_first() -> None:
     columns = [
         Column("id", 4),
-        Column("name", 8, wish=12),
-        Column("text", 8, wish=90),
-        Column("note", 8, wish=90),
+        Column("name", 8, preferred=12),
+        Column("text", 8, preferred=90),
+        Column("note", 8, preferred=90),
     ]
-    assert widths(columns, 4 + 3 * 8 + 3 * GAP) == [4, 8, 8, 8]
-    assert widths(columns, 4 + 3 * 8 + 3 * GAP + 14) == [4, 12, 13, 13]
-    assert widths(columns, 4 + 3 * 8 + 3 * GAP + 400) == [4, 12, 90, 90]
+    assert widths(columns, 4 + 3 * 8 + 3 * COLUMN_GAP) == [4, 8, 8, 8]
+    assert widths(columns, 4 + 3 * 8 + 3 * COLUMN_GAP + 14) == [4, 12, 13, 13]
+    assert widths(columns, 4 + 3 * 8 + 3 * COLUMN_GAP + 400) == [4, 12, 90, 90]
 
 
 def test_what_nobody_wishes_for_goes_to_those_that_grow() -> None:
-    assert widths([Column("a", 4, wish=6), Column("b", 4, grow=True)], 30) == [6, 30 - 6 - GAP]
+    assert widths([Column("a", 4, preferred=6), Column("b", 4, grow=True)], 30) == [6, 30 - 6 - COLUMN_GAP]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200)), min_size=1), st.integers(0, 500))
 def test_wishes_take_no_more_than_there_is_and_no_more_than_they_wish(
     wanted: list[tuple[int, int]], room: int
 ) -> None:
-    columns = [Column("", width, wish=wish) for width, wish in wanted]
+    columns = [Column("", width, preferred=wish) for width, wish in wanted]
     got = widths(columns, room)
-    least = sum(width for width, _ in wanted) + GAP * (len(wanted) - 1)
-    assert sum(got) + GAP * (len(got) - 1) <= max(room, least)
+    least = sum(width for width, _ in wanted) + COLUMN_GAP * (len(wanted) - 1)
+    assert sum(got) + COLUMN_GAP * (len(got) - 1) <= max(room, least)
     assert all(width <= each <= max(width, wish) for each, (width, wish) in zip(got, wanted, strict=True))

@@ -74,7 +74,7 @@ def test_rows_that_come_or_go_before_the_first_leave_what_is_seen(drive: Any, be
         seen, cursor, following = lines(pilot), rows.cursor_row, rows.following
         source.before += before
         source.length += before
-        rows.shift(before)
+        rows.shift_rows(before)
         await idle(pilot)
         assert lines(pilot) == seen
         assert (rows.cursor_row, rows.following, rows.unseen) == (cursor + before, following, 0)
@@ -107,7 +107,7 @@ def test_other_rows_of_a_live_list_are_followed_from_their_end(drive: Any) -> No
         await pilot.press("g")
         other = Numbers(5_000)
         other.word = "other"
-        rows.show(other)
+        rows.set_source(other)
         await idle(pilot)
         assert rows.following and rows.unseen == 0 and "other 4999" in lines(pilot)[-1]
         await grow(pilot, other, rows, 300)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from screens.widgets.lines import Lines, wrapped
+from screens.widgets.lines import TextLines, wrap_lines
 from screens.widgets.row_source import Line
 
 
@@ -14,11 +14,11 @@ def texts(lines: list[Line]) -> list[str]:
 
 def test_what_fits_stays_as_it_is() -> None:
     lines: list[Line] = [[("one", "bad")], [], [("two", "")]]
-    assert wrapped(lines, 3) == lines
+    assert wrap_lines(lines, 3) == lines
 
 
 def test_what_is_longer_goes_on_in_the_next_line_with_its_tone() -> None:
-    assert wrapped([[("ab", "dim"), ("cdefg", "bad")]], 3) == [
+    assert wrap_lines([[("ab", "dim"), ("cdefg", "bad")]], 3) == [
         [("ab", "dim"), ("c", "bad")],
         [("def", "bad")],
         [("g", "bad")],
@@ -26,11 +26,11 @@ def test_what_is_longer_goes_on_in_the_next_line_with_its_tone() -> None:
 
 
 def test_a_line_is_broken_at_a_blank_where_there_is_one() -> None:
-    assert texts(wrapped([[("why not here", "")]], 9)) == ["why not ", "here"]
+    assert texts(wrap_lines([[("why not here", "")]], 9)) == ["why not ", "here"]
 
 
 def test_wide_characters_are_not_cut_in_two() -> None:
-    assert texts(wrapped([[("a漢字b", "")]], 4)) == ["a漢", "字b"]
+    assert texts(wrap_lines([[("a漢字b", "")]], 4)) == ["a漢", "字b"]
 
 
 @given(
@@ -38,13 +38,13 @@ def test_wide_characters_are_not_cut_in_two() -> None:
     st.integers(2, 20),
 )
 def test_nothing_is_lost_and_nothing_too_wide(pieces: list[str], width: int) -> None:
-    found = texts(wrapped([[(piece, "") for piece in pieces]], width))
+    found = texts(wrap_lines([[(piece, "") for piece in pieces]], width))
     assert "".join(found) == "".join(pieces)
     assert all(cell_len(text) <= width for text in found)
 
 
 def test_lines_are_rows_by_number() -> None:
-    source = Lines([[(str(number), "")] for number in range(10)])
+    source = TextLines([[(str(number), "")] for number in range(10)])
     assert source.count() == 10
     assert [row.key for row in source.window(8, 5)] == [8, 9]
     assert source.window(3, 1)[0].cells == ((("3", ""),),)

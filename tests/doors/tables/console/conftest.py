@@ -11,7 +11,7 @@ from doors.tables.api.routes import blueprint
 from engine.control.access import EVERY_PROJECT, Principal, Role
 from engine.control.app import create
 from engine.control.projects import OneProject
-from svc_tui.background_loop import on_thread
+from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control.served import served
 
@@ -29,7 +29,7 @@ class EveryRole:
 def api(data: Path) -> Iterator[str]:
     """Serve the tables of the Project `shop`; gives the address."""
     app = create(EveryRole(), [blueprint(OneProject("shop", data))])
-    with on_thread(lambda stop: served(app, stop), "control") as address:
+    with run_in_background(lambda stop: served(app, stop), "control") as address:
         yield address
 
 

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import SvcError
 from screens.board.deploy_protocol import Progress
 from svc_tui.client.credentials import Login
-from svc_tui.console.deployer import Cancelled, DeployDesk, Sources
+from svc_tui.console.deployer import ConsoleDeployer, DeployCancelled, ProjectFiles
 from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop
 
 pytestmark = pytest.mark.slow
@@ -27,9 +27,9 @@ def root(tmp_path: Path) -> Path:
     return static_shop(tmp_path / "shop")
 
 
-def desk_of(hosted: Hosted, root: Path, belongs: list[str]) -> DeployDesk:
+def desk_of(hosted: Hosted, root: Path, belongs: list[str]) -> ConsoleDeployer:
     login = Login(hosted.control, hosted.control, hosted.token)
-    return DeployDesk("shop", lambda: login, Sources(root, root.parent / "cache", belongs.append))
+    return ConsoleDeployer("shop", lambda: login, ProjectFiles(root, root.parent / "cache", belongs.append))
 
 
 def test_a_deploy_is_planned_run_and_remembered(hosted: Hosted, root: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_build_can_be_broken_off_and_begun_again(hosted: Hosted, root: Path) -
         assert planning.is_alive()
     assert desk.cancel()
     planning.join(60)
-    assert [type(error) for error in raised] == [Cancelled]
+    assert [type(error) for error in raised] == [DeployCancelled]
     (root / "svc.toml").write_text(MANIFEST)
     assert desk.plan(lambda _: None).files > 0
 
@@ -85,7 +85,7 @@ def test_an_upload_can_be_broken_off_and_nothing_is_live(hosted: Hosted, root: P
         if progress.step == "upload":
             desk.cancel()
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(DeployCancelled):
         desk.run(hear, allow=False, message="")
     assert list(desk.history()) == [] and hosted.get().status_code == 404
 

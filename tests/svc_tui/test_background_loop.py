@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from svc_tui.background_loop import OwnThread, on_thread
+from svc_tui.background_loop import BackgroundLoop, run_in_background
 
 
 class Course:
@@ -43,33 +43,36 @@ def failing_while_it_serves(fail: asyncio.Event) -> Callable[..., AbstractAsyncC
 
 def test_a_context_is_entered_on_its_thread_and_left_at_the_end() -> None:
     course = Course()
-    with on_thread(course.serve, "serving") as name:
+    with run_in_background(course.serve, "serving") as name:
         assert name == "serving"
         assert not course.left.is_set()
     assert course.left.is_set()
 
 
 def test_what_a_context_raises_before_it_serves_is_raised_to_whoever_waits() -> None:
-    with pytest.raises(ValueError, match="before"), on_thread(Course(fails_first=True).serve, "serving"):
+    with (
+        pytest.raises(ValueError, match="before"),
+        run_in_background(Course(fails_first=True).serve, "serving"),
+    ):
         pytest.fail("nothing was given")
 
 
 def test_a_context_that_fails_while_it_serves_is_over_and_says_why() -> None:
     fail = asyncio.Event()
-    thread = OwnThread(failing_while_it_serves(fail), "serving")
-    loop = thread.given.result(20)
+    thread = BackgroundLoop(failing_while_it_serves(fail), "serving")
+    loop = thread.ready.result(20)
     assert isinstance(loop, asyncio.AbstractEventLoop)
-    assert not thread.over.done()
+    assert not thread.finished.done()
     loop.call_soon_threadsafe(fail.set)
     with pytest.raises(ExceptionGroup) as found:
-        thread.over.result(20)
+        thread.finished.result(20)
     assert found.group_contains(ValueError, match="while it served")
-    thread.end()
+    thread.stop()
 
 
 def test_the_end_may_come_twice() -> None:
-    thread = OwnThread(Course().serve, "serving")
-    assert thread.given.result(20) == "serving"
-    thread.end()
-    thread.end()
-    assert thread.over.result(0) is None
+    thread = BackgroundLoop(Course().serve, "serving")
+    assert thread.ready.result(20) == "serving"
+    thread.stop()
+    thread.stop()
+    assert thread.finished.result(0) is None

@@ -7,8 +7,8 @@ from textual.app import ComposeResult
 from textual.color import Color
 from textual.widgets import Input, Static, TextArea
 
-from screens.control_chars import Plain
 from screens.terminal_app import TerminalApp
+from screens.terminal_text import ControlCharFilter
 from tests.screens.conftest import Opened, text
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202eb"
@@ -18,7 +18,10 @@ SHOWN = "a[31mred]0;title2Jb"
 def test_commands_are_left_out_and_all_else_stays() -> None:
     bold = Style(bold=True)
     kept = [Segment("日本 שלום\u200e e\u0301 👩\u200d💻"), Segment("", None, [(ControlType.BELL,)])]
-    assert Plain().apply([Segment(HOSTILE, bold), *kept], Color(0, 0, 0)) == [Segment(SHOWN, bold), *kept]
+    assert ControlCharFilter().apply([Segment(HOSTILE, bold), *kept], Color(0, 0, 0)) == [
+        Segment(SHOWN, bold),
+        *kept,
+    ]
 
 
 class Hostile(TerminalApp[None]):

@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 from textual.screen import Screen
 from textual.widgets import Static
 
-from screens.shutdown_order import EndsFirst
+from screens.console_screen import StopWorkersFirst
 
 pytestmark = pytest.mark.anyio
 SECONDS = 0.1
@@ -18,7 +18,7 @@ class Last(Static):
         await asyncio.sleep(SECONDS)
 
 
-class Busy(EndsFirst, Screen[None]):
+class Busy(StopWorkersFirst, Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="sought")
         yield Last()

@@ -5,7 +5,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from screens.widgets.columns import Column
-from screens.widgets.row_cache import BESIDE, CHUNK, HELD
+from screens.widgets.row_cache import CHUNK_ROWS, MAX_CHUNKS, PREFETCH_CHUNKS
 from screens.widgets.virtual_rows import VirtualRows
 from tests.screens.conftest import idle, text
 from tests.screens.widgets.conftest import COLUMNS, MILLION, Numbers, lines
@@ -13,7 +13,7 @@ from tests.screens.widgets.conftest import COLUMNS, MILLION, Numbers, lines
 
 def test_the_first_screen_of_a_million_rows_takes_two_windows(drive: Any, snapshot: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
-        assert source.asked == [(0, CHUNK), (CHUNK, BESIDE * CHUNK)]
+        assert source.asked == [(0, CHUNK_ROWS), (CHUNK_ROWS, PREFETCH_CHUNKS * CHUNK_ROWS)]
         assert rows.count == MILLION
         snapshot(pilot.app)
 
@@ -38,7 +38,7 @@ def test_each_jump_takes_a_few_windows_and_memory_stays_bounded(drive: Any) -> N
             await idle(pilot)
             assert len(source.asked) <= 4
             assert f"row {rows.cursor_row}" in text(pilot.app)
-            assert rows.held <= HELD
+            assert rows.cached_chunks <= MAX_CHUNKS
 
     drive(case)
 
@@ -139,7 +139,7 @@ def test_other_rows_are_shown_from_the_first_on(drive: Any) -> None:
         await pilot.press("G", "space")
         other = Numbers(3)
         other.word = "other"
-        rows.show(other, (Column("#", 4), *COLUMNS[1:]))
+        rows.set_source(other, (Column("#", 4), *COLUMNS[1:]))
         await idle(pilot)
         assert (rows.cursor_row, rows.count, rows.marks) == (0, 3, frozenset())
         assert "other 0" in lines(pilot)[1] and lines(pilot)[0].split()[0] == "#"

@@ -1,86 +1,90 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.widgets.row_cache import BESIDE, CHUNK, Chunks, Window
+from screens.widgets.row_cache import CHUNK_ROWS, PREFETCH_CHUNKS, FetchWindow, RowCache
 from screens.widgets.row_source import Row
 
 
-def rows(window: Window, word: str = "") -> list[Row]:
+def rows(window: FetchWindow, word: str = "") -> list[Row]:
     return [Row((word, number), ()) for number in range(window.start, window.start + window.n)]
 
 
-def fill(chunks: Chunks, word: str = "") -> list[tuple[int, int]]:
+def fill(chunks: RowCache, word: str = "") -> list[tuple[int, int]]:
     """Fetch all that is wanted and return what that was."""
     asked = []
-    while window := chunks.next():
+    while window := chunks.next_fetch():
         asked.append((window.start, window.n))
         chunks.put(window, rows(window, word))
     return asked
 
 
 def test_what_is_seen_comes_first_then_what_follows_then_what_is_before() -> None:
-    chunks = Chunks()
-    chunks.want(9 * CHUNK - 10, 9 * CHUNK + 30, 100 * CHUNK)
-    more = BESIDE * CHUNK
-    assert fill(chunks) == [(8 * CHUNK, 2 * CHUNK), (10 * CHUNK, more), (8 * CHUNK - more, more)]
-    assert chunks.next() is None
+    chunks = RowCache()
+    chunks.request(9 * CHUNK_ROWS - 10, 9 * CHUNK_ROWS + 30, 100 * CHUNK_ROWS)
+    more = PREFETCH_CHUNKS * CHUNK_ROWS
+    assert fill(chunks) == [
+        (8 * CHUNK_ROWS, 2 * CHUNK_ROWS),
+        (10 * CHUNK_ROWS, more),
+        (8 * CHUNK_ROWS - more, more),
+    ]
+    assert chunks.next_fetch() is None
 
 
 def test_rows_that_are_held_are_not_fetched_with_those_beside_them() -> None:
-    chunks = Chunks()
-    chunks.want(5 * CHUNK, 5 * CHUNK + 30, 6 * CHUNK)
+    chunks = RowCache()
+    chunks.request(5 * CHUNK_ROWS, 5 * CHUNK_ROWS + 30, 6 * CHUNK_ROWS)
     fill(chunks)
-    chunks.want(0, 30, 6 * CHUNK)
-    assert fill(chunks) == [(0, CHUNK)]
+    chunks.request(0, 30, 6 * CHUNK_ROWS)
+    assert fill(chunks) == [(0, CHUNK_ROWS)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 999_999), st.integers(1, 300)), max_size=40), st.integers(1, 8))
 def test_after_each_move_the_rows_in_sight_are_held_and_never_more_than_allowed(
     moves: list[tuple[int, int]], held: int
 ) -> None:
-    chunks = Chunks(held)
+    chunks = RowCache(held)
     for first, page in moves:
         end = min(first + page, 1_000_000)
-        chunks.want(first, end, 1_000_000)
+        chunks.request(first, end, 1_000_000)
         fill(chunks)
         assert [chunks.row(index) for index in range(first, end)] == [
             Row(("", i), ()) for i in range(first, end)
         ]
-        assert len(chunks) <= max(held, 8 + 2 * BESIDE)
+        assert len(chunks) <= max(held, 8 + 2 * PREFETCH_CHUNKS)
 
 
 def test_rows_used_last_are_kept_longest() -> None:
-    chunks = Chunks(held=3 * BESIDE + 2)
+    chunks = RowCache(held=3 * PREFETCH_CHUNKS + 2)
     for chunk in (0, 30, 0, 60):
-        chunks.want(chunk * CHUNK, chunk * CHUNK + 5, 100 * CHUNK)
+        chunks.request(chunk * CHUNK_ROWS, chunk * CHUNK_ROWS + 5, 100 * CHUNK_ROWS)
         fill(chunks)
-    assert chunks.row(0) is not None and chunks.row(30 * CHUNK) is None
+    assert chunks.row(0) is not None and chunks.row(30 * CHUNK_ROWS) is None
 
 
 def test_a_last_chunk_that_grows_is_fetched_from_where_it_ended() -> None:
-    chunks = Chunks()
-    chunks.want(0, 10, 50)
+    chunks = RowCache()
+    chunks.request(0, 10, 50)
     assert fill(chunks) == [(0, 50)]
-    chunks.want(0, 10, 60)
+    chunks.request(0, 10, 60)
     assert fill(chunks) == [(50, 10)]
-    chunks.want(40, 70, 120)
+    chunks.request(40, 70, 120)
     assert fill(chunks) == [(60, 40), (100, 20)]
 
 
 def test_expired_rows_serve_until_others_are_there() -> None:
-    chunks = Chunks()
-    chunks.want(0, 10, 50)
+    chunks = RowCache()
+    chunks.request(0, 10, 50)
     fill(chunks, "old")
-    chunks.expire()
+    chunks.invalidate()
     assert chunks.row(3) == Row(("old", 3), ())
     assert fill(chunks, "new") == [(0, 50)]
     assert chunks.row(3) == Row(("new", 3), ())
 
 
 def test_what_was_asked_before_a_change_is_dropped_when_it_comes_after() -> None:
-    chunks = Chunks()
-    chunks.want(0, 10, 50)
-    window = chunks.next()
+    chunks = RowCache()
+    chunks.request(0, 10, 50)
+    window = chunks.next_fetch()
     assert window
     chunks.clear()
     assert not chunks.put(window, rows(window, "old"))
@@ -88,12 +92,12 @@ def test_what_was_asked_before_a_change_is_dropped_when_it_comes_after() -> None
 
 
 def test_rows_that_failed_are_wanted_again_with_the_next_move() -> None:
-    chunks = Chunks()
-    chunks.want(0, 10, 50)
-    window = chunks.next()
+    chunks = RowCache()
+    chunks.request(0, 10, 50)
+    window = chunks.next_fetch()
     assert window
-    chunks.failed(window)
-    chunks.want(0, 10, 50)
-    assert chunks.next() is None
-    chunks.want(0, 10, 51)
-    assert chunks.next() is not None
+    chunks.mark_failed(window)
+    chunks.request(0, 10, 50)
+    assert chunks.next_fetch() is None
+    chunks.request(0, 10, 51)
+    assert chunks.next_fetch() is not None
