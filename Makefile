@@ -5,20 +5,21 @@ PORT ?= 3000
 VENV := .venv
 BIN := $(VENV)/bin
 SECONDS ?= 600
-# How many processes share the tests: a number, or auto for one a processor.
+# Number of test processes, or auto for one per processor.
 WORKERS ?= auto
 PYTEST = "$(BIN)/pytest" -q -n $(WORKERS) --maxprocesses 8
-# Toolchains and compiled code of the tests are kept here between runs; any folder will do.
+PIP = "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
+# Cache for the toolchains and compiled components of the tests. Any folder works.
 export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
-# What Python made of sources is kept: tests start it some hundred times.
+# Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test test-tools rust-target check format pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console bench-many soak clean
+.PHONY: demo install test js-and-go rust-target chromium-and-tmux lint check format pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console bench-many soak clean
 
-# Programs in a virtual environment name its path, so a folder that was moved or copied needs a new one.
-ifneq ($(shell cat '$(VENV)/.installed' 2>/dev/null),$(CURDIR))
-.PHONY: $(VENV)/.installed
-ANEW := --clear
+# Scripts in a virtual environment contain its path, so a moved or copied checkout needs a new one.
+ifneq ($(shell cat '$(VENV)/.python' 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)/.python
+CLEAR := --clear
 endif
 
 demo: install
@@ -27,65 +28,71 @@ demo: install
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.python:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "error: Python 3.11 or newer is needed; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)" >&2; \
+		echo "error: Python 3.11 or newer is required; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)" >&2; \
 		echo "  hint: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "· making $(VENV)"
+	@echo "· creating $(VENV)"
 	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
-		echo "error: $(PYTHON) comes without the modules venv and ensurepip" >&2; \
-		echo "  hint: Debian and Ubuntu have them in a package of their own: apt install python3-venv" >&2; exit 1; }
-	@"$(PYTHON)" -m venv $(ANEW) "$(VENV)"
-	@echo "· installing svc and what it needs, about half a minute"
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable .
+		echo "error: $(PYTHON) has no venv or ensurepip module" >&2; \
+		echo "  hint: on Debian and Ubuntu, run: apt install python3-venv" >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(CLEAR) "$(VENV)"
 	@printf '%s\n' "$(CURDIR)" > "$@"
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	@echo "· installing what tests and checks need"
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.installed: $(VENV)/.python pyproject.toml
+	@echo "· installing svc and its dependencies, about half a minute"
+	@$(PIP) --editable .
 	@touch "$@"
 
-test: $(VENV)/.installed-dev test-tools
-	@echo "· running all tests; the first run installs the js and go toolchains and compiles them, a few minutes"
+$(VENV)/.installed-dev: $(VENV)/.python pyproject.toml
+	@echo "· installing svc, its dependencies and the development tools, about a minute"
+	@$(PIP) --editable '.[dev]'
+	@touch "$(VENV)/.installed" "$@"
+
+test:
+	@$(MAKE) --no-print-directory -j3 chromium-and-tmux rust-target js-and-go
+	@echo "· running all tests"
 	@$(PYTEST) -m "not alone"
-	@echo "· running those that measure, one by one"
+	@echo "· running the tests that measure, one by one"
 	@"$(BIN)/pytest" -q -m alone
 
-# The browser and the terminal of the end-to-end tests, and the target of the rust lane. Where one can not be had
-# here, its tests say what to do.
-test-tools: rust-target
-	@if { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then :; \
-	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-		echo "· installing chromium for the browser test, about a minute"; \
-		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null || \
-			echo "  it could not be installed" >&2; \
-	else \
-		echo "· the browser test will fail: install Chromium and have it on PATH"; \
-	fi
-	@if command -v tmux >/dev/null; then :; \
-	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-		echo "· installing tmux for the tests of the Console"; \
-		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends tmux; } >/dev/null || \
-			echo "  it could not be installed" >&2; \
-	else \
-		echo "· the tests of the Console will fail: install tmux and have it on PATH"; \
-	fi
+# The lanes' toolchains. Where one cannot be installed, the tests that need it are skipped or fail, and say so.
+js-and-go: $(VENV)/.installed-dev
+	@echo "· installing the js and go toolchains for the tests, once"
+	@"$(BIN)/python" -m tests.toolchains.install "$(SVC_TEST_CACHE)"
 
 rust-target:
 	@if [ -d "$$(rustc --print target-libdir --target wasm32-wasip2 2>/dev/null)" ]; then :; \
 	elif command -v apt-get >/dev/null && command -v rustc >/dev/null; then \
+		echo "· building the Rust target wasm32-wasip2 for the tests, once"; \
 		tests/toolchains/rust/setup.sh "$(SVC_TEST_CACHE)/rust-toolchain" || \
-			echo "  what is made in rust will fail: rustup target add wasm32-wasip2" >&2; \
+			echo "  Rust tests will be skipped: run rustup target add wasm32-wasip2" >&2; \
 	else \
-		echo "· what is made in rust will fail: install Rust and run rustup target add wasm32-wasip2"; \
+		echo "· Rust tests will be skipped: install Rust and run rustup target add wasm32-wasip2"; \
 	fi
 
-check: $(VENV)/.installed-dev
+# The browser and the terminal of the end-to-end tests.
+chromium-and-tmux:
+	@packages=; \
+	{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || packages=chromium; \
+	command -v tmux >/dev/null || packages="$$packages tmux"; \
+	if [ -z "$$packages" ]; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		echo "· installing $$packages for the end-to-end tests, about a minute"; \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $$packages; } >/dev/null || \
+			echo "  $$packages: installation failed" >&2; \
+	else \
+		echo "· end-to-end tests will fail: install $$packages and put it on PATH"; \
+	fi
+
+lint: $(VENV)/.installed-dev
 	@"$(BIN)/ruff" format --check --quiet .
 	@"$(BIN)/ruff" check --quiet .
+	@"$(BIN)/lint-imports" --no-cache --no-logo >/dev/null || { "$(BIN)/lint-imports" --no-cache; exit 1; }
 	@echo "· types"
 	@"$(BIN)/mypy" --no-error-summary
-	@"$(BIN)/lint-imports" --no-cache --no-logo >/dev/null || { "$(BIN)/lint-imports" --no-cache; exit 1; }
+
+check: lint
 	@$(PYTEST) -m "not slow"
 
 format: $(VENV)/.installed-dev
