@@ -42,7 +42,7 @@ class Builder:
             )
         return lane
 
-    async def known(self, resource: Resource, root: Path) -> Artifact | None:
+    async def remembered(self, resource: Resource, root: Path) -> Artifact | None:
         """Return the artifact of an earlier build of the same. Raises `LaneMissing`."""
         lane = self.lane(resource)
 

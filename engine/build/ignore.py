@@ -13,7 +13,7 @@ IGNORED = (
 )
 
 
-class Ignore:
+class IgnoreRules:
     """The rule for one Project folder, as its `.gitignore` was when this was made."""
 
     def __init__(self, root: Path) -> None:

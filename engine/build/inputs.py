@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-from engine.build.ignore import Ignore
+from engine.build.ignore import IgnoreRules
 from engine.lane import WRITTEN_BY_SVC
+from engine.manifest import MANIFEST
 from engine.manifest.model import Resource
 
 MOST_FILES = 50_000
 MOST_BYTES = 1 << 30
-MANIFEST = "svc.toml"
 _WRITTEN = WRITTEN_BY_SVC.encode()
 
 
@@ -31,7 +31,7 @@ def input_digest(resource: Resource, root: Path) -> str:
     """
     served = resource.build is None and resource.output is not None
     folder = resource.output if served and resource.output is not None else resource.workdir
-    ignore = None if served else Ignore(root)
+    ignore = None if served else IgnoreRules(root)
     own = None if served else resource.output
     digest, size = sha256(), 0
     for count, path in enumerate(_files(folder, root, ignore, own)):
@@ -58,7 +58,7 @@ def _ours(path: Path) -> bool:
         return file.read(len(_WRITTEN)) == _WRITTEN
 
 
-def _files(folder: Path, root: Path, ignore: Ignore | None, own: Path | None) -> Iterator[Path]:
+def _files(folder: Path, root: Path, ignore: IgnoreRules | None, own: Path | None) -> Iterator[Path]:
     """Yield regular files in a fixed order; links to folders are followed inside the Project, once each."""
     waiting, seen = [folder], set[str]()
     while waiting:

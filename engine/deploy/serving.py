@@ -1,23 +1,25 @@
-"""What one process serves: the Projects that were published to it, and the routes to all of them.
+"""Table of the Projects that one process serves, and their routes.
 
-Owns which Version each Resource has. A Resource that did not change keeps its Version, so that publishing
-costs what is new; a table is made first and put in force in one step (`ready`, then `flip`).
+A publication is prepared first and activated in one step. Unchanged Resources keep their version, so
+publishing costs only what changed.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.artifact import Artifact
-from engine.deploy.status import Standing
-from engine.deploy.versions import Publication, Versions
+from engine.deploy.status import BuildStatus, ResourceStatus, State
+from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError
-from engine.gateway.routes import NotReady, RouteTable, Version
+from engine.gateway.routes import FirstBuild, NotReady, RouteTable, Version
 from engine.manifest.model import Project, Resource
 
+_NO_BUILDS = BuildStatus()
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A Version, and what it was made of."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ServedResource:
+    """A version, and the values it was created from."""
 
     resource: Resource
     artifact: Artifact
@@ -27,85 +29,111 @@ class _Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """A publication that can go live: its Project, the Project's own routes, and what they lead to.
+class PreparedProject:
+    """A publication that can be activated: its routes, and the versions behind them by Resource."""
 
-    `unmade` has the Resources that answer that they are not ready, and why.
-    """
-
-    project: Project
-    own: RouteTable
-    made: Mapping[str, _Made]
-    unmade: Mapping[str, SvcError | None]
+    publication: Publication
+    routes: RouteTable
+    versions: Mapping[str, Version]
+    served: Mapping[str, _ServedResource]
 
 
-class Site:
-    """The Projects of a process. Use on one event loop."""
+class ServingTable:
+    """The Projects that a process serves. Use on one event loop."""
 
-    def __init__(self, versions: Versions, domain: str, *, front: bool) -> None:
-        """With `front`, a Project's front answers at the bare domain: there is one Project only."""
+    def __init__(self, versions: VersionFactory, domain: str, *, front: bool) -> None:
+        """With `front`, the front of the only Project answers at the bare domain."""
         self._versions = versions
         self._domain = domain
         self._front = front
-        self._live: dict[str, Ready] = {}
+        self._live: dict[str, PreparedProject] = {}
         self.routes = RouteTable({})
 
-    async def ready(self, publication: Publication, *, lenient: bool = False) -> Ready:
-        """Make what serves a publication, without serving it.
+    async def prepare(self, publication: Publication, *, lenient: bool = False) -> PreparedProject:
+        """Create the versions of a publication without serving it.
 
-        `lenient` has a Resource that can not run answer that it is not ready; else its `SvcError` is raised.
+        Raises `SvcError` if a Resource cannot run. With `lenient`, that Resource answers "not ready" instead.
         """
-        made: dict[str, _Made] = {}
+        served: dict[str, _ServedResource] = {}
         versions: dict[str, Version] = {}
         for name, resource in publication.project.resources.items():
             part = publication.parts.get(name)
-            if part is None or isinstance(part, SvcError):
+            if part is None:
+                versions[name] = self._pending(publication.project.name, name)
+            elif isinstance(part, SvcError):
                 versions[name] = NotReady(name, part)
-                continue
-            try:
-                made[name] = await self._make(publication, resource, part)
-                versions[name] = made[name].version
-            except SvcError as error:
-                if not lenient:
-                    raise
-                versions[name] = NotReady(name, error)
-        table = RouteTable.build(publication.project, versions, domain=self._domain, front=self._front)
-        unmade = {name: each.error for name, each in versions.items() if isinstance(each, NotReady)}
-        return Ready(publication.project, table, made, unmade)
+            else:
+                try:
+                    served[name] = await self._serve(publication, resource, part)
+                    versions[name] = served[name].version
+                except SvcError as error:
+                    if not lenient:
+                        raise
+                    versions[name] = NotReady(name, error)
+        routes = RouteTable.build(publication.project, versions, domain=self._domain, front=self._front)
+        return PreparedProject(publication, routes, versions, served)
 
-    async def _make(self, publication: Publication, resource: Resource, artifact: Artifact) -> _Made:
+    def _pending(self, project: str, name: str) -> NotReady:
+        live = self._live.get(project)
+        version = live.versions.get(name) if live is not None else None
+        if isinstance(version, NotReady) and version.first_build is not None:
+            return version
+        return NotReady(name, None, FirstBuild())
+
+    async def _serve(
+        self, publication: Publication, resource: Resource, artifact: Artifact
+    ) -> _ServedResource:
         live = self._live.get(publication.project.name)
         secrets = tuple(publication.secrets.get(name) for name in resource.secrets)
-        known = live.made.get(resource.name) if live is not None else None
-        if known is not None and (known.resource, known.artifact, known.deployment, known.secrets) == (
-            *(resource, artifact),
-            *(publication.deployment, secrets),
+        served = live.served.get(resource.name) if live is not None else None
+        inputs = (resource, artifact, publication.deployment, secrets)
+        if served is not None and inputs == (
+            served.resource,
+            served.artifact,
+            served.deployment,
+            served.secrets,
         ):
-            return known
-        version = await self._versions.make(publication, resource, artifact)
-        return _Made(resource, artifact, publication.deployment, secrets, version)
+            return served
+        return _ServedResource(
+            resource=resource,
+            artifact=artifact,
+            deployment=publication.deployment,
+            secrets=secrets,
+            version=await self._versions.create(publication, resource, artifact),
+        )
 
-    def flip(self, ready: Ready, *, alone: bool = False) -> None:
-        """Serve this from the next request on; `alone` ends every other Project."""
-        self._live = ({} if alone else self._live) | {ready.project.name: ready}
-        self.routes = RouteTable.join(each.own for each in self._live.values())
+    def activate(self, prepared: PreparedProject, *, replace_all: bool = False) -> None:
+        """Serve a prepared Project from the next request on; `replace_all` removes every other Project."""
+        name = prepared.publication.project.name
+        before = self._live.get(name)
+        self._live = ({} if replace_all else self._live) | {name: prepared}
+        self.routes = RouteTable.join(each.routes for each in self._live.values())
+        for resource, version in before.versions.items() if before is not None else ():
+            replacement = prepared.versions.get(resource)
+            if isinstance(version, NotReady) and version.first_build and replacement is not version:
+                version.first_build.finish(replacement)
 
     def project(self, name: str) -> Project | None:
         """Return a Project as it is served."""
         live = self._live.get(name)
-        return live.project if live is not None else None
+        return live.publication.project if live is not None else None
 
-    def standing(self, project: str, name: str) -> Standing:
-        """Return how a Resource of a Project stands; one that is not served waits."""
+    def status(self, project: str, name: str, builds: BuildStatus = _NO_BUILDS) -> ResourceStatus:
+        """Return the status of a Resource; `builds` are its builds in development."""
         live = self._live.get(project)
-        if live is None or (name not in live.made and name not in live.unmade):
-            return Standing("waiting", None, serves=False)
-        if name in live.made:
-            return Standing("ready", None, serves=True)
-        error = live.unmade[name]
-        return Standing("failed" if error is not None else "waiting", error, serves=False)
+        version = live.versions.get(name) if live is not None else None
+        serves = version is not None and not isinstance(version, NotReady)
+        error = builds.error or (version.error if isinstance(version, NotReady) else None)
+        state: State
+        if builds.running:
+            state = "building"
+        elif builds.queued or (error is None and not serves):
+            state = "waiting"
+        else:
+            state = "ready" if error is None else "failed"
+        return ResourceStatus(state, error, serves, builds.seconds)
 
     def remove(self, project: str) -> None:
-        """Serve a Project no longer."""
-        self._live = {name: ready for name, ready in self._live.items() if name != project}
-        self.routes = RouteTable.join(each.own for each in self._live.values())
+        """Stop serving a Project."""
+        self._live = {name: live for name, live in self._live.items() if name != project}
+        self.routes = RouteTable.join(each.routes for each in self._live.values())

@@ -1,4 +1,4 @@
-"""How a Resource stands, for those who watch it. Owns these words."""
+"""Status of a Resource, as the control API reports it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,11 +9,21 @@ State = Literal["waiting", "building", "ready", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A Resource `waiting` for its build, being built, ready, or its last build `failed`.
+class BuildStatus:
+    """Builds of a Resource in development. `error` and `seconds` belong to the last finished one."""
 
-    `error` is what it failed of. `serves` tells whether any version does, such as the last that built.
-    `seconds` is what the last build took, `None` where none is known.
+    queued: bool = False
+    running: bool = False
+    error: SvcError | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStatus:
+    """State of a Resource.
+
+    `error` is why its last build failed or why it cannot run. `serves` is true if any version answers
+    requests, including an older one. `seconds` is the duration of the last build, `None` if unknown.
     """
 
     state: State

@@ -1,4 +1,4 @@
-"""Makes what serves a Resource out of what its lane built."""
+"""Publications, and the factory that turns their artifacts into servable versions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,43 +13,46 @@ from engine.manifest.model import Project, Resource
 from engine.wasm.compile.check import error_context
 from engine.wasm.execution.runner import Runner
 
+Part = Artifact | SvcError | None
+"""What a build of a Resource led to: its artifact or its error; `None` during the first build."""
+
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A Project as it is to be served: for each Resource what it was built to, or why it was not.
+    """A Project to serve, with the outcome of each Resource's build.
 
-    `None` stands for a Resource that is being built for the first time. `deployment` is what guests see in
-    `SVC_DEPLOYMENT`; `secrets` are the values of what Resources name as theirs.
+    `deployment` is the guests' `SVC_DEPLOYMENT`. `secrets` are the values of the secrets that Resources
+    declare, by name.
     """
 
     project: Project
-    parts: Mapping[str, Artifact | SvcError | None]
+    parts: Mapping[str, Part]
     deployment: str = "dev"
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
-    """Makes Versions in this process. `report` takes progress; `doors_of` gives a Project's open Doors."""
+class VersionFactory:
+    """Creates versions in this process. `doors_of` returns a Project's open Doors."""
 
     runner: Runner
     mode: BuildMode
     report: Callable[[str], None]
     doors_of: Callable[[str], Doors]
 
-    async def make(self, publication: Publication, resource: Resource, artifact: Artifact) -> Version:
-        """Return what serves the artifact; raises `SvcError` for a component that may not run."""
+    async def create(self, publication: Publication, resource: Resource, artifact: Artifact) -> Version:
+        """Return a version that serves the artifact. Raises `SvcError` if a component is rejected."""
         if not isinstance(artifact, ComponentArtifact):
             return StaticResponder(artifact, spa=resource.spa)
         doors = self.doors_of(publication.project.name)
-        given = publication.secrets
-        environment = {name: given[name] for name in resource.secrets if name in given} | {
+        secrets = publication.secrets
+        environment = {name: secrets[name] for name in resource.secrets if name in secrets} | {
             "SVC_PROJECT": publication.project.name,
             "SVC_RESOURCE": resource.name,
             "SVC_DEPLOYMENT": publication.deployment,
             **doors.environment,
         }
-        # The dev loader is compiled once for all saves, so it may take the time for the best code.
+        # All saves share the compiled dev loader, so slower compilation to better code pays off.
         fast = self.mode == "dev" and artifact.script is None
         with error_context(resource.name):
             return await self.runner.guest(

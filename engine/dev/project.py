@@ -1,7 +1,7 @@
-"""A Project as it is being worked on: builds its Resources and keeps a RouteTable of what is ready.
+"""A Project in development: builds its Resources and publishes each outcome.
 
-Owns which version of each Resource serves. The old version serves until the new one is ready, and goes on
-when the new one does not build. It watches no files (`engine/dev/watch.py` does) and prints nothing.
+The old version of a Resource serves until the new one is ready, and continues to serve if the new one does
+not build. `engine/dev/watch.py` watches the files; `engine/deploy/serving.py` serves.
 """
 
 import asyncio
@@ -14,205 +14,228 @@ from pathlib import Path
 
 from engine.artifact import Artifact, ComponentArtifact
 from engine.build.builder import Builder
-from engine.deploy.doors import Doors
-from engine.deploy.status import Standing, State
-from engine.deploy.versions import Publication, Versions
-from engine.dev.build_writes import Window
+from engine.deploy.serving import ServingTable
+from engine.deploy.status import BuildStatus, ResourceStatus
+from engine.deploy.versions import Part, Publication
+from engine.dev.build_writes import BuildInterval
 from engine.errors import SvcError
-from engine.gateway.routes import NotReady, RouteTable, Version
 from engine.lane import BuildMode, Lane
 from engine.manifest.model import Project, Resource
-from engine.wasm.execution.runner import Runner
-
-UNBOUNDED = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A build that ended. `error` is `None` when the new version serves; `again` tells a rebuild."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildFinished:
+    """A finished build. `error` is `None` if the new version serves; `rebuild` is false for the first one."""
 
     resource: str
     seconds: float
     error: SvcError | None
-    again: bool
+    rebuild: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a LiveProject works with. `report` takes lines of progress, `built` each build that ended.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevConfig:
+    """Settings of a DevProject.
 
-    `publish` has the Project served elsewhere too, as it is then; it returns when it is.
+    `report` receives lines of progress, `on_built` each finished build. `forward`, if any, publishes to the
+    worker processes too and returns when they serve.
     """
 
     lanes: Mapping[str, Lane]
-    runner: Runner
     cache: Path
-    domain: str
     mode: BuildMode
     environ: Mapping[str, str]
     report: Callable[[str], None]
-    built: Callable[[Built], None]
-    doors: Doors
-    publish: Callable[[Publication], Awaitable[None]] | None = None
+    on_built: Callable[[BuildFinished], None]
+    forward: Callable[[Publication], Awaitable[None]] | None = None
 
 
 def _build_inputs(resource: Resource) -> tuple[object, ...]:
-    """Return what of a Resource's manifest its artifact depends on."""
+    """Return the manifest keys that a Resource's artifact depends on."""
     return resource.lane, resource.workdir, resource.build, resource.output, resource.entry
 
 
-class LiveProject:
-    """One Project in the hands of its developer."""
+def _is_artifact(part: Part) -> bool:
+    return part is not None and not isinstance(part, SvcError)
 
-    def __init__(self, project: Project, setting: Setting) -> None:
+
+class DevProject:
+    """One Project in development. Call `start` before anything else."""
+
+    def __init__(self, project: Project, table: ServingTable, config: DevConfig) -> None:
         self.project = project
-        self._setting = setting
-        self._builder = Builder(setting.lanes, setting.cache, setting.mode, setting.environ)
-        self._make = Versions(setting.runner, setting.mode, setting.report, lambda _: setting.doors)
-        self._artifacts: dict[str, Artifact] = {}
-        self._versions: dict[str, Version] = {name: NotReady(name, None) for name in project.resources}
-        self.windows: dict[str, Window] = {}
+        self._table = table
+        self._config = config
+        self._builder = Builder(config.lanes, config.cache, config.mode, config.environ)
+        self._parts: dict[str, Part] = dict.fromkeys(project.resources)
+        self._publishing = asyncio.Lock()
+        self._intervals: dict[str, BuildInterval] = {}
         self._dirty: set[str] = set()
-        self._begun: set[str] = set()
-        self._building: set[str] = set()
-        self._last: dict[str, Built] = {}
-        self._answered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._started: set[str] = set()
+        self._running: set[str] = set()
+        self._last: dict[str, BuildFinished] = {}
+        self._first_result: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         # A deploy build takes a processor and up to a gigabyte; a dev build takes next to nothing.
-        self._free = asyncio.Semaphore(os.cpu_count() or 1 if setting.mode == "deploy" else UNBOUNDED)
+        self._slots = asyncio.Semaphore(os.cpu_count() or 1) if config.mode == "deploy" else None
         self._jobs: dict[str, asyncio.Task[None]] = {}
-        self.routes = self._table()
 
-    def _table(self) -> RouteTable:
-        return RouteTable.build(self.project, self._versions, domain=self._setting.domain)
+    async def start(self) -> None:
+        """Publish the Project without any build: requests wait for the first ones."""
+        await self._publish()
 
-    async def _publish(self) -> None:
-        self.routes = self._table()
-        if self._setting.publish is not None:
-            await self._setting.publish(self._publication())
+    def _publication(self, changes: Mapping[str, Part]) -> Publication:
+        environ = self._config.environ
+        declared = {name for resource in self.project.resources.values() for name in resource.secrets}
+        secrets = {name: environ[name] for name in declared & environ.keys()}
+        return Publication(self.project, {**self._parts, **changes}, secrets=secrets)
 
-    def _publication(self) -> Publication:
-        unbuilt = {name: v.error for name, v in self._versions.items() if isinstance(v, NotReady)}
-        environ = self._setting.environ
-        named = {name for resource in self.project.resources.values() for name in resource.secrets}
-        secrets = {name: environ[name] for name in named & environ.keys()}
-        return Publication(self.project, {**self._artifacts, **unbuilt}, secrets=secrets)
+    def _outdated(self, resource: Resource) -> bool:
+        """Return whether the manifest has changed so that this Resource is built differently now."""
+        current = self.project.resources.get(resource.name)
+        return current is None or _build_inputs(current) != _build_inputs(resource)
+
+    async def _publish(
+        self, resource: Resource | None = None, part: Part = None, *, lenient: bool = False
+    ) -> None:
+        """Serve the Project, with a new part for `resource` unless that is outdated by then.
+
+        Raises `SvcError` if a component cannot run; the old version then continues to serve.
+        """
+        changes = {} if resource is None else {resource.name: part}
+        # Components compile outside of the lock, several at a time.
+        prepared = await self._table.prepare(self._publication(changes), lenient=lenient)
+        async with self._publishing:
+            if resource is not None and not self._outdated(resource):
+                self._parts |= changes
+            publication = self._publication({})
+            if prepared.publication != publication:
+                prepared = await self._table.prepare(publication, lenient=True)
+            self._table.activate(prepared)
+            if self._config.forward is not None:
+                await self._config.forward(publication)
 
     def inputs(self, name: str) -> frozenset[Path]:
-        """Return the files that the Resource was built from, as far as its lane tells them."""
-        artifact = self._artifacts.get(name)
+        """Return the files that a Resource was built from, as far as its lane reports them."""
+        artifact = self._parts.get(name)
         return artifact.inputs if isinstance(artifact, ComponentArtifact) else frozenset()
 
-    def standing(self, name: str) -> Standing:
-        """Return how a Resource of the Project stands."""
-        last, serves = self._last.get(name), name in self._artifacts
-        error = last.error if last is not None else None
-        if name in self._building:
-            state: State = "building"
-        elif name in self._jobs or last is None:
-            state = "waiting"
-        else:
-            state = "ready" if error is None else "failed"
-        return Standing(state, error, serves, last.seconds if last is not None else None)
+    def build_interval(self, name: str) -> BuildInterval | None:
+        """Return when the latest build of a Resource ran."""
+        return self._intervals.get(name)
+
+    def status(self, name: str) -> ResourceStatus:
+        """Return the status of a Resource."""
+        last = self._last.get(name)
+        builds = BuildStatus(
+            queued=name in self._jobs or last is None,
+            running=name in self._running,
+            error=last.error if last is not None else None,
+            seconds=last.seconds if last is not None else None,
+        )
+        return self._table.status(self.project.name, name, builds)
 
     def rebuild(self, names: set[str]) -> None:
-        """Start building these Resources; one that is being built is built once more after that."""
+        """Start to build these Resources. One that is being built is built again afterwards."""
         for name in names & self.project.resources.keys():
             self._dirty.add(name)
             if name not in self._jobs:
                 self._jobs[name] = asyncio.get_running_loop().create_task(self._work(name))
 
     async def ready(self) -> None:
-        """Wait until each Resource serves or has failed to build for the first time."""
+        """Wait until the first build of each Resource has finished or failed."""
         for name in self.project.resources:
-            await self._answered[name].wait()
+            await self._first_result[name].wait()
 
     async def apply(self, project: Project) -> None:
-        """Take over an edited manifest: build what it changes, route the rest anew at once."""
+        """Switch to an edited manifest: build the Resources it changes, update all routes at once."""
         before, self.project = self.project, project
         stale = set()
         for name in before.resources.keys() - project.resources.keys():
-            for kept in (self._artifacts, self._versions, self._last):
-                kept.pop(name, None)
+            self._parts.pop(name, None)
+            self._last.pop(name, None)
         for name, resource in project.resources.items():
             old = before.resources.get(name)
             if old is None or _build_inputs(old) != _build_inputs(resource):
                 stale.add(name)
                 if old is None or old.lane != resource.lane:
-                    self._versions[name] = NotReady(name, None)
-            elif old != resource and name in self._artifacts:
-                artifact = self._artifacts[name]
-                self._versions[name] = await self._make.make(self._publication(), resource, artifact)
-        await self._publish()
+                    self._parts[name] = None
+        await self._publish(lenient=True)
         self.rebuild(stale)
 
     async def _work(self, name: str) -> None:
         try:
             while name in self._dirty:
                 self._dirty.discard(name)
-                number = self.windows[name].number + 1 if name in self.windows else 1
-                window = self.windows[name] = Window(number, time.time_ns())
+                number = self._intervals[name].number + 1 if name in self._intervals else 1
+                interval = self._intervals[name] = BuildInterval(number, time.time_ns())
                 await self._build(name)
-                self.windows[name] = replace(window, ended_ns=time.time_ns())
+                self._intervals[name] = replace(interval, end_ns=time.time_ns())
         finally:
             del self._jobs[name]
-            self._answered[name].set()
+            self._first_result[name].set()
 
     async def _build(self, name: str) -> None:
-        """Build a Resource; the first time, serve at once what an earlier `svc` built of the same files."""
+        """Build a Resource; the first time, publish the remembered artifact of an earlier `svc` at once."""
         resource = self.project.resources.get(name)
         if resource is None:
             return
-        first = name not in self._begun
-        self._begun.add(name)
+        first = name not in self._started
+        self._started.add(name)
         if first:
-            # Built all the same, behind what serves then: the tools warm up, and a wrong memory is mended.
+            # The build below runs all the same: it warms up the tools and corrects a wrong memory.
             await self._replace(
-                resource, lambda: self._builder.known(resource, self.project.root), quiet=True
+                resource, lambda: self._builder.remembered(resource, self.project.root), quiet=True
             )
-        report = self._setting.report
-        async with self._free:
-            self._building.add(name)
-            try:
-                await self._replace(
-                    resource, lambda: self._builder.build(resource, self.project.root, report, remember=first)
-                )
-            finally:
-                self._building.discard(name)
+        if self._slots is None:
+            await self._build_now(resource, remember=first)
+        else:
+            async with self._slots:
+                await self._build_now(resource, remember=first)
+
+    async def _build_now(self, resource: Resource, *, remember: bool) -> None:
+        self._running.add(resource.name)
+        try:
+            await self._replace(
+                resource,
+                lambda: self._builder.build(
+                    resource, self.project.root, self._config.report, remember=remember
+                ),
+            )
+        finally:
+            self._running.discard(resource.name)
 
     async def _replace(
-        self, resource: Resource, make: Callable[[], Awaitable[Artifact | None]], *, quiet: bool = False
+        self, resource: Resource, build: Callable[[], Awaitable[Artifact | None]], *, quiet: bool = False
     ) -> None:
-        """Let the artifact serve that `make` returns, if it is another one than now; `quiet` if it fails."""
+        """Publish the artifact that `build` returns, if it differs; with `quiet`, ignore errors."""
         name = resource.name
-        began, again = time.perf_counter(), name in self._artifacts
+        start, rebuild = time.perf_counter(), _is_artifact(self._parts.get(name))
         error: SvcError | None = None
+        changed = True
         try:
-            artifact = await make()
+            artifact = await build()
             if artifact is None:
                 return
-            if artifact == self._artifacts.get(name):
-                self._last[name] = Built(name, time.perf_counter() - began, None, again)
-                return
-            version = await self._make.make(self._publication(), resource, artifact)
+            changed = artifact != self._parts.get(name)
+            if changed:
+                await self._publish(resource, artifact)
         except SvcError as failure:
             if quiet:
                 return
             error = failure
-            if name in self.project.resources and name not in self._artifacts:
-                self._versions[name] = NotReady(name, failure)
-        else:
-            if self.project.resources.get(name) != resource:
-                self._dirty.add(name)
-                return
-            self._artifacts[name] = artifact
-            self._versions[name] = version
-        await self._publish()
-        self._answered[name].set()
-        self._last[name] = built = Built(name, time.perf_counter() - began, error, again)
-        self._setting.built(built)
+            if not _is_artifact(self._parts.get(name)):
+                await self._publish(resource, error)
+        if self._outdated(resource):
+            return
+        self._last[name] = event = BuildFinished(
+            resource=name, seconds=time.perf_counter() - start, error=error, rebuild=rebuild
+        )
+        self._first_result[name].set()
+        if changed:
+            self._config.on_built(event)
 
     async def aclose(self) -> None:
-        """Stop building."""
+        """Cancel all builds."""
         self._dirty.clear()
         jobs = list(self._jobs.values())
         for job in jobs:

@@ -1,83 +1,40 @@
-"""The dev loop: files that change -> Resources to build, or a manifest to apply.
-
-Owns what is watched; what is ignored is `ignore.py`'s. Building and routing are `engine/dev/project.py`'s.
-"""
+"""File watcher of a Project, and the listener that rebuilds Resources or applies the manifest."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from watchfiles import Change, awatch
 
-from engine.build.ignore import Ignore
-from engine.dev.build_writes import OwnWrites
-from engine.dev.project import LiveProject
+from engine.build.ignore import IgnoreRules
+from engine.dev.build_writes import BuildWriteFilter
+from engine.dev.project import DevProject
 from engine.errors import SvcError
+from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource
 
-MANIFEST = "svc.toml"
 STEP_MS = 5
-"""How long a burst of changes must pause before it is acted on."""
+"""Pause that ends a burst of changes."""
 
-
-def affected(live: LiveProject, paths: set[Path]) -> dict[str, set[Path]]:
-    """Return the Resources that files which changed belong to, each with its files.
-
-    A file belongs to the Resource with the deepest `workdir` around it, unless it lies in what a build
-    command of that Resource wrote; and to every Resource that was built from it.
-    """
-    found: dict[str, set[Path]] = {}
-    resources = live.project.resources.values()
-    for path in paths:
-        around = [r for r in resources if path.is_relative_to(r.workdir)]
-        depth = max((len(r.workdir.parts) for r in around), default=0)
-        names = {r.name for r in around if len(r.workdir.parts) == depth and not _written(r, path)}
-        for name in names | {r.name for r in resources if path in live.inputs(r.name)}:
-            found.setdefault(name, set()).add(path)
-    return found
-
-
-def _written(resource: Resource, path: Path) -> bool:
-    return resource.build is not None and resource.output is not None and path.is_relative_to(resource.output)
+FileListener = Callable[[set[Path]], Awaitable[None]]
 
 
 class Watcher:
-    """Watches one Project folder."""
+    """Watches one folder and publishes each batch of changed paths to its subscribers, in order."""
 
-    def __init__(
-        self,
-        live: LiveProject,
-        load: Callable[[Path], Project],
-        refused: Callable[[SvcError], None],
-        noticed: Callable[[str], None],
-    ) -> None:
-        """`load` reads a manifest; `refused` hears of one that is not valid, while the old one stays.
-
-        `noticed` takes a line that is worth knowing.
-        """
-        self._live = live
-        self._load = load
-        self._refused = refused
-        self._noticed = noticed
-        self._root = live.project.root
-        self._ignore = Ignore(self._root)
-        self._own_writes: dict[str, OwnWrites] = {}
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._listeners: list[FileListener] = []
         self.ready = asyncio.Event()
-        """Set when changes are seen: what is saved from then on is not missed."""
+        """Set once the watch has begun: later changes are not missed."""
+
+    def subscribe(self, listener: FileListener) -> None:
+        """Call `listener` with each batch of changed paths."""
+        self._listeners.append(listener)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until `stop` is set. Start this before the first build."""
-        async for paths in self._changes(stop):
-            if self._root / ".gitignore" in paths:
-                self._ignore = Ignore(self._root)
-            if self._root / MANIFEST in paths:
-                await self._reload()
-            sources = {path for path in paths if path != self._root / MANIFEST and not self._ignore(path)}
-            if names := self._to_build(sources):
-                self._live.rebuild(names)
-
-    async def _changes(self, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
-        changes = awatch(
+        batches = awatch(
             self._root,
             watch_filter=_any,
             step=STEP_MS,
@@ -87,21 +44,58 @@ class Watcher:
             recursive=True,
             ignore_permission_denied=True,
         )
-        # The watch begins when the iterator is first asked, before it first waits.
+        # The watch begins with the first call of the iterator, before that first waits.
         asyncio.get_running_loop().call_soon(self.ready.set)
-        async for batch in changes:
-            yield {Path(path) for _, path in batch}
+        async for batch in batches:
+            paths = {Path(path) for _, path in batch}
+            for listener in self._listeners:
+                await listener(paths)
+
+
+def _any(_change: Change, _path: str) -> bool:
+    return True
+
+
+class SourceListener:
+    """Rebuilds the Resources whose files changed, and applies an edited manifest."""
+
+    def __init__(
+        self,
+        dev: DevProject,
+        load: Callable[[Path], Project],
+        on_invalid: Callable[[SvcError], None],
+        on_notice: Callable[[str], None],
+    ) -> None:
+        """`load` reads the manifest. Its errors go to `on_invalid`, and the old manifest stays in force."""
+        self._dev = dev
+        self._load = load
+        self._on_invalid = on_invalid
+        self._on_notice = on_notice
+        self._root = dev.project.root
+        self._ignored = IgnoreRules(self._root)
+        self._build_writes: dict[str, BuildWriteFilter] = {}
+
+    async def __call__(self, paths: set[Path]) -> None:
+        """Handle a batch of changed paths."""
+        manifest = self._root / MANIFEST
+        if self._root / ".gitignore" in paths:
+            self._ignored = IgnoreRules(self._root)
+        if manifest in paths:
+            await self._reload()
+        sources = {path for path in paths if path != manifest and not self._ignored(path)}
+        if names := self._to_build(sources):
+            self._dev.rebuild(names)
 
     def _to_build(self, sources: set[Path]) -> set[str]:
         names = set()
-        for name, paths in affected(self._live, sources).items():
-            if self._live.project.resources[name].build is not None:
-                own = self._own_writes.setdefault(name, OwnWrites())
-                paths, found = own.saves(paths, self._live.windows.get(name))
-                for path in sorted(found):
-                    self._noticed(
+        for name, paths in resources_for(self._dev, sources).items():
+            if self._dev.project.resources[name].build is not None:
+                build_writes = self._build_writes.setdefault(name, BuildWriteFilter())
+                paths, own = build_writes.split(paths, self._dev.build_interval(name))
+                for path in sorted(own):
+                    self._on_notice(
                         f"{path.relative_to(self._root)} is written by the build of {name}: its changes no "
-                        "longer start one. Name it in .gitignore to have it ignored from the start."
+                        "longer start a build. Add it to .gitignore to ignore it from the start."
                     )
             if paths:
                 names.add(name)
@@ -111,11 +105,28 @@ class Watcher:
         try:
             project = self._load(self._root)
         except SvcError as error:
-            self._refused(error)
+            self._on_invalid(error)
             return
-        if project != self._live.project:
-            await self._live.apply(project)
+        if project != self._dev.project:
+            await self._dev.apply(project)
 
 
-def _any(_change: Change, _path: str) -> bool:
-    return True
+def resources_for(dev: DevProject, paths: set[Path]) -> dict[str, set[Path]]:
+    """Return the names of the Resources that changed files belong to, each with its files.
+
+    A file belongs to the Resource with the deepest `workdir` around it, unless it is build output of that
+    Resource. It also belongs to every Resource that was built from it.
+    """
+    paths_by_name: dict[str, set[Path]] = {}
+    resources = dev.project.resources.values()
+    for path in paths:
+        around = [r for r in resources if path.is_relative_to(r.workdir)]
+        depth = max((len(r.workdir.parts) for r in around), default=0)
+        names = {r.name for r in around if len(r.workdir.parts) == depth and not _is_output(r, path)}
+        for name in names | {r.name for r in resources if path in dev.inputs(r.name)}:
+            paths_by_name.setdefault(name, set()).add(path)
+    return paths_by_name
+
+
+def _is_output(resource: Resource, path: Path) -> bool:
+    return resource.build is not None and resource.output is not None and path.is_relative_to(resource.output)

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.gateway.problem import Insight, send_problem, wants_page
 from engine.gateway.recording_limit import Capture
-from engine.gateway.routes import Endpoint, NotReady, RouteTable
+from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, RouteTable
 from engine.gateway.static.body import FileChanged
 from engine.gateway.tracing import Trace, request_id
 from engine.timeline.bus import Timeline
@@ -31,6 +31,10 @@ REQUEST_ID = "svc.request-id"
 MAX_DEPTH = 8
 MAX_BODY = 32 << 20
 LINES_SHOWN = 60
+FIRST_BUILD_SECONDS = 30.0
+"""How long a request waits for the first build of its Resource, in development."""
+PAGE_AFTER_SECONDS = 2.0
+"""How long a browser that navigates waits before it gets a page that reloads itself."""
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
 )
@@ -235,7 +239,14 @@ class Gateway:
 
     async def _answer(self, request: _Request, endpoint: Endpoint, trace: Trace) -> _Result:
         version = endpoint.version
+        if isinstance(version, NotReady) and version.first_build is not None:
+            seconds = PAGE_AFTER_SECONDS if _navigates(request) else FIRST_BUILD_SECONDS
+            version = await version.first_build.wait(seconds) or version
         if isinstance(version, NotReady):
+            if version.first_build is not None:
+                building = f"{endpoint.name} is being built for the first time"
+                status, size = await self._problem(request, "not-ready", Insight(building, building=True))
+                return _Result(status, "not-ready", building, bytes_out=size)
             detail = version.error.for_callers if version.error else ""
             status, size = await self._problem(request, "not-ready", Insight(detail, error=version.error))
             return _Result(status, "not-ready", detail, bytes_out=size)
@@ -255,9 +266,11 @@ class Gateway:
                 status, size = await self._problem(request, "not-found", None)
                 return _Result(status, "not-found", bytes_out=size)
             return _Result(sent[0], bytes_out=sent[1])
-        return await self._run(request, endpoint, trace)
+        return await self._run(request, endpoint, version, trace)
 
-    async def _run(self, request: _Request, endpoint: Endpoint, trace: Trace) -> _Result:
+    async def _run(
+        self, request: _Request, endpoint: Endpoint, version: DynamicVersion, trace: Trace
+    ) -> _Result:
         announced = request.header(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > self._settings.max_body:
             status, size = await self._problem(request, "body-too-large", None)
@@ -292,7 +305,7 @@ class Gateway:
             request.gone,
             request.listen,
         )
-        report = await endpoint.version.run(exchange)  # type: ignore[union-attr]
+        report = await version.run(exchange)
         return await self._conclude(request, report, tuple(lines))
 
     async def _conclude(self, request: _Request, report: RunReport, lines: tuple[str, ...]) -> _Result:
@@ -361,6 +374,11 @@ def guest_headers(headers: Headers) -> Headers:
     kept = [field for field in headers if field[0] not in dropped]
     kept += [field for field in headers if field[0] == b"transfer-encoding"]
     return kept
+
+
+def _navigates(request: _Request) -> bool:
+    """Return whether a browser loads a page, which it can load again."""
+    return request.method in ("GET", "HEAD") and wants_page(request.headers)
 
 
 def _has_body(version: str, fields: Mapping[bytes, bytes]) -> bool:

@@ -38,15 +38,17 @@ def page(status: int, title: str, code: str, meaning: str, request_id: str, insi
         if insight.error is not None:
             parts.append(_failure(insight.error))
         elif insight.detail:
-            parts.append(f"<section><h2>What happened</h2><p>{escape(insight.detail)}</p></section>")
+            heading = "Building" if insight.building else "What happened"
+            parts.append(f"<section><h2>{heading}</h2><p>{escape(insight.detail)}</p></section>")
         if insight.lines:
             lines = escape("\n".join(insight.lines))
             parts.append(f"<section><h2>Printed in this request</h2><pre>{lines}</pre></section>")
+    refresh = "<meta http-equiv=refresh content=1>" if insight is not None and insight.building else ""
     parts.append(f"<footer>request <code>{escape(request_id)}</code></footer>")
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
-        f"<title>{status} {escape(title)}</title><style>{_STYLE}</style>"
+        f"{refresh}<title>{status} {escape(title)}</title><style>{_STYLE}</style>"
         f"<main>{''.join(parts)}</main></html>\n"
     )
 

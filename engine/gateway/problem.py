@@ -39,11 +39,15 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """What only the developer sees: a sentence, the guest's last lines, and a build that failed."""
+    """What only the developer sees: a sentence, the guest's last lines, and a build that failed.
+
+    With `building`, the page reloads itself until the first build is ready.
+    """
 
     detail: str = ""
     lines: tuple[str, ...] = ()
     error: SvcError | None = None
+    building: bool = False
 
 
 def wants_page(headers: Headers) -> bool:

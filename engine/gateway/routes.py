@@ -4,8 +4,10 @@ Owns the RouteTable, an immutable value that is replaced whole, never edited: a 
 table ends on it. What serves is behind two Protocols; nothing here serves.
 """
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,12 +44,32 @@ class StaticVersion(Protocol):
         ...
 
 
+class FirstBuild:
+    """Outcome of a Resource's first build, which requests wait for."""
+
+    def __init__(self) -> None:
+        self._finished = asyncio.Event()
+        self._version: Version | None = None
+
+    def finish(self, version: "Version | None") -> None:
+        """Release the waiting requests to a version; `None` if the Resource was removed."""
+        self._version = version
+        self._finished.set()
+
+    async def wait(self, seconds: float) -> "Version | None":
+        """Return the version that replaces the pending one, or `None` after this time."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._finished.wait(), seconds)
+        return self._version
+
+
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """A Resource without a version: being built for the first time, or broken (`error`)."""
+    """A Resource without a version: `first_build` is running, or the build failed with `error`."""
 
     resource: str
     error: SvcError | None
+    first_build: FirstBuild | None = None
 
 
 Version = DynamicVersion | StaticVersion | NotReady

@@ -1,1 +1,3 @@
-"""`svc.toml`: its model, its loader and its errors."""
+"""The manifest `svc.toml`: its model, loader, validation and edits."""
+
+MANIFEST = "svc.toml"

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from engine.bucket.durable import rename, sync
 from engine.errors import SvcError
-from engine.manifest.load import MANIFEST, decoded, parsed, read
+from engine.manifest import MANIFEST
+from engine.manifest.load import decoded, parsed, read
 from engine.manifest.model import Project, Resource
 from engine.manifest.mounts import pattern_problem
 from engine.manifest.problems import ManifestError, did_you_mean

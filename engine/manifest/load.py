@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import SvcError
+from engine.manifest import MANIFEST
 from engine.manifest.explain import syntax_problem, type_problem
 from engine.manifest.js_entry import js_entry
 from engine.manifest.model import Mount, Project, Resource
@@ -20,7 +21,6 @@ from engine.manifest.problems import ManifestError, Problem, dotted
 from engine.manifest.schema import Document, ResourceTable
 from engine.manifest.validate import findings
 
-MANIFEST = "svc.toml"
 MAX_BYTES = 256 << 10
 """A manifest is written by hand; what is larger is another file by mistake."""
 

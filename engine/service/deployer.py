@@ -21,7 +21,7 @@ from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.gc import Swept, sweep
 from engine.deploy.history import History, Live
-from engine.deploy.serving import Ready, Site
+from engine.deploy.serving import PreparedProject, ServingTable
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication
 from engine.errors import SvcError
@@ -64,7 +64,7 @@ class Service:
         self,
         bucket: Bucket,
         unpacked: Path,
-        site: Site,
+        site: ServingTable,
         tenants: Tenants,
         domain: str,
         *,
@@ -133,7 +133,7 @@ class Service:
             publication = await self._publication(candidate)
             _check_secrets(publication)
             steps.put_nowait(Step("policy", "compiling and linking components"))
-            ready = await self._site.ready(publication)
+            ready = await self._site.prepare(publication)
             if order.tables and self._migrate is not None:
                 steps.put_nowait(Step("policy", "applying migrations that are new"))
                 await self._migrate(name, order.tables)
@@ -157,7 +157,7 @@ class Service:
         self,
         deployment: Deployment,
         publication: Publication,
-        ready: Ready,
+        ready: PreparedProject,
         revision: int | None,
         by: str,
         message: str,
@@ -193,7 +193,7 @@ class Service:
             candidate = await self._unpack(deployment)
             publication = await self._publication(candidate)
             _check_secrets(publication)
-            ready = await self._site.ready(publication)
+            ready = await self._site.prepare(publication)
             await self._go_live(deployment, publication, ready, revision, by, message)
         return deployment
 
@@ -313,10 +313,10 @@ class Service:
 
     async def _serve(self, candidate: _Candidate, *, lenient: bool) -> None:
         publication = await self._publication(candidate)
-        await self._show(publication, await self._site.ready(publication, lenient=lenient))
+        await self._show(publication, await self._site.prepare(publication, lenient=lenient))
 
-    async def _show(self, publication: Publication, ready: Ready) -> None:
-        self._site.flip(ready)
+    async def _show(self, publication: Publication, ready: PreparedProject) -> None:
+        self._site.activate(ready)
         if self._publish is not None:
             await self._publish(publication)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from engine.deploy.serving import Ready
+from engine.deploy.serving import PreparedProject
 from engine.errors import SvcError
 from engine.gateway.app import Cut, Gateway, GatewaySettings
 from engine.manifest.model import Project
@@ -20,10 +20,10 @@ class CheckFailed(SvcError):
 
 
 async def check(
-    project: Project, path: str, ready: Ready, domain: str, timeline_of: Callable[[str], Timeline]
+    project: Project, path: str, ready: PreparedProject, domain: str, timeline_of: Callable[[str], Timeline]
 ) -> None:
     """Ask every public Resource for a path. Raises `CheckFailed` for the first that answers badly."""
-    gateway = Gateway(lambda: ready.own, timeline_of, GatewaySettings())
+    gateway = Gateway(lambda: ready.routes, timeline_of, GatewaySettings())
     for name, resource in project.resources.items():
         if not resource.public:
             continue

@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.artifact import ImageArtifact, ImageFile
 from engine.errors import SvcError
-from engine.static_files.names import served_name
+from engine.static_files.names import is_servable
 
 INDEX = "index.json"
 BLOBS = "blobs"
@@ -74,7 +74,7 @@ def _decode_file(entry: dict[str, Any]) -> ImageFile:
         if not _SHA256.fullmatch(sha256) or type(size) is not int or size < 0:
             raise ValueError("an entry names no blob")
     path, content_type = entry["path"], entry["type"]
-    if not all(map(served_name, path.split("/"))) or not _TYPE.fullmatch(content_type):
+    if not all(map(is_servable, path.split("/"))) or not _TYPE.fullmatch(content_type):
         raise ValueError("an entry has a path or a type that can not be served")
     return ImageFile(path, content_type, encodings)
 

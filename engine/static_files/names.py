@@ -1,27 +1,25 @@
-"""Which names in a folder are for the world to see: the one rule for packing and for serving.
+"""Rule that decides which file names are public, for packing and for serving."""
 
-Owns no file access.
-"""
+from engine.manifest import MANIFEST
 
 WELL_KNOWN = ".well-known"
-MANIFEST = "svc.toml"
 
 
-def hidden_name(name: str) -> bool:
-    """Whether a file or folder is kept to its owner.
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder is private.
 
-    That is a name that begins with a dot (except `.well-known`, RFC 8615), and the manifest.
+    Private are names with a leading dot (except `.well-known`, RFC 8615), and the manifest.
     """
     return (name[:1] == "." and name != WELL_KNOWN) or name == MANIFEST
 
 
-def served_name(name: str) -> bool:
-    """Whether a file or folder of this name (one path segment) is served.
+def is_servable(name: str) -> bool:
+    """Return whether a file or folder of this name (one path segment) is served.
 
-    Left out: hidden names, and those that no URL path can hold safely (control characters, backslashes,
-    text that is not Unicode).
+    Not served are hidden names, and names that no URL path can hold safely: control characters, backslashes,
+    text that is not Unicode.
     """
-    if not name or hidden_name(name):
+    if not name or is_hidden(name):
         return False
     if name.isascii():
         return name.isprintable() and "\\" not in name

@@ -10,9 +10,9 @@ import socket
 from collections.abc import Callable, Sequence
 
 from engine.deploy.doors import Uses
-from engine.deploy.serving import Site
+from engine.deploy.serving import ServingTable
 from engine.deploy.tenants import Tenants
-from engine.deploy.versions import Versions
+from engine.deploy.versions import VersionFactory
 from engine.door import Door
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.connection_limits import Peers
@@ -67,8 +67,8 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
         timeline.listen(reporters[-1])
 
     tenants = Tenants(doors, lambda project: start.data / project if start.many else start.data, made)
-    versions = Versions(runner, start.mode, lambda line: None, tenants.doors)
-    site = Site(versions, start.domain, front=not start.many)
+    versions = VersionFactory(runner, start.mode, lambda line: None, tenants.doors)
+    site = ServingTable(versions, start.domain, front=not start.many)
     settings = GatewaySettings(start.dev, start.max_body, start.dev, start.scheme)
     gateway = Gateway(lambda: site.routes, tenants.timeline, settings)
     serving: asyncio.Task[None] | None = None
@@ -85,8 +85,8 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
                 break
             message: Publish | Serve = hearing.result()
             if isinstance(message, Publish):
-                ready = await site.ready(message.publication, lenient=True)
-                site.flip(ready, alone=not start.many)
+                ready = await site.prepare(message.publication, lenient=True)
+                site.activate(ready, replace_all=not start.many)
                 channel.send(Published(message.number))
             elif serving is None:
                 serving = asyncio.create_task(

@@ -8,7 +8,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.static_files.names import hidden_name, served_name
+from engine.static_files.names import is_hidden, is_servable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ def walk(root: Path) -> Found:
         prefix, folder, above = waiting.pop()
         with os.scandir(folder) as entries:
             for entry in entries:
-                if not served_name(entry.name):
-                    if not hidden_name(entry.name):
+                if not is_servable(entry.name):
+                    if not is_hidden(entry.name):
                         notes.append(f"left out {prefix + entry.name!r}: no address can hold its name")
                     continue
                 name = prefix + entry.name
@@ -66,6 +66,6 @@ def _refusal(link: Path, real_root: Path) -> str:
         return f"the link leads nowhere ({link.readlink()})"
     if not target.is_relative_to(real_root):
         return f"the link leads out of the folder, to {target}"
-    if not all(map(served_name, target.relative_to(real_root).parts)):
+    if not all(map(is_servable, target.relative_to(real_root).parts)):
         return f"the link leads to a hidden file, {target}"
     return ""

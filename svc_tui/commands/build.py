@@ -69,7 +69,7 @@ async def _build(
     def report(line: str) -> None:
         stderr.progress(f"{resource.name}: {line.removeprefix(f'{resource.name}: ')}")
 
-    artifact = await builder.known(resource, project.root) if cached else None
+    artifact = await builder.remembered(resource, project.root) if cached else None
     unchanged = artifact is not None
     if artifact is None:
         artifact = await builder.build(resource, project.root, report, remember=True)

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from engine.control.discovery import Presence
-from engine.dev.project import Built
+from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY
 from engine.http.sockets import allow_connections, bind, bind_each
@@ -21,7 +21,7 @@ from engine.manifest.model import Project
 from engine.timeline.bus import Timeline
 from svc_tui.deploy.format import address_lines
 from svc_tui.dev.request_log import DevLog, duration
-from svc_tui.dev.server import DOMAIN, Settings, developing
+from svc_tui.dev.server import DOMAIN, Settings, run_dev
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
 from svc_tui.user_home import Home
@@ -65,14 +65,14 @@ async def _serve(project: Project, settings: Settings) -> None:
     timeline.subscribe(log)
     ticking = loop.create_task(_tick(log))
     try:
-        async with developing(project, settings, timeline, _Told(), stop) as running:
+        async with run_dev(project, settings, timeline, _Told(), stop) as running:
             running.presence.add_done_callback(_tell_of_control)
-            ready = loop.create_task(running.live.ready())
+            ready = loop.create_task(running.dev.ready())
             stopped = loop.create_task(stop.wait())
             waited: set[asyncio.Future[Any]] = {ready, stopped, running.ended}
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if not stop.is_set() and not running.ended.done():
-                for line in addresses(running.live.project, settings.port):
+                for line in addresses(running.dev.project, settings.port):
                     stdout.line(line)
                 await running.ended
             stopped.cancel()
@@ -97,14 +97,14 @@ class _Told:
     def progress(self, text: str) -> None:
         stderr.progress(text)
 
-    def built(self, event: Built) -> None:
+    def built(self, event: BuildFinished) -> None:
         if event.error is not None:
             stderr.render(event.error)
             stderr.note(
-                f"{event.resource}: the last version that built goes on serving" if event.again else ""
+                f"{event.resource}: the last version that built goes on serving" if event.rebuild else ""
             )
             return
-        verb = "rebuilt" if event.again else "ready"
+        verb = "rebuilt" if event.rebuild else "ready"
         stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
 
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from engine.manifest import edit
-from engine.manifest.load import MANIFEST, find, load
+from engine.manifest import MANIFEST, edit
+from engine.manifest.load import find, load
 from svc_tui.terminal import stderr, stdout
 
 mount = typer.Typer(help="Mounts: list them, add and remove them in svc.toml.", no_args_is_help=True)

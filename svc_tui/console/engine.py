@@ -21,7 +21,7 @@ from svc_tui.client.credentials import Login, connected
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
-    from engine.dev.project import Built
+    from engine.dev.project import BuildFinished
 
 REQUEST_TIMEOUT_SECONDS = 60.0
 START_WAIT_SECONDS = 1.0
@@ -133,13 +133,13 @@ class EmbeddedEngine:
     async def _serve(self, stop: asyncio.Event) -> AsyncIterator[Presence]:
         # Loading the engine takes a second. On this thread it does not delay the first screen.
         from engine.timeline.bus import Timeline
-        from svc_tui.dev.server import Settings, developing
+        from svc_tui.dev.server import Settings, run_dev
 
         cache = Home.from_environment(os.environ).cache()
         settings = Settings([self._sockets], cache, "dev")
         reporter = _NotifyReporter(self._notify)
         try:
-            async with developing(load(self._folder), settings, Timeline(), reporter, stop) as running:
+            async with run_dev(load(self._folder), settings, Timeline(), reporter, stop) as running:
                 yield await running.presence
         except SvcError as error:
             raise self._unreachable(error) from error
@@ -175,7 +175,7 @@ class _NotifyReporter:
     def progress(self, text: str) -> None:
         """Ignore progress: the Board shows it."""
 
-    def built(self, event: "Built") -> None:
+    def built(self, event: "BuildFinished") -> None:
         if event.error is not None:
             self._broken.add(event.resource)
             self._notify("error", f"{event.resource}: build failed: {event.error.message}", event.error.hint)

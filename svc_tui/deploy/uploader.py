@@ -20,7 +20,7 @@ from engine.build.builder import Builder
 from engine.control.access import Principal
 from engine.deploy.package import Packed, pack
 from engine.errors import SvcError
-from engine.manifest.load import MANIFEST
+from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource
 from engine.service.policy import imports
 from engine.wasm.compile.check import check_component, error_context
@@ -109,7 +109,7 @@ async def build(project: Project, cache: Path, teller: Teller) -> Bundle:
 async def _build(builder: Builder, resource: Resource, root: Path, teller: Teller) -> Artifact:
     clock = asyncio.get_running_loop().time
     began = clock()
-    artifact = await builder.known(resource, root)
+    artifact = await builder.remembered(resource, root)
     unchanged = artifact is not None
     if artifact is None:
 

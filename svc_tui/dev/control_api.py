@@ -16,23 +16,23 @@ from engine.control.routes import manifest, requests, state
 from engine.control.routes.manifest import InDevelopment
 from engine.control.routes.state import Developing
 from svc_tui.control import DOORS, of_project
-from svc_tui.dev.server import Workplace
+from svc_tui.dev.server import DevContext
 
 
-def subjects(place: Workplace) -> tuple[Blueprint, ...]:
+def subjects(context: DevContext) -> tuple[Blueprint, ...]:
     """Return the subjects of a Project in development."""
-    project, live = place.live.project, place.live
-    there = OneProject(project.name, place.folder)
+    project, dev = context.dev.project, context.dev
+    there = OneProject(project.name, context.folder)
     return (
-        *of_project(project.name, place.folder),
+        *of_project(project.name, context.folder),
         manifest.blueprint(InDevelopment(project)),
-        state.blueprint(Developing(live, place.rates, place.uses, place.port), there, DOORS),
-        requests.blueprint(there, live, place.replayer),
+        state.blueprint(Developing(dev, context.rates, context.uses, context.port), there, DOORS),
+        requests.blueprint(there, dev, context.replayer),
     )
 
 
 @asynccontextmanager
-async def serving(place: Workplace) -> AsyncIterator[Presence]:
+async def serving(context: DevContext) -> AsyncIterator[Presence]:
     """Serve the control API of a Project, and announce it in the folder. Raises `SvcError`."""
-    async with listening(place.folder, subjects(place), told=True) as presence:
+    async with listening(context.folder, subjects(context), told=True) as presence:
         yield presence

@@ -1,71 +1,72 @@
-"""The migrations of a Project in its developer's hands: applied when `svc dev` starts, and as they are saved.
+"""Migrations of a Project in development: applied when `svc dev` starts, and when a file is saved.
 
-One that is broken is told, and everything else serves; one that was edited too late is told, and the others
-are applied.
+A broken migration is reported and everything else serves. A migration edited after it was applied is
+reported too, and the others are applied.
 """
 
 import asyncio
-from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Protocol
-
-from watchfiles import awatch
 
 from doors.tables.migrations import FOLDER
 from engine.errors import SvcError
 from svc_tui.composition import migrate
 
-_LOOK_MS = 500
-"""How soon the end is noticed."""
+QUIET_SECONDS = 0.05
+"""A file is complete once nothing in the folder has changed for this long."""
 
 
-class Teller(Protocol):
-    """Who hears of what was applied and what was not."""
+class Reporter(Protocol):
+    """Receives the outcome of migrations."""
 
     def error(self, error: SvcError) -> None:
-        """A migration is broken, and the tables stay as they were."""
+        """Report a broken migration; the tables stay as they were."""
 
     def warn(self, error: SvcError) -> None:
-        """A migration was edited after it was applied."""
+        """Report a migration that was edited after it was applied."""
 
     def note(self, text: str) -> None:
-        """A migration was applied."""
+        """Report an applied migration."""
 
 
-async def apply(root: Path, data: Path, tell: Teller) -> None:
-    """Apply what is new, and say so; `data` is the folder of the Project's data."""
-    try:
-        applied = await asyncio.to_thread(migrate, root, data, tell.warn)
-    except SvcError as error:
-        tell.error(error)
-        tell.note("the tables stay as they were")
-        return
-    for name in applied:
-        tell.note(f"{name} applied")
+class MigrationListener:
+    """Applies the new migrations of a Project; `data` is the folder of the Project's data."""
 
+    def __init__(self, root: Path, data: Path, reporter: Reporter) -> None:
+        self._root = root
+        self._data = data
+        self._reporter = reporter
+        self._changed = False
+        self._applying: asyncio.Task[None] | None = None
 
-async def keep(root: Path, data: Path, stop: asyncio.Event, tell: Teller) -> None:
-    """Apply migrations as they are saved, until `stop` is set; their folder may come and go."""
-    folder = root / FOLDER
-    there, again = folder.is_dir(), False
-    while not stop.is_set() and root.is_dir():
-        watch = awatch(
-            *((root, folder) if there else (root,)),
-            stop_event=stop,
-            recursive=False,
-            rust_timeout=_LOOK_MS,
-            ignore_permission_denied=True,
-        )
-        # It begins when the watch has begun, so that nothing that was saved in between is missed.
-        looking = asyncio.create_task(apply(root, data, tell)) if there and again else None
-        with suppress(FileNotFoundError):
-            async with aclosing(watch) as batches:
-                async for changes in batches:
-                    paths = {Path(path) for _, path in changes}
-                    if folder in paths or folder.is_dir() != there:
-                        break
-                    if any(path.parent == folder for path in paths):
-                        await apply(root, data, tell)
-        if looking is not None:
-            await looking
-        there, again = folder.is_dir(), True
+    async def __call__(self, paths: set[Path]) -> None:
+        """Handle a batch of changed paths: apply migrations in the background if theirs are among them."""
+        folder = self._root / FOLDER
+        if not any(folder in (path, path.parent) for path in paths):
+            return
+        self._changed = True
+        if self._applying is None or self._applying.done():
+            self._applying = asyncio.create_task(self._apply_changed())
+
+    async def _apply_changed(self) -> None:
+        while self._changed:
+            while self._changed:
+                self._changed = False
+                await asyncio.sleep(QUIET_SECONDS)
+            await self.apply()
+
+    async def apply(self) -> None:
+        """Apply the migrations that are new."""
+        try:
+            applied = await asyncio.to_thread(migrate, self._root, self._data, self._reporter.warn)
+        except SvcError as error:
+            self._reporter.error(error)
+            self._reporter.note("the tables are unchanged")
+            return
+        for name in applied:
+            self._reporter.note(f"{name} applied")
+
+    async def aclose(self) -> None:
+        """Wait until migrations in progress are applied."""
+        if self._applying is not None:
+            await self._applying

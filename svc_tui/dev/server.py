@@ -1,6 +1,6 @@
-"""A Project in its developer's hands, put together: builds, watcher, gateway, Doors, timeline, control API.
+"""Development server: builds, watcher, gateway, Doors, timeline and control API of one Project.
 
-What `svc dev` and the Console run. It prints nothing: what is worth knowing goes to a `Teller`.
+`svc dev` and the Console run it. It prints nothing and reports to a `Reporter`.
 """
 
 import asyncio
@@ -9,15 +9,17 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from engine.control.discovery import Presence
 from engine.deploy.doors import Doors, Uses
-from engine.dev.project import Built, LiveProject, Setting
-from engine.dev.watch import Watcher
+from engine.deploy.serving import ServingTable
+from engine.deploy.versions import VersionFactory
+from engine.dev.project import BuildFinished, DevConfig, DevProject
+from engine.dev.watch import SourceListener, Watcher
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
 from engine.gateway.replay import Replayer
@@ -43,25 +45,27 @@ DOMAIN = "localhost"
 GRACE_SECONDS = 1.0
 
 
-class Teller(migrations.Teller, Protocol):
-    """Who hears of what happens beside requests; called on the loop that the Project runs on."""
+class Reporter(migrations.Reporter, Protocol):
+    """Receives events outside of requests, on the loop that the Project runs on."""
 
     def progress(self, text: str) -> None:
-        """Something takes its time."""
+        """Report a step that takes longer than a moment."""
 
-    def built(self, event: Built) -> None:
-        """A build ended."""
+    def built(self, event: BuildFinished) -> None:
+        """Report a finished build."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to run. `sockets` has a set of bound sockets for each process that serves."""
+    """Settings of a development server.
+
+    `sockets` has the bound sockets of each serving process; `max_body` is the request body limit in bytes.
+    """
 
     sockets: list[list[socket.socket]]
     cache: Path
     mode: BuildMode
     max_body: int = MAX_BODY
-    """The most bytes that a request may carry."""
 
     @property
     def port(self) -> int:
@@ -70,22 +74,22 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Development:
-    """A Project that runs. `ended` is done when it does no longer, for whatever reason.
+class DevServer:
+    """A running development server. `ended` is done when it stops, for any reason.
 
-    `presence` is where its control API is, once the framework under that is loaded.
+    `presence` is the endpoint of its control API, set once the web framework is loaded.
     """
 
-    live: LiveProject
+    dev: DevProject
     presence: "asyncio.Future[Presence]"
     ended: "asyncio.Future[None]"
 
 
-@dataclass(frozen=True, slots=True)
-class Workplace:
-    """What the control API tells of: a Project that is served on a port, the folder of its data, and more."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevContext:
+    """Values that the control API of a development server works with; `folder` has the Project's data."""
 
-    live: LiveProject
+    dev: DevProject
     folder: Path
     port: int
     rates: Rates
@@ -94,117 +98,132 @@ class Workplace:
 
 
 @asynccontextmanager
-async def developing(
-    project: Project, settings: Settings, timeline: Timeline, tell: Teller, stop: asyncio.Event
-) -> AsyncIterator[Development]:
-    """Run a Project until the context is left or `stop` is set, which leaving does. Builds are begun."""
+async def run_dev(
+    project: Project, settings: Settings, timeline: Timeline, reporter: Reporter, stop: asyncio.Event
+) -> AsyncIterator[DevServer]:
+    """Serve a Project until the context is left or `stop` is set; leaving sets it. Builds have started."""
     loop = asyncio.get_running_loop()
-    runner, parts = Runner(settings.cache), lanes()
-    recorders = (
-        TimelineRecorder(timeline_place(project.root), timeline, tell.warn),
-        Recorder(place(project.root), timeline, tell.warn),
-    )
-
-    def told_built(event: Built) -> None:
-        tell.built(event)
-        recorders[0](_record(event))  # not by the timeline: who follows that is told already
-
     data = project.root / FOLDER
-    await migrations.apply(project.root, data, tell)
-    opened = Doors(doors(), project.name, data, timeline)
-    fleet = None
-    if len(settings.sockets) > 1:
-        start = Start(
-            *(False, data, settings.cache, settings.mode, DOMAIN, True, GRACE_SECONDS),
-            max_body=settings.max_body,
+    async with AsyncExitStack() as stack:
+        recorders = (
+            TimelineRecorder(timeline_place(project.root), timeline, reporter.warn),
+            Recorder(place(project.root), timeline, reporter.warn),
         )
-        fleet = Fleet(
-            settings.sockets,
-            start,
-            lambda _: timeline,
-            lambda _: opened.uses,
-            lambda text: tell.warn(SvcError(text)),
-            "svc_tui.worker",
-        )
-    live = LiveProject(
-        project,
-        Setting(
-            parts,
-            runner,
-            settings.cache,
-            DOMAIN,
-            settings.mode,
-            os.environ,
-            tell.progress,
-            told_built,
-            opened,
-            fleet.publish if fleet else None,
-        ),
-    )
-    rates = Rates(lambda: live.project)
-    timeline.subscribe(rates)
-    watcher = Watcher(live, load, tell.error, tell.note)
-    taking = GatewaySettings(dev=True, max_body=settings.max_body, record=True)
-    gateway = Gateway(lambda: live.routes, lambda _: timeline, taking)
-    serving = loop.create_task(
-        fleet.run(stop) if fleet else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
-    )
-    watching = loop.create_task(watcher.run(stop))
-    keeping = loop.create_task(migrations.keep(project.root, data, stop, tell))
-    presence: asyncio.Future[Presence] = loop.create_future()
-    workplace = Workplace(live, data, settings.port, rates, opened.uses, Replayer(gateway, timeline))
-    controlling = loop.create_task(_control(workplace, stop, presence))
-    ended = loop.create_task(_either(watching, serving))
-    try:
-        _warn_of_manifest(project, tell)
-        await watcher.ready.wait()
-        live.rebuild(set(project.resources))
-        yield Development(live, presence, ended)
-    finally:
-        stop.set()
-        runner.stop_all()
-        await live.aclose()
-        await watching
-        await keeping
-        await serving
-        await ended
-        await controlling
-        await asyncio.gather(*(lane.aclose() for lane in parts.values()))
-        await runner.aclose()
-        await opened.aclose()
         for recorder in recorders:
-            recorder.close()
+            stack.callback(recorder.close)
+
+        def on_built(event: BuildFinished) -> None:
+            reporter.built(event)
+            recorders[0](_record(event))  # not by the timeline: its subscribers know it from the reporter
+
+        migrating = migrations.MigrationListener(project.root, data, reporter)
+        await migrating.apply()
+        opened = Doors(doors(), project.name, data, timeline)
+        stack.push_async_callback(opened.aclose)
+        runner = Runner(settings.cache)
+        stack.push_async_callback(runner.aclose)
+        fleet = _fleet(settings, data, timeline, opened, reporter) if len(settings.sockets) > 1 else None
+        versions = VersionFactory(runner, settings.mode, reporter.progress, lambda _: opened)
+        table = ServingTable(versions, DOMAIN, front=True)
+        registered = lanes()
+        for lane in registered.values():
+            stack.push_async_callback(lane.aclose)
+        config = DevConfig(
+            lanes=registered,
+            cache=settings.cache,
+            mode=settings.mode,
+            environ=os.environ,
+            report=reporter.progress,
+            on_built=on_built,
+            forward=fleet.publish if fleet else None,
+        )
+        dev = DevProject(project, table, config)
+        await dev.start()
+        rates = Rates(lambda: dev.project)
+        timeline.subscribe(rates)
+        gateway = Gateway(
+            lambda: table.routes,
+            lambda _: timeline,
+            GatewaySettings(dev=True, max_body=settings.max_body, record=True),
+        )
+        context = DevContext(
+            dev=dev,
+            folder=data,
+            port=settings.port,
+            rates=rates,
+            uses=opened.uses,
+            replayer=Replayer(gateway, timeline),
+        )
+        presence: asyncio.Future[Presence] = loop.create_future()
+        stack.push_async_callback(_join, loop.create_task(_control(context, stop, presence)))
+        serving = loop.create_task(
+            fleet.run(stop) if fleet else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
+        )
+        stack.push_async_callback(_join, serving)
+        watcher = Watcher(project.root)
+        watcher.subscribe(SourceListener(dev, load, reporter.error, reporter.note))
+        watcher.subscribe(migrating)
+        stack.push_async_callback(migrating.aclose)
+        watching = loop.create_task(watcher.run(stop))
+        stack.push_async_callback(_join, watching)
+        ended = loop.create_task(_first_done(watching, serving))
+        stack.push_async_callback(dev.aclose)
+        stack.callback(runner.stop_all)
+        stack.callback(stop.set)
+        _warn_of_manifest(project, reporter)
+        await watcher.ready.wait()
+        dev.rebuild(set(project.resources))
+        yield DevServer(dev, presence, ended)
 
 
-async def _either(*tasks: "asyncio.Task[None]") -> None:
+async def _join(task: "asyncio.Task[None]") -> None:
+    await task
+
+
+async def _first_done(*tasks: "asyncio.Task[None]") -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _control(workplace: Workplace, stop: asyncio.Event, presence: "asyncio.Future[Presence]") -> None:
-    """Serve the control API beside the Project, once the framework under it is loaded."""
+def _fleet(settings: Settings, data: Path, timeline: Timeline, opened: Doors, reporter: Reporter) -> Fleet:
+    start = Start(
+        *(False, data, settings.cache, settings.mode, DOMAIN, True, GRACE_SECONDS),
+        max_body=settings.max_body,
+    )
+    return Fleet(
+        settings.sockets,
+        start,
+        lambda _: timeline,
+        lambda _: opened.uses,
+        lambda text: reporter.warn(SvcError(text)),
+        "svc_tui.worker",
+    )
+
+
+async def _control(context: DevContext, stop: asyncio.Event, presence: "asyncio.Future[Presence]") -> None:
+    """Serve the control API beside the Project, once its web framework is loaded."""
     api = await asyncio.to_thread(importlib.import_module, "svc_tui.dev.control_api")
     try:
-        async with api.serving(workplace) as there:
-            presence.set_result(there)
+        async with api.serving(context) as endpoint:
+            presence.set_result(endpoint)
             await stop.wait()
     except SvcError as error:
         presence.set_exception(error)
 
 
-def _warn_of_manifest(project: Project, tell: Teller) -> None:
+def _warn_of_manifest(project: Project, reporter: Reporter) -> None:
     for warning in warnings(project):
-        tell.warn(SvcError(warning.message, warning.hint))
+        reporter.warn(SvcError(warning.message, warning.hint))
     for resource in project.resources.values():
         for name in (name for name in resource.secrets if name not in os.environ):
-            tell.warn(
+            reporter.warn(
                 SvcError(
                     f"resource {resource.name}: the secret {name} has no value",
-                    f"In dev it comes from the environment: {name}=… svc dev",
+                    f"Set it in the environment: {name}=… svc dev",
                 )
             )
 
 
-def _record(event: Built) -> PlatformRecord:
+def _record(event: BuildFinished) -> PlatformRecord:
     if event.error is not None:
         said = event.error.said if isinstance(event.error, BuildFailed) else ""
         text = f"did not build: {event.error.message}\n{said}".rstrip("\n")

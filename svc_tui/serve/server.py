@@ -31,9 +31,9 @@ from engine.control.projects import unknown
 from engine.control.routes import deployments, gc, logs, manifest, state, timeline
 from engine.control.routes.manifest import Deployed
 from engine.control.routes.state import Serving
-from engine.deploy.serving import Site
+from engine.deploy.serving import ServingTable
 from engine.deploy.tenants import Tenants
-from engine.deploy.versions import Versions
+from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
 from engine.http.connection_limits import PER_ADDRESS, Peers
@@ -146,7 +146,9 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
 
     runner = Runner(settings.data / "cache")
     tenants = Tenants(doors(), lambda project: folder_of(settings.data, project), made)
-    site = Site(Versions(runner, "deploy", lambda line: None, tenants.doors), settings.domain, front=False)
+    site = ServingTable(
+        VersionFactory(runner, "deploy", lambda line: None, tenants.doors), settings.domain, front=False
+    )
     fleet = _fleet(settings, tenants) if len(settings.public) > 1 else None
     service = Service(
         bucket,

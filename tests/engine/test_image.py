@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from engine.artifact import ImageFile
 from engine.static_files.bundle import decode_index, encode_index, index_digest
-from engine.static_files.names import served_name
+from engine.static_files.names import is_servable
 
 _NAME = st.text(
     st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/\\"), min_size=1, max_size=9
 )
-_PATH = st.lists(_NAME.filter(served_name), min_size=1, max_size=3).map("/".join)
+_PATH = st.lists(_NAME.filter(is_servable), min_size=1, max_size=3).map("/".join)
 _TYPE = st.text("abc/+-; =", min_size=1, max_size=20).map(lambda text: f"x{text}")
 _SHA256 = st.text("0123456789abcdef", min_size=64, max_size=64)
 _ENCODINGS = st.dictionaries(st.sampled_from(["br", "gzip"]), st.tuples(_SHA256, st.integers(0))).map(

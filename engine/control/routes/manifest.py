@@ -18,8 +18,9 @@ from engine.control.projects import unknown
 from engine.control.schemas.manifest import AnyChange, Edited, ManifestShown, PlanWish, WriteWish, shape
 from engine.deploy.history import History
 from engine.errors import SvcError
+from engine.manifest import MANIFEST
 from engine.manifest.edit import Edit, ManifestChanged, plan, write
-from engine.manifest.load import MANIFEST, NoProject, parsed, read
+from engine.manifest.load import NoProject, parsed, read
 from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError, Problem
 from engine.manifest.undo import inverse

@@ -16,9 +16,9 @@ from quart_schema import validate_response
 from engine.control.app import require
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
-from engine.dev.project import LiveProject
+from engine.dev.project import DevProject
 from engine.gateway.replay import Replayer, mark
-from engine.manifest.load import MANIFEST
+from engine.manifest import MANIFEST
 from engine.timeline import database
 from engine.timeline.json_format import document, utc
 from engine.timeline.query import Filter, opened
@@ -90,7 +90,7 @@ class RequestReplayed(RequestRecorded):
     left_out: list[str]
 
 
-def blueprint(projects: Projects, live: LiveProject, replayer: Replayer) -> Blueprint:
+def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Blueprint:
     """Return the routes."""
     routes = Blueprint("requests", __name__)
 
@@ -111,7 +111,7 @@ def blueprint(projects: Projects, live: LiveProject, replayer: Replayer) -> Blue
         """
         require(project, "deployer")
         kept, _ = await asyncio.to_thread(_read, projects.data(project) / database.FILE, id)
-        done = await replayer.replay(kept, live.project.recorded or frozenset())
+        done = await replayer.replay(kept, dev.project.recorded or frozenset())
         entries = [Entry(0, record) for record in done.records]
         return RequestReplayed(**_members(done.exchange, entries), left_out=list(done.left_out))
 

@@ -15,9 +15,9 @@ from quart_schema import validate_querystring, validate_response
 from engine.control.app import require
 from engine.control.projects import Projects, unknown
 from engine.deploy.doors import Uses
-from engine.deploy.serving import Site
-from engine.deploy.status import Standing, State
-from engine.dev.project import LiveProject
+from engine.deploy.serving import ServingTable
+from engine.deploy.status import ResourceStatus, State
+from engine.dev.project import DevProject
 from engine.errors import SvcError
 from engine.lane import BuildFailed
 from engine.manifest.model import Project, Resource
@@ -123,8 +123,8 @@ class Engine(Protocol):
         """Return a Project as it is served. Raises `NotFound`."""
         ...
 
-    def standing(self, project: str, resource: str) -> Standing:
-        """Return how a Resource stands."""
+    def status(self, project: str, resource: str) -> ResourceStatus:
+        """Return the status of a Resource."""
         ...
 
     def rates(self, project: str) -> Rates | None:
@@ -149,9 +149,9 @@ class Developing:
 
     kind: Kind = "dev"
 
-    def __init__(self, live: LiveProject, rates: Rates, uses: Uses, port: int) -> None:
-        self._name = live.project.name
-        self._live = live
+    def __init__(self, dev: DevProject, rates: Rates, uses: Uses, port: int) -> None:
+        self._name = dev.project.name
+        self._dev = dev
         self._rates = rates
         self._uses = uses
         self._port = port
@@ -160,11 +160,11 @@ class Developing:
         """Return the Project."""
         if name != self._name:
             raise unknown(name)
-        return self._live.project
+        return self._dev.project
 
-    def standing(self, project: str, resource: str) -> Standing:
-        """Return how a Resource stands."""
-        return self._live.standing(resource)
+    def status(self, project: str, resource: str) -> ResourceStatus:
+        """Return the status of a Resource."""
+        return self._dev.status(resource)
 
     def rates(self, project: str) -> Rates:
         """Return its rates."""
@@ -190,7 +190,7 @@ class Serving:
 
     def __init__(
         self,
-        site: Site,
+        site: ServingTable,
         rates: Mapping[str, Rates],
         uses_of: Callable[[str], Uses],
         url_of: Callable[[str, str], str],
@@ -208,9 +208,9 @@ class Serving:
             raise unknown(name)
         return found
 
-    def standing(self, project: str, resource: str) -> Standing:
-        """Return how a Resource stands."""
-        return self._site.standing(project, resource)
+    def status(self, project: str, resource: str) -> ResourceStatus:
+        """Return the status of a Resource."""
+        return self._site.status(project, resource)
 
     def rates(self, project: str) -> Rates | None:
         """Return a Project's rates."""
@@ -253,7 +253,7 @@ def blueprint(engine: Engine, projects: Projects, doors: Mapping[str, Measure | 
                 _resource(
                     each,
                     engine.address(served, each.name) if each.public else None,
-                    engine.standing(project, each.name),
+                    engine.status(project, each.name),
                     window.resources.get(each.name, Rate()),
                 )
                 for each in served.resources.values()
@@ -286,15 +286,15 @@ def _failure(error: SvcError) -> Failure:
     return Failure(message=error.for_callers, hint=error.hint, said=said)
 
 
-def _resource(resource: Resource, address: str | None, standing: Standing, rate: Rate) -> ResourceState:
-    error = standing.error
+def _resource(resource: Resource, address: str | None, status: ResourceStatus, rate: Rate) -> ResourceState:
+    error = status.error
     return ResourceState(
         name=resource.name,
         address=address,
-        state=standing.state,
+        state=status.state,
         error=_failure(error) if error is not None else None,
-        serves=standing.serves,
-        built_seconds=standing.seconds,
+        serves=status.serves,
+        built_seconds=status.seconds,
         requests=_digits(rate.requests),
         failures=_digits(rate.failures),
         p95_ms=rate.p95_ns / 1e6 if rate.p95_ns is not None else None,

@@ -14,7 +14,7 @@ from engine.artifact import FolderArtifact, ImageArtifact, ImageFile
 from engine.gateway.static.file import FolderRedirect, Representation, StaticFile, heads
 from engine.static_files.bundle import blob_path, read_index
 from engine.static_files.content_type import content_type
-from engine.static_files.names import served_name
+from engine.static_files.names import is_servable
 
 INDEX_PAGE = "index.html"
 SMALL = 256 * 1024
@@ -75,7 +75,7 @@ class FolderSource:
         root = os.path.realpath(self._root)
         place = os.path.realpath(f"{self._root}/{name}")
         below = root if root.endswith("/") else root + "/"
-        if not place.startswith(below) or not all(map(served_name, place[len(below) :].split("/"))):
+        if not place.startswith(below) or not all(map(is_servable, place[len(below) :].split("/"))):
             return None
         return place
 

@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
-from engine.static_files.names import served_name
+from engine.static_files.names import is_servable
 
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
@@ -19,7 +19,7 @@ def relative_name(path: str) -> str | None:
 
     `/a%20b/c` gives `a b/c`, `/a/` gives `a/`, `/` gives the empty string. Percent escapes are decoded
     once. `None`: a bad escape, text that is not UTF-8, an escaped slash, an empty segment, and every
-    segment that `served_name` leaves out (which `.` and `..` are among).
+    segment that `is_servable` leaves out (which `.` and `..` are among).
     """
     if not path.startswith("/"):
         return None
@@ -34,7 +34,7 @@ def relative_name(path: str) -> str | None:
             segment = unquote_to_bytes(raw).decode()
         except UnicodeError:
             return None
-        if "/" in segment or not served_name(segment):
+        if "/" in segment or not is_servable(segment):
             return None
         segments.append(segment)
     return "/".join(segments) + ("/" if folder else "")

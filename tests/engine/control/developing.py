@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 
 from engine.control.discovery import Presence
-from engine.dev.project import Built
+from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.http.sockets import bind, bind_each
 from engine.manifest.load import load
 from engine.timeline.bus import Timeline
-from svc_tui.dev.server import Settings, developing
+from svc_tui.dev.server import Settings, run_dev
 
 
 class Quiet:
@@ -29,7 +29,7 @@ class Quiet:
 
     def error(self, error: SvcError) -> None: ...
 
-    def built(self, event: Built) -> None: ...
+    def built(self, event: BuildFinished) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ async def developed(
     """Run a Project in development until the context is left; it is built by the time this gives it."""
     sockets = bind_each("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
     settings = Settings(sockets, cache or root.parent / "cache", "dev")
-    async with developing(load(root), settings, Timeline(), Quiet(), stop) as running:
+    async with run_dev(load(root), settings, Timeline(), Quiet(), stop) as running:
         presence = await running.presence
-        await running.live.ready()
+        await running.dev.ready()
         yield Developed(settings.port, presence)
 
 

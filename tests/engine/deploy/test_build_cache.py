@@ -70,7 +70,7 @@ class Project:
 
         async def main() -> tuple[Artifact, bool]:
             builder = Builder({"static": self.lane}, self.cache, "deploy", self.environ)
-            known = await builder.known(self.resource, self.root)
+            known = await builder.remembered(self.resource, self.root)
             if known is not None:
                 return known, False
             silent = list[str]().append

@@ -53,7 +53,7 @@ async def built(project: Project, cache: Path) -> dict[str, Artifact]:
     builder = Builder(lanes, cache, "deploy", os.environ)
     try:
         return {
-            name: await builder.known(resource, project.root)
+            name: await builder.remembered(resource, project.root)
             or await builder.build(resource, project.root, lambda line: None, remember=True)
             for name, resource in project.resources.items()
         }

@@ -14,9 +14,9 @@ from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import as_digest
 from engine.deploy.deployment import DeployedResource, Deployment
 from engine.deploy.package import pack
-from engine.deploy.serving import Site
+from engine.deploy.serving import ServingTable
 from engine.deploy.tenants import Tenants
-from engine.deploy.versions import Publication, Versions
+from engine.deploy.versions import Publication, VersionFactory
 from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.server import serve
@@ -87,7 +87,9 @@ def served(
         bucket = FolderBucket(folder / "bucket")
         runner = Runner(folder / "cache")
         tenants = Tenants((), lambda project: folder / "projects" / project, lambda project, timeline: None)
-        site = Site(Versions(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False)
+        site = ServingTable(
+            VersionFactory(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False
+        )
         service = Service(bucket, folder / "unpacked", site, tenants, DOMAIN, publish=publish)
         stop, sockets = asyncio.Event(), bind("localhost", 0)
         port = sockets[0].getsockname()[1]

@@ -3,7 +3,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.gateway.static.url_path import relative_name, url_path
-from engine.static_files.names import served_name
+from engine.static_files.names import is_servable
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ _SEGMENT = st.text(
 
 @given(st.lists(_SEGMENT, min_size=1, max_size=4))
 def test_every_served_name_has_an_address(segments: list[str]) -> None:
-    assume(all(map(served_name, segments)))
+    assume(all(map(is_servable, segments)))
     name = "/".join(segments)
     assert relative_name(url_path(name)) == name
 
