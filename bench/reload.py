@@ -115,7 +115,8 @@ def main() -> None:
                 process.terminate()
             failed = sum(loaded(process)["failed"] for process in loads)
         alone = {
-            lane.name: asyncio.run(parts_ms(project, lane.name, lane)) for lane in (GoLane(), RustLane())
+            lane.spec.name: asyncio.run(parts_ms(project, lane.spec.name, lane))
+            for lane in (GoLane(), RustLane())
         }
     for lane, values in took.items():
         print(f"{lane} ms:", " ".join(f"{value:.0f}" for value in sorted(values)))

@@ -5,6 +5,10 @@ Owns the artifact kinds and the format of a static image's index; it builds and 
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
+
+ArtifactKind = Literal["component", "image"]
+"""What a Resource is built to: a component that runs, or an image of files to serve."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from engine.ansi import uncoloured
 from engine.artifact import Artifact
 from engine.errors import SvcError
+from engine.manifest.lanes import LaneSpec
 from engine.manifest.model import Resource
 
 BuildMode = Literal["dev", "deploy"]
@@ -102,9 +103,9 @@ class Tool:
 
 
 class Lane(Protocol):
-    """One lane. Errors: `BuildFailed` for the user's sources, `ToolchainMissing` for the machine."""
+    """One lane. Raises `BuildFailed` for the user's sources, `ToolchainMissing` for the machine."""
 
-    name: str
+    spec: LaneSpec
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
         """Return what the lane needs and what of it is there. Looks only: installs nothing."""

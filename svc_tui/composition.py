@@ -1,33 +1,50 @@
-"""The composition root: the lanes and Doors of this installation. The only file that imports all of them."""
+"""Composition root: the lanes and Doors of this installation.
+
+Importing this module registers the lanes with the manifest. Implementations are imported on demand, because
+most commands need none of them.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from doors.tables.door import TablesDoor
-from doors.tables.migrations.migrating import migrate as _migrate
-from doors.telemetry.door import TelemetryDoor
-from engine.door import Door
 from engine.errors import SvcError
-from engine.lane import Lane
-from lanes.go.lane import GoLane
-from lanes.js.lane import JsLane
-from lanes.rust.lane import RustLane
-from lanes.static.lane import StaticLane
+from engine.manifest.lanes import register_lanes
+from lanes import go, js, rust, static
+
+if TYPE_CHECKING:
+    from engine.door import Door
+    from engine.lane import Lane
+
+register_lanes([static.SPEC, go.SPEC, rust.SPEC, js.SPEC])
 
 
-def lanes() -> dict[str, Lane]:
-    """Return one of each lane, by the name that the manifest uses."""
-    return {lane.name: lane for lane in (StaticLane(), GoLane(), RustLane(), JsLane())}
+def lanes() -> "dict[str, Lane]":
+    """Return an instance of each lane, by its name in the manifest."""
+    from lanes.go.lane import GoLane
+    from lanes.js.lane import JsLane
+    from lanes.rust.lane import RustLane
+    from lanes.static.lane import StaticLane
+
+    return {lane.spec.name: lane for lane in (StaticLane(), GoLane(), RustLane(), JsLane())}
 
 
-def doors() -> tuple[Door, ...]:
-    """Return one of each Door."""
+def doors() -> "tuple[Door, ...]":
+    """Return an instance of each Door."""
+    from doors.tables.door import TablesDoor
+    from doors.telemetry.door import TelemetryDoor
+
     return (TablesDoor(), TelemetryDoor())
 
 
-def migrate(project: Path, data: Path, spare: Callable[[SvcError], None] | None = None) -> tuple[str, ...]:
-    """Bring a Project's tables up to its `tables/*.sql`; return what was applied. Raises `SvcError`.
+def migrate(
+    project: Path, data: Path, on_edited: Callable[[SvcError], None] | None = None
+) -> tuple[str, ...]:
+    """Apply a Project's new `tables/*.sql` to its tables; return their names. Raises `SvcError`.
 
-    `spare` hears of files that were edited after they were applied, which are an error without it.
+    `on_edited` receives an error for each file that was edited after it was applied. Without it, such a file
+    is raised as an error.
     """
-    return _migrate(project, data, spare)
+    from doors.tables.migrations.migrating import migrate as apply
+
+    return apply(project, data, on_edited)

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+import svc_tui.composition  # noqa: F401 - registers the lanes with the manifest
+
 TOGETHER = ("tests/conformance/",)
 """Folders whose tests share what they saw."""
 

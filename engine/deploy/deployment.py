@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
-from engine.manifest.model import LaneName, Mount, Project, Resource
+from engine.manifest.model import Mount, Project, Resource
 
 VERSION = 1
 
@@ -35,7 +35,7 @@ class DeployedResource:
     """
 
     name: str
-    lane: LaneName
+    lane: str
     package: Digest
     artifact: Digest
     public: bool

@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, ImageArtifact
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
@@ -24,8 +24,7 @@ from engine.static_files.bundle import BLOBS, INDEX, blob_path, read_index
 VERSION = 1
 COMPONENT, SCRIPT, SOURCE_MAP = "component.wasm", "script.js", "source.map"
 
-Kind = Literal["component", "image"]
-_MAIN: Mapping[Kind, str] = {"component": COMPONENT, "image": INDEX}
+_MAIN: Mapping[ArtifactKind, str] = {"component": COMPONENT, "image": INDEX}
 _NAMES = {
     "component": re.compile("|".join(map(re.escape, (COMPONENT, SCRIPT, SOURCE_MAP)))),
     "image": re.compile(rf"{re.escape(INDEX)}|{BLOBS}/([0-9a-f]{{64}})"),
@@ -50,7 +49,7 @@ class Part:
 class Package:
     """The files of an artifact by their names, which are paths in the folder that it is unpacked to."""
 
-    kind: Kind
+    kind: ArtifactKind
     files: Mapping[str, Part]
 
     @property
@@ -76,9 +75,9 @@ def decode(document: bytes) -> Package:
         read = json.loads(document)
         if isinstance(read, dict) and isinstance(read.get("version"), int) and read["version"] > VERSION:
             raise PackageError("a package was made by a newer svc", "Update svc.")
-        if read["version"] != VERSION or read["kind"] not in get_args(Kind):
+        if read["version"] != VERSION or read["kind"] not in get_args(ArtifactKind):
             raise ValueError
-        kind: Kind = read["kind"]
+        kind: ArtifactKind = read["kind"]
         files = {_name(kind, name): _part(entry) for name, entry in read["files"].items()}
         if _MAIN[kind] not in files:
             raise ValueError
@@ -87,7 +86,7 @@ def decode(document: bytes) -> Package:
         raise PackageError("what should be a package is none", "Deploy again what it belongs to.") from error
 
 
-def _name(kind: Kind, name: str) -> str:
+def _name(kind: ArtifactKind, name: str) -> str:
     if not _NAMES[kind].fullmatch(name):
         raise ValueError(name)
     return name
@@ -112,7 +111,7 @@ def pack(artifact: Artifact) -> Packed:
     """Name the files of an artifact; blocks while it reads them. Raises `PackageError` and `ImageDamaged`."""
     if isinstance(artifact, ComponentArtifact):
         sources = _component(artifact)
-        kind: Kind = "component"
+        kind: ArtifactKind = "component"
     elif isinstance(artifact, ImageArtifact):
         sources = _image(artifact)
         kind = "image"

@@ -13,7 +13,7 @@ from engine.manifest.model import Project, Resource
 from engine.wasm.compile.check import error_context
 from engine.wasm.execution.runner import Runner
 
-Part = Artifact | SvcError | None
+BuildResult = Artifact | SvcError | None
 """What a build of a Resource led to: its artifact or its error; `None` during the first build."""
 
 
@@ -26,7 +26,7 @@ class Publication:
     """
 
     project: Project
-    parts: Mapping[str, Part]
+    parts: Mapping[str, BuildResult]
     deployment: str = "dev"
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 

@@ -16,7 +16,7 @@ from engine.artifact import Artifact, ComponentArtifact
 from engine.build.builder import Builder
 from engine.deploy.serving import ServingTable
 from engine.deploy.status import BuildStatus, ResourceStatus
-from engine.deploy.versions import Part, Publication
+from engine.deploy.versions import BuildResult, Publication
 from engine.dev.build_writes import BuildInterval
 from engine.errors import SvcError
 from engine.lane import BuildMode, Lane
@@ -55,7 +55,7 @@ def _build_inputs(resource: Resource) -> tuple[object, ...]:
     return resource.lane, resource.workdir, resource.build, resource.output, resource.entry
 
 
-def _is_artifact(part: Part) -> bool:
+def _is_artifact(part: BuildResult) -> bool:
     return part is not None and not isinstance(part, SvcError)
 
 
@@ -67,7 +67,7 @@ class DevProject:
         self._table = table
         self._config = config
         self._builder = Builder(config.lanes, config.cache, config.mode, config.environ)
-        self._parts: dict[str, Part] = dict.fromkeys(project.resources)
+        self._parts: dict[str, BuildResult] = dict.fromkeys(project.resources)
         self._publishing = asyncio.Lock()
         self._intervals: dict[str, BuildInterval] = {}
         self._dirty: set[str] = set()
@@ -83,7 +83,7 @@ class DevProject:
         """Publish the Project without any build: requests wait for the first ones."""
         await self._publish()
 
-    def _publication(self, changes: Mapping[str, Part]) -> Publication:
+    def _publication(self, changes: Mapping[str, BuildResult]) -> Publication:
         environ = self._config.environ
         declared = {name for resource in self.project.resources.values() for name in resource.secrets}
         secrets = {name: environ[name] for name in declared & environ.keys()}
@@ -95,7 +95,7 @@ class DevProject:
         return current is None or _build_inputs(current) != _build_inputs(resource)
 
     async def _publish(
-        self, resource: Resource | None = None, part: Part = None, *, lenient: bool = False
+        self, resource: Resource | None = None, part: BuildResult = None, *, lenient: bool = False
     ) -> None:
         """Serve the Project, with a new part for `resource` unless that is outdated by then.
 

@@ -5,12 +5,12 @@ Owns those words; the rules are in `document.py` and `check.py`.
 
 import datetime
 import re
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from engine.manifest.model import LaneName
+from engine.manifest.lanes import registered_lanes
 from engine.manifest.positions import KeyPath, Places, places
 from engine.manifest.problems import Problem, did_you_mean, dotted
 from engine.manifest.schema import Document, ProjectTable, ResourceTable
@@ -36,10 +36,10 @@ _GIVEN: dict[type, str] = {
     datetime.time: "a time",
 }
 _EXAMPLES = {
-    "lane": 'lane = "static"',
+    "lane": 'lane = "{lane}"',
     "name": 'name = "my-app"',
     "project": 'a table [project] with name = "my-app"',
-    "resource": 'a table, for example [resource.web] with lane = "static"',
+    "resource": 'a table, for example [resource.web] with lane = "{lane}"',
 }
 _FORMS = {
     "check": ("a path", 'It begins with / and is written as in a URL: check = "/health".'),
@@ -94,14 +94,14 @@ def _explained(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]
             return "runLimitSecs is run_limit_secs by another name", "Keep one of the two."
         return f'unknown key "{key}"', did_you_mean(key, _known(path))
     if kind == "missing":
-        return f'"{key}" is missing', f"Add {_EXAMPLES[key]}."
-    if kind == "literal_error":
-        return f"there is no lane {_quoted(value)}", did_you_mean(str(value), list(get_args(LaneName)))
+        return f'"{key}" is missing', f"Add {_example(key)}."
+    if kind == "unknown_lane":
+        return f"there is no lane {_quoted(value)}", did_you_mean(str(value), list(registered_lanes()))
     if kind in ("greater_than_equal", "less_than_equal"):
         low, high = _range(key)
         return f"{value} is out of range", f"Allowed: {low} to {high}."
     if kind == "too_short":
-        return "there is no Resource", f"Add {_EXAMPLES['resource']}."
+        return "there is no Resource", f"Add {_example('resource')}."
     if kind == "string_too_short":
         return "must not be empty", f"Write something, or remove {key}."
     if kind == "string_pattern_mismatch":
@@ -111,6 +111,10 @@ def _explained(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]
         given = _GIVEN.get(type(value), "something else")
         return f"must be {_WANTED[kind]}, not {given}", _remedy(path, kind, value)
     return _lower(detail["msg"]), ""
+
+
+def _example(key: str) -> str:
+    return _EXAMPLES[key].format(lane=next(iter(registered_lanes())))
 
 
 def _known(path: KeyPath) -> list[str]:

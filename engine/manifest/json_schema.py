@@ -1,12 +1,9 @@
-"""The JSON Schema of `svc.toml`, for editors; generated from the models of `document.py`.
-
-Owns nothing but the generation. `python -m engine.manifest.schema` writes it to standard output.
-"""
+"""JSON Schema of `svc.toml` for editors, generated from `schema.py` and the registered lanes."""
 
 import json
-import sys
 from typing import Any
 
+from engine.manifest.lanes import registered_lanes
 from engine.manifest.schema import Document
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,7 +20,10 @@ def schema() -> dict[str, Any]:
                 del key["default"]
     resource["properties"]["runLimitSecs"] = dict(resource["properties"]["run_limit_secs"])
     resource["not"] = {"required": ["run_limit_secs", "runLimitSecs"]}
-    resource["if"] = {"properties": {"lane": {"const": "static"}}, "required": ["lane"]}
+    lanes = registered_lanes()
+    resource["properties"]["lane"] |= {"enum": list(lanes)}
+    with_output = [name for name, lane in lanes.items() if lane.needs_output]
+    resource["if"] = {"properties": {"lane": {"enum": with_output}}, "required": ["lane"]}
     resource["then"] = {"required": ["output"]}
     return {"$schema": DIALECT, **made, "title": "svc.toml"}
 
@@ -31,7 +31,3 @@ def schema() -> dict[str, Any]:
 def text() -> str:
     """Return the schema as the text that is checked in."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(text())

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.explain import syntax_problem, type_problem
-from engine.manifest.js_entry import js_entry
+from engine.manifest.lanes import kind_of, registered_lanes
 from engine.manifest.model import Mount, Project, Resource
 from engine.manifest.positions import KeyPath, Places, places
 from engine.manifest.problems import ManifestError, Problem, dotted
@@ -88,7 +88,7 @@ def warnings(project: Project) -> tuple[Problem, ...]:
             Problem(0, 0, f"resource.{name}", "no Resource is public, so nothing can be reached", hint)
         )
     for resource in project.resources.values():
-        if resource.lane == "static" and resource.output is not None:
+        if kind_of(resource.lane) == "image" and resource.output is not None:
             if not project.root.is_relative_to(resource.output):
                 continue
             key = f"resource.{resource.name}.output"
@@ -160,7 +160,7 @@ def _leave_out(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
     if path in needed:
         holder[path[-1]] = needed[path]
     elif path[0] == "resource" and len(path) == 3 and path[-1] == "lane":
-        holder["lane"] = "js"
+        holder["lane"] = next(iter(registered_lanes()))
     elif not missing and isinstance(holder, dict):
         holder.pop(str(path[-1]), None)
 
@@ -168,8 +168,9 @@ def _leave_out(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
 def _resource(name: str, table: ResourceTable, root: Path) -> Resource:
     workdir = (root / table.workdir).resolve()
     entry = (workdir / table.entry).resolve() if table.entry is not None else None
-    if table.lane == "js" and entry is None:
-        entry = js_entry(workdir, root)
+    default_entry = registered_lanes()[table.lane].default_entry
+    if entry is None and default_entry is not None:
+        entry = default_entry(workdir, root)
     return Resource(
         name=name,
         lane=table.lane,

@@ -6,9 +6,6 @@ Owns no parsing: `load.py` makes these from `svc.toml`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
-
-LaneName = Literal["static", "go", "rust", "js"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class Resource:
     """One `[resource.<name>]` table; paths are absolute and inside the Project folder."""
 
     name: str
-    lane: LaneName
+    lane: str
     workdir: Path
     public: bool = False
     build: str | None = None

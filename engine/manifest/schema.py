@@ -5,11 +5,20 @@ The JSON Schema is generated from here.
 """
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
 
-from engine.manifest.model import LaneName
+from engine.manifest.lanes import registered_lanes
 
 NAME_LENGTH = 39
 NAME_RULE = f"Use a-z, 0-9 and single -, a letter first, at most {NAME_LENGTH} characters."
@@ -23,6 +32,12 @@ def is_name(text: str) -> bool:
     return len(text) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN[1:-1], text) is not None
 
 
+def _registered_lane(name: Any) -> Any:
+    if not isinstance(name, str) or name not in registered_lanes():
+        raise PydanticCustomError("unknown_lane", "unknown lane")
+    return name
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
@@ -30,7 +45,11 @@ class _Table(BaseModel):
 class ResourceTable(_Table):
     """One Resource: a part of the Project that answers requests."""
 
-    lane: Annotated[LaneName, Field(description="What the Resource is built with.")]
+    lane: Annotated[
+        str,
+        Field(description="Language runtime that builds the Resource."),
+        BeforeValidator(_registered_lane),
+    ]
     public: Annotated[
         bool,
         Field(description="true: reachable at its own address. false: reachable through a mount only."),

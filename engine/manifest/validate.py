@@ -5,9 +5,10 @@ kind and raises none.
 """
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 
+from engine.manifest.lanes import LaneSpec, registered_lanes
 from engine.manifest.mounts import Finding, circle_findings, mount_findings
 from engine.manifest.positions import KeyPath
 from engine.manifest.schema import NAME_RULE, Document, ResourceTable, is_name
@@ -15,6 +16,7 @@ from engine.wasm.outbound.egress import parse_rule
 
 RESERVED = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OUTPUTS = {"component": "app.wasm", "image": "public"}
 _LABEL = 63
 """Characters that a part of a host name may have (RFC 1035, 2.3.4)."""
 
@@ -75,25 +77,29 @@ def _inside(base: Path, value: str, root: Path) -> Path | str:
 
 
 def _lane(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:
-    static = table.lane == "static"
-    if static and table.output is None:
-        yield (
-            (*where, "output"),
-            "a static Resource needs output",
-            'Add the folder to serve: output = "public"',
-        )
-    if not static and table.build is not None and table.output is None:
-        hint = 'Add the component that it leaves: output = "app.wasm"'
+    lane = registered_lanes()[table.lane]
+    component = lane.kind == "component"
+    hint = f'Add the {"component" if component else "folder to serve"}: output = "{_OUTPUTS[lane.kind]}"'
+    if table.output is None and lane.needs_output:
+        yield (*where, "output"), f"a {lane.name} Resource needs output", hint
+    elif table.output is None and table.build is not None:
         yield (*where, "build"), "a build command needs output", hint
-    if not static and table.build is None and table.output is not None:
-        hint = (
-            f"Remove it: the {table.lane} lane makes the component itself. Or add the build that leaves it."
+    if table.output is not None and table.build is None and component and not lane.needs_output:
+        hint = f"Remove it: the {lane.name} lane makes the component itself. Or add the build that writes it."
+        yield (*where, "output"), f"output has no meaning for a {lane.name} Resource without build", hint
+    if table.spa and component:
+        yield (
+            (*where, "spa"),
+            f"spa is for {_lanes(lambda each: each.kind == 'image')} Resources",
+            "Remove it.",
         )
-        yield (*where, "output"), f"output has no meaning for a {table.lane} Resource without build", hint
-    if not static and table.spa:
-        yield (*where, "spa"), "spa is for static Resources", "Remove it."
-    if table.lane != "js" and table.entry is not None:
-        yield (*where, "entry"), "entry is for js Resources", "Remove it."
+    if table.entry is not None and lane.default_entry is None:
+        lanes = _lanes(lambda each: each.default_entry is not None)
+        yield (*where, "entry"), f"entry is for {lanes} Resources", "Remove it."
+
+
+def _lanes(fits: Callable[[LaneSpec], bool]) -> str:
+    return " and ".join(name for name, spec in registered_lanes().items() if fits(spec))
 
 
 def _egress(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ from engine.deploy.serving import PreparedProject, ServingTable
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import Publication
 from engine.errors import SvcError
+from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project
 from engine.service.health_check import check
 from engine.service.policy import Change, Refused, changes, imports, judge
@@ -252,7 +253,7 @@ class Service:
         parts, artifacts = {}, {}
         for name, resource in order.project.resources.items():
             package = await package_store.keep(self.bucket.blobs, order.packages[name])
-            if (package.kind == "image") != (resource.lane == "static"):
+            if package.kind != kind_of(resource.lane):
                 raise BadOrder(
                     f"the package of the {resource.lane} Resource {name} is of kind {package.kind}"
                 )
@@ -291,7 +292,7 @@ class Service:
         """
         known = dict(deployment.resources)
         for name, part in known.items():
-            if part.imports is None and part.lane != "static":
+            if part.imports is None and kind_of(part.lane) == "component":
                 with suppress(SvcError):
                     artifact = await package_store.unpack(self.bucket.blobs, part.package, self._unpacked)
                     found = await asyncio.to_thread(imports, artifact)

@@ -1,1 +1,5 @@
 """The go lane: mainline Go to a wasi:http component."""
+
+from engine.manifest.lanes import LaneSpec
+
+SPEC = LaneSpec(name="go")

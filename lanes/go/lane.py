@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
-from lanes.go import toolchain
+from lanes.go import SPEC, toolchain
 from lanes.go.component import NoHandler, NotHosted, component
 from lanes.go.core_module import Unreadable, read
 from lanes.go.errors import explain
@@ -32,7 +32,7 @@ LIMIT_SECS = 900.0
 class GoLane:
     """Builds go Resources. `limit_secs` is the time that one run of Go may take."""
 
-    name = "go"
+    spec = SPEC
 
     def __init__(self, limit_secs: float = LIMIT_SECS) -> None:
         self._limit_secs = limit_secs

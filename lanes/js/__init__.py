@@ -1,1 +1,6 @@
 """The js lane: JavaScript and TypeScript on the fetch contract."""
+
+from engine.manifest.lanes import LaneSpec
+from lanes.js.entry import default_entry
+
+SPEC = LaneSpec(name="js", default_entry=default_entry)

@@ -15,6 +15,7 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Diagnostic, Tool
 from engine.sourcemap import SourceMap
 from lanes.identity import identity
+from lanes.js import SPEC
 from lanes.js.bundler import Bundler
 from lanes.js.component import LIMIT_SECONDS, ComponentRefused, Order, component
 from lanes.js.errors import (
@@ -37,7 +38,7 @@ LOOKED_FOR = "package.json (module, main), src/index.ts, src/index.js, index.ts,
 class JsLane:
     """Builds js Resources. `limit` is the time for loading a module into a snapshot, in seconds."""
 
-    name = "js"
+    spec = SPEC
 
     def __init__(self, limit: float = LIMIT_SECONDS) -> None:
         self._limit = limit

@@ -12,7 +12,7 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
 from lanes.identity import identity
 from lanes.prebuilt_component import component_of
-from lanes.rust import cargo, toolchain
+from lanes.rust import SPEC, cargo, toolchain
 from lanes.rust.component import take
 from lanes.rust.errors import explain, late
 from lanes.rust.messages import Messages
@@ -23,7 +23,7 @@ _WARNINGS_SHOWN = 10
 class RustLane:
     """Builds rust Resources. `limit_secs` is the time that one run of cargo may take."""
 
-    name = "rust"
+    spec = SPEC
 
     def __init__(self, limit_secs: float = cargo.LIMIT_SECS) -> None:
         self._limit_secs = limit_secs

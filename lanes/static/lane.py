@@ -13,6 +13,7 @@ from engine.lane import BuildFailed, BuildRequest, Tool
 from lanes.build_command import run_build
 from lanes.identity import identity
 from lanes.lock import alone
+from lanes.static import SPEC
 from lanes.static.pack import Packing, pack
 
 _QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
@@ -21,7 +22,7 @@ _QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
 class StaticLane:
     """Implements `engine.lane.Lane`."""
 
-    name = "static"
+    spec = SPEC
 
     def __init__(self) -> None:
         self._workers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-pack")

@@ -86,7 +86,7 @@ def _graph(
 ) -> Graph:
     into = {each.mount.target for each in drawn.values()}
     out = {each.mount.source for each in drawn.values()}
-    front = {name for name, each in manifest.resources.items() if each.lane == "static" or name in out} - into
+    front = {name for name, each in manifest.resources.items() if each.kind == "image" or name in out} - into
     nodes = [
         Node(name, Column.FRONT_ENDS if name in front else Column.DYNAMIC, width, LINES)
         for name in manifest.resources

@@ -25,6 +25,7 @@ class Resource:
 
     name: str
     lane: str
+    kind: str
     public: bool
     run_limit_secs: int
     memory_limit_mb: int
@@ -58,6 +59,7 @@ class Manifest:
             each["name"]: Resource(
                 each["name"],
                 each["lane"],
+                each["kind"],
                 each["public"],
                 each["run_limit_secs"],
                 each["memory_limit_mb"],

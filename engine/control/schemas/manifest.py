@@ -4,9 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from engine.artifact import ArtifactKind
 from engine.control.schema import Shape
 from engine.manifest.edit import AddMount, Change, ChangeMount, RemoveMount
-from engine.manifest.model import LaneName, Project, Resource
+from engine.manifest.lanes import kind_of
+from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
 
 Word = Annotated[str, StringConstraints(max_length=2048)]
@@ -21,10 +23,14 @@ class MountShown(Shape):
 
 
 class ResourceShown(Shape):
-    """A Resource as the manifest says it. `env` and `secrets` are names only; values are never shown."""
+    """A Resource as the manifest says it. `env` and `secrets` are names only; values are never shown.
+
+    `kind` is what the lane builds: a component that runs, or an image of files to serve.
+    """
 
     name: str
-    lane: LaneName
+    lane: str
+    kind: ArtifactKind
     public: bool
     mounts: list[MountShown]
     run_limit_secs: int
@@ -39,6 +45,7 @@ class ResourceShown(Shape):
         return cls(
             name=resource.name,
             lane=resource.lane,
+            kind=kind_of(resource.lane),
             public=resource.public,
             mounts=[MountShown(pattern=mount.pattern, target=mount.target) for mount in resource.mounts],
             run_limit_secs=resource.run_limit_secs,

@@ -68,7 +68,7 @@ class Page:
         application = web.Application(middlewares=[self._guard])
         application.router.add_get("/", self._index)
         application.router.add_get("/ws", self._socket)
-        application.router.add_static("/static", Path(str(files("textual_serve"))) / "static")
+        application.router.add_static("/static", Path(f"{files('textual_serve')}/static"))
         return application
 
     async def close(self) -> None:

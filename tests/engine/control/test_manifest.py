@@ -37,6 +37,7 @@ secrets = ["KEY"]
 WEB: dict[str, Any] = {
     "name": "web",
     "lane": "static",
+    "kind": "image",
     "public": True,
     "mounts": [{"pattern": "/api/*", "target": "api"}],
     "run_limit_secs": 30,

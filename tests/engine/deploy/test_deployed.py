@@ -49,7 +49,7 @@ def toolchains(cache: Path) -> Iterator[None]:
 
 
 async def built(project: Project, cache: Path) -> dict[str, Artifact]:
-    lanes: dict[str, Lane] = {lane.name: lane for lane in (StaticLane(), JsLane(), GoLane(), RustLane())}
+    lanes: dict[str, Lane] = {lane.spec.name: lane for lane in (StaticLane(), JsLane(), GoLane(), RustLane())}
     builder = Builder(lanes, cache, "deploy", os.environ)
     try:
         return {

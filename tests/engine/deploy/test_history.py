@@ -48,7 +48,6 @@ def test_a_record_that_is_damaged_or_newer_says_so(tmp_path: Path) -> None:
             record | {"created_ns": "now"},
             record | {"resources": []},
             record | {"resources": {"api": web}},
-            record | {"resources": {"web": web | {"lane": "cobol"}}},
             record | {"resources": {"web": web | {"package": "../" * 20}}},
             record | {"resources": {"web": {key: value for key, value in web.items() if key != "env"}}},
         ]

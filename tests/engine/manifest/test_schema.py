@@ -13,7 +13,8 @@ DOCS = ROOT / "docs" / "reference"
 
 
 def test_the_checked_in_schema_is_what_the_models_make() -> None:
-    told = "make it again: .venv/bin/python -m engine.manifest.schema > docs/reference/manifest.schema.json"
+    code = "import svc_tui; from engine.manifest.json_schema import text; print(text(), end='')"
+    told = f'generate it: .venv/bin/python -c "{code}" > docs/reference/manifest.schema.json'
     assert (DOCS / "manifest.schema.json").read_text(encoding="utf-8") == text(), told
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildMode, BuildRequest
-from engine.manifest.js_entry import js_entry
 from engine.manifest.model import Resource
+from lanes.js.entry import default_entry
 from lanes.js.lane import JsLane
 from tests.engine.wasm.conftest import Answer
 from tests.lanes.workdir import Workdir, answers
@@ -19,7 +19,7 @@ class Sources(Workdir):
 
     @property
     def resource(self) -> Resource:
-        return Resource("api", "js", self.workdir, entry=js_entry(self.workdir, self.root))
+        return Resource("api", "js", self.workdir, entry=default_entry(self.workdir, self.root))
 
     def request(self, mode: BuildMode) -> BuildRequest:
         return BuildRequest(self.resource, self.root, self.cache, mode, self.reported.append)

@@ -12,7 +12,7 @@ NAMES = ("web", "api", "feed")
 
 
 def manifest(*mounts: Mount) -> Manifest:
-    resources = {name: Resource(name, "js", True, 30, 128, (), (), ()) for name in NAMES}
+    resources = {name: Resource(name, "js", "component", True, 30, 128, (), (), ()) for name in NAMES}
     return Manifest(resources, mounts, "digest")
 
 

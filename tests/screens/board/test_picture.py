@@ -12,7 +12,10 @@ API, TICKS, EDGE = (
     Mount("web", "/ticks", "ticks"),
     Mount("edge", "/api/*", "api"),
 )
-RESOURCES = {name: Resource(name, lane, True, 30, 128, (), (), ()) for name, lane in LANES.items()}
+KINDS = {"static": "image", "js": "component", "go": "component", "rust": "component"}
+RESOURCES = {
+    name: Resource(name, lane, KINDS[lane], True, 30, 128, (), (), ()) for name, lane in LANES.items()
+}
 MANIFEST = Manifest(RESOURCES, (API, TICKS, EDGE), "digest")
 NOBODY = {"tables": frozenset[str](), "telemetry": frozenset[str]()}
 
@@ -49,7 +52,7 @@ def test_cards_take_the_room_there_is_and_columns_spread_in_what_is_left() -> No
 
 GUESTBOOK = Manifest(
     {
-        name: Resource(name, lane, lane == "static", 30, 128, (), (), ())
+        name: Resource(name, lane, KINDS[lane], lane == "static", 30, 128, (), (), ())
         for name, lane in {"front": "static", "js": "js", "go": "go", "rust": "rust"}.items()
     },
     tuple(Mount("front", f"/{name}/*", name) for name in ("js", "go", "rust")),

@@ -17,7 +17,10 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 def made(
     lanes: dict[str, str], *mounts: tuple[str, str, str], users: frozenset[str] = frozenset()
 ) -> Picture:
-    resources = {name: Resource(name, lane, True, 30, 128, (), (), ()) for name, lane in lanes.items()}
+    resources = {
+        name: Resource(name, lane, "image" if lane == "static" else "component", True, 30, 128, (), (), ())
+        for name, lane in lanes.items()
+    }
     manifest = Manifest(resources, tuple(Mount(*mount) for mount in mounts), "digest")
     return picture(manifest, (), {"tables": users, "telemetry": frozenset()}, 100)
 

@@ -1,7 +1,6 @@
-"""Which module a js Resource without `entry` means.
+"""Search for the entry module of a js Resource without `entry`.
 
-Owns the order of the search; a module that is not there is the js lane's to report, as files come and go
-while one works.
+The js lane reports a missing module at build time: files come and go during development.
 """
 
 import json
@@ -10,10 +9,10 @@ from pathlib import Path
 _USUAL = ("src/index.ts", "src/index.js", "index.ts", "index.js")
 
 
-def js_entry(workdir: Path, root: Path) -> Path | None:
-    """Return the first of `module` and `main` of package.json and the usual places, or `None`.
+def default_entry(workdir: Path, root: Path) -> Path | None:
+    """Return the first of `module` and `main` of package.json and the usual files that exists, or `None`.
 
-    Only files inside `root`, the (resolved) Project folder, count.
+    Ignores files outside of `root`, the resolved Project folder.
     """
     for name in (*_package(workdir / "package.json"), *_USUAL):
         try:

@@ -1,0 +1,43 @@
+"""Registry of the lanes that a manifest may name, filled by the composition root."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.artifact import ArtifactKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneSpec:
+    """The manifest's view of a lane.
+
+    `kind` is what the lane builds: components that run, or images of files to serve. With `needs_output`, the
+    manifest must name `output`. `default_entry(workdir, root)` returns the entry module of a Resource without
+    `entry`, or `None`; a lane without it has no `entry` key.
+    """
+
+    name: str
+    kind: ArtifactKind = "component"
+    needs_output: bool = False
+    default_entry: Callable[[Path, Path], Path | None] | None = None
+
+
+_registered: dict[str, LaneSpec] = {}
+
+
+def register_lanes(specs: Iterable[LaneSpec]) -> None:
+    """Add lanes to the registry; the first one registered serves as the example in hints."""
+    _registered.update((spec.name, spec) for spec in specs)
+
+
+def registered_lanes() -> Mapping[str, LaneSpec]:
+    """Return the registered lanes by name."""
+    if not _registered:
+        raise RuntimeError("no lanes are registered")
+    return _registered
+
+
+def kind_of(lane: str) -> ArtifactKind:
+    """Return what a lane builds; a component if the lane is unknown to this installation."""
+    spec = registered_lanes().get(lane)
+    return spec.kind if spec is not None else "component"
