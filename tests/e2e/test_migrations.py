@@ -29,7 +29,7 @@ def test_each_migration_is_applied_once_and_a_bad_one_changes_nothing(project: P
         second = tables / "002-notes.sql"
         second.write_text("create table notes (id integer primary key);\ncreate tabel mistakes (a);\n")
         server.wait_for(r"tables/002-notes\.sql:2", after=seen)
-        server.wait_for("the tables stay as they were", after=seen)
+        server.wait_for("the tables are unchanged", after=seen)
         seen = len(server.lines)
         second.write_text("create table notes (id integer primary key);\n")
         server.wait_for(r"tables/002-notes\.sql applied", after=seen)
