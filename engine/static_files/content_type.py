@@ -1,88 +1,87 @@
-"""Which media type a served file has, by its name alone, and whether compression can help it.
+"""Media types of served files by file name, and whether compression can help.
 
-Owns a fixed table, so that equal files make equal images on every machine; it never looks into a file or
-at the machine's own MIME tables.
+The table is fixed: equal files make equal images on every machine, whatever its own MIME tables contain.
 """
 
 DEFAULT = "application/octet-stream"
 
 _TYPES = {
-    "aac": "audio/aac",
-    "apng": "image/apng",
-    "atom": "application/atom+xml",
-    "avif": "image/avif",
-    "bin": DEFAULT,
-    "bmp": "image/bmp",
-    "br": DEFAULT,
-    "bz2": "application/x-bzip2",
-    "cjs": "text/javascript",
-    "css": "text/css",
-    "csv": "text/csv",
-    "eot": "application/vnd.ms-fontobject",
-    "epub": "application/epub+zip",
-    "flac": "audio/flac",
-    "geojson": "application/geo+json",
-    "gif": "image/gif",
-    "glb": "model/gltf-binary",
-    "gltf": "model/gltf+json",
-    "gz": "application/gzip",
-    "heic": "image/heic",
-    "htm": "text/html",
-    "html": "text/html",
-    "ico": "image/vnd.microsoft.icon",
-    "ics": "text/calendar",
-    "jpeg": "image/jpeg",
-    "jpg": "image/jpeg",
-    "js": "text/javascript",
-    "json": "application/json",
-    "jsonld": "application/ld+json",
-    "jxl": "image/jxl",
-    "m3u8": "application/vnd.apple.mpegurl",
-    "m4a": "audio/mp4",
-    "map": "application/json",
-    "md": "text/markdown",
-    "mid": "audio/midi",
-    "mjs": "text/javascript",
-    "mov": "video/quicktime",
-    "mp3": "audio/mpeg",
-    "mp4": "video/mp4",
-    "mpd": "application/dash+xml",
-    "mpeg": "video/mpeg",
-    "oga": "audio/ogg",
-    "ogg": "audio/ogg",
-    "ogv": "video/ogg",
-    "opus": "audio/ogg",
-    "otf": "font/otf",
-    "pdf": "application/pdf",
-    "png": "image/png",
-    "rss": "application/rss+xml",
-    "rtf": "application/rtf",
-    "svg": "image/svg+xml",
-    "tar": "application/x-tar",
-    "tif": "image/tiff",
-    "tiff": "image/tiff",
-    "toml": "application/toml",
-    "tsv": "text/tab-separated-values",
-    "ttf": "font/ttf",
-    "txt": "text/plain",
-    "vtt": "text/vtt",
-    "wasm": "application/wasm",
-    "wav": "audio/wav",
-    "weba": "audio/webm",
-    "webm": "video/webm",
-    "webmanifest": "application/manifest+json",
-    "webp": "image/webp",
-    "woff": "font/woff",
-    "woff2": "font/woff2",
-    "xhtml": "application/xhtml+xml",
-    "xml": "application/xml",
-    "yaml": "application/yaml",
-    "yml": "application/yaml",
-    "zip": "application/zip",
-    "zst": "application/zstd",
+    ".aac": "audio/aac",
+    ".apng": "image/apng",
+    ".atom": "application/atom+xml",
+    ".avif": "image/avif",
+    ".bin": DEFAULT,
+    ".bmp": "image/bmp",
+    ".br": DEFAULT,
+    ".bz2": "application/x-bzip2",
+    ".cjs": "text/javascript",
+    ".css": "text/css",
+    ".csv": "text/csv",
+    ".eot": "application/vnd.ms-fontobject",
+    ".epub": "application/epub+zip",
+    ".flac": "audio/flac",
+    ".geojson": "application/geo+json",
+    ".gif": "image/gif",
+    ".glb": "model/gltf-binary",
+    ".gltf": "model/gltf+json",
+    ".gz": "application/gzip",
+    ".heic": "image/heic",
+    ".htm": "text/html",
+    ".html": "text/html",
+    ".ico": "image/vnd.microsoft.icon",
+    ".ics": "text/calendar",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".jsonld": "application/ld+json",
+    ".jxl": "image/jxl",
+    ".m3u8": "application/vnd.apple.mpegurl",
+    ".m4a": "audio/mp4",
+    ".map": "application/json",
+    ".md": "text/markdown",
+    ".mid": "audio/midi",
+    ".mjs": "text/javascript",
+    ".mov": "video/quicktime",
+    ".mp3": "audio/mpeg",
+    ".mp4": "video/mp4",
+    ".mpd": "application/dash+xml",
+    ".mpeg": "video/mpeg",
+    ".oga": "audio/ogg",
+    ".ogg": "audio/ogg",
+    ".ogv": "video/ogg",
+    ".opus": "audio/ogg",
+    ".otf": "font/otf",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".rss": "application/rss+xml",
+    ".rtf": "application/rtf",
+    ".svg": "image/svg+xml",
+    ".tar": "application/x-tar",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+    ".toml": "application/toml",
+    ".tsv": "text/tab-separated-values",
+    ".ttf": "font/ttf",
+    ".txt": "text/plain",
+    ".vtt": "text/vtt",
+    ".wasm": "application/wasm",
+    ".wav": "audio/wav",
+    ".weba": "audio/webm",
+    ".webm": "video/webm",
+    ".webmanifest": "application/manifest+json",
+    ".webp": "image/webp",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+    ".xhtml": "application/xhtml+xml",
+    ".xml": "application/xml",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".zip": "application/zip",
+    ".zst": "application/zstd",
 }
 
-# What these hold is compressed already; trying again costs time and gains nothing.
+# Contents that are already compressed: compressing again costs time and gains nothing.
 _PACKED_PREFIXES = ("video/", "audio/")
 _PACKED = {
     "application/epub+zip",
@@ -107,13 +106,14 @@ _PACKED_SUFFIXES = (".br",)
 
 
 def content_type(name: str) -> str:
-    """Return the `content-type` of a file of that name (or path); text carries `charset=utf-8`."""
-    kind = _TYPES.get(name.rpartition("/")[2].rpartition(".")[2].lower(), DEFAULT) if "." in name else DEFAULT
+    """Return the `content-type` for a file name or path, with `charset=utf-8` for text."""
+    suffix = name.rpartition("/")[2].rpartition(".")[2].lower()
+    kind = _TYPES.get(f".{suffix}", DEFAULT) if "." in name else DEFAULT
     return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
 
 
 def compressible(name: str) -> bool:
-    """Whether brotli or gzip may make a file of that name smaller."""
+    """Return whether brotli or gzip can make a file of this name smaller."""
     kind = content_type(name).partition(";")[0]
     if kind in _PACKED or name.lower().endswith(_PACKED_SUFFIXES):
         return False
