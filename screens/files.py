@@ -60,7 +60,7 @@ def write_file(path: Path, pieces: Iterator[bytes], tell: OnBytes, stopped: thre
             size += len(piece)
             tell(size, 0)
 
-    return atomic_export.keep(path, told())
+    return atomic_export.write_export(path, told())
 
 
 def format_size(count: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from svc_tui.client import SvcError
 
 
-def keep(path: Path, pieces: Iterable[bytes]) -> int:
+def write_export(path: Path, pieces: Iterable[bytes]) -> int:
     """Write pieces as they come, and return their bytes; a link stays one. Raises `SvcError`.
 
     What is there and no file, a device such as /dev/stdout or a pipe, takes them at once.

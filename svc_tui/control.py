@@ -14,11 +14,11 @@ from engine.control import projects
 from engine.control.projects import OneProject
 from engine.control.routes import logs, timeline
 
-DOORS = {"tables": size, "telemetry": None}
+DOOR_STATS = {"tables": size, "telemetry": None}
 """What is told of each Door in a Project's state: the tables that it keeps, or the records that it takes."""
 
 
-def of_project(name: str, folder: Path) -> tuple[Blueprint, ...]:
+def project_api(name: str, folder: Path) -> tuple[Blueprint, ...]:
     """Return the subjects of the control API of one Project, whose data is in a folder."""
     there = OneProject(name, folder)
     return (projects.blueprint(there), tables(there), timeline.blueprint(there), logs.blueprint(there))

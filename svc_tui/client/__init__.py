@@ -24,7 +24,7 @@ class Unreachable(SvcError):
     code = "unreachable"
 
 
-class Refused(SvcError):
+class ApiError(SvcError):
     """The service answered that it can not; `code` is its own, `members` the whole problem document."""
 
     def __init__(self, message: str, hint: str, code: str, members: dict[str, Any]) -> None:
@@ -32,7 +32,7 @@ class Refused(SvcError):
         self.members = members
 
     @classmethod
-    def of(cls, members: dict[str, Any]) -> "Refused":
+    def from_problem(cls, members: dict[str, Any]) -> "ApiError":
         """Return the error that a problem document tells of."""
         return cls(members["title"], members.get("hint", ""), members.get("code", "failed"), members)
 
@@ -44,17 +44,17 @@ class Client:
         self,
         url: str,
         token: str,
-        answer_seconds: float | None = None,
-        over: Callable[[], SvcError] | None = None,
+        timeout_seconds: float | None = None,
+        expired_error: Callable[[], SvcError] | None = None,
     ) -> None:
         """`answer_seconds` is how long any part of an answer may take; streams take as long as they like.
 
         `over` makes the error for a token that the API does not take: its own knows not where that is from.
         """
         self.url = url
-        self._over = over
+        self._over = expired_error
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        timeout = httpx.Timeout(answer_seconds, connect=CONNECT_SECONDS)
+        timeout = httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
         self._http = httpx.Client(
             base_url=url, headers=headers, timeout=timeout, verify=_trusted(url), trust_env=False
         )
@@ -172,7 +172,7 @@ def _refused(response: httpx.Response) -> SvcError:
         members = {}
     if not isinstance(members, dict) or "title" not in members:
         return _stranger(response)
-    return Refused.of(members)
+    return ApiError.from_problem(members)
 
 
 def _stranger(response: httpx.Response) -> Unreachable:

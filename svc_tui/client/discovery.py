@@ -7,7 +7,7 @@ from engine.errors import SvcError
 from svc_tui.client import Client
 
 
-def announced(folder: Path, path: str) -> Client | None:
+def find_running(folder: Path, path: str) -> Client | None:
     """Return a client of the control API that announced itself in a folder, if it answers at a path."""
     presence = find(folder)
     if presence is None:

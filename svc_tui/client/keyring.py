@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 SERVICE = "svc"
-SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 """How long a keyring may take; it may be asking a person to unlock it."""
 _LEAST_PRIORITY = 1
 """Of a backend that keeps secrets secret; those that do not say less."""
 
 
-class Keychain:
+class Keyring:
     """Gets and keeps secrets; every method gives up after `seconds`."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = TIMEOUT_SECONDS) -> None:
         self._seconds = seconds
 
-    def keep(self, name: str, secret: str) -> bool:
+    def save(self, name: str, secret: str) -> bool:
         """Keep a secret; whether it is there now."""
 
         def work(backend: Any) -> bool:
@@ -35,7 +35,7 @@ class Keychain:
         found = self._try(lambda backend: backend.get_password(SERVICE, name))
         return found if isinstance(found, str) else None
 
-    def forget(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Remove a secret, if it can be done."""
         self._try(lambda backend: backend.delete_password(SERVICE, name))
 

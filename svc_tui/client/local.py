@@ -8,21 +8,21 @@ from engine.files.data_dir import FOLDER
 from engine.manifest.model import Project
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
-from svc_tui.client.discovery import announced
-from svc_tui.control import of_project
+from svc_tui.client.discovery import find_running
+from svc_tui.control import project_api
 
 
 @contextmanager
-def client_of(project: Project) -> Iterator[Client]:
+def project_client(project: Project) -> Iterator[Client]:
     """Give a client of the Project's control API: of `svc dev` when it runs, else of this process."""
     folder = project.root / FOLDER
-    if (running := announced(folder, "/v1/projects")) is not None:
+    if (running := find_running(folder, "/v1/projects")) is not None:
         with running:
             yield running
         return
     with (
         run_in_background(
-            lambda _: listening(folder, of_project(project.name, folder), told=False), "control"
+            lambda _: listening(folder, project_api(project.name, folder), told=False), "control"
         ) as presence,
         Client(presence.url, presence.token) as client,
     ):

@@ -14,12 +14,12 @@ from engine.bucket.folder import FolderBucket
 from engine.errors import SvcError
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
-from svc_tui.client.discovery import announced
+from svc_tui.client.discovery import find_running
 
 CLOSE_SECONDS = 1.0
 
 
-def check(folder: Path) -> None:
+def ensure_usable(folder: Path) -> None:
     """See that the folder can be used, and make it a bucket where it is empty. Raises `SvcError`."""
     if (client := _running(folder)) is not None:
         client.close()
@@ -32,13 +32,13 @@ def check(folder: Path) -> None:
 
 
 @contextmanager
-def client_of(folder: Path) -> Iterator[Client]:
+def service_client(folder: Path) -> Iterator[Client]:
     """Give a client of the service that has a data folder, with an owner's rights. Raises `SvcError`."""
     if (running := _running(folder)) is not None:
         with running:
             yield running
         return
-    with _here(folder):
+    with _run_service(folder):
         client = _running(folder)
         if client is None:
             raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see why.")
@@ -47,11 +47,11 @@ def client_of(folder: Path) -> Iterator[Client]:
 
 
 def _running(folder: Path) -> Client | None:
-    return announced(folder, "/v1/whoami")
+    return find_running(folder, "/v1/whoami")
 
 
 @contextmanager
-def _here(folder: Path) -> Iterator[None]:
+def _run_service(folder: Path) -> Iterator[None]:
     """Run the service on a thread of this process; its applications are on a port that nobody is told."""
     from engine.http.sockets import bind
     from svc_tui.serve.server import Settings, running

@@ -9,13 +9,13 @@ from typing import Any
 
 from engine.errors import SvcError
 from engine.manifest.schema import NAME_RULE, is_name
-from svc_tui.client import Client, Refused, Unreachable
-from svc_tui.client.credentials import Login
+from svc_tui.client import ApiError, Client, Unreachable
+from svc_tui.client.credentials import Credentials
 
-ANSWER_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
-class Entry:
+class LoginClient:
     """The way into one service. Every method raises `SvcError`."""
 
     def __init__(self, client: Client, *, insecure: bool = False) -> None:
@@ -23,11 +23,11 @@ class Entry:
         self._client = client
         self._insecure = insecure
 
-    def claimed(self) -> bool:
+    def is_claimed(self) -> bool:
         """Return whether the service has an owner. Raises `Unreachable` for what is no service of svc."""
         try:
             health = self._client.call("GET", "/v1/health")
-        except Refused as error:
+        except ApiError as error:
             if error.code != "not-found":
                 raise
             # The applications' address answers in the same form.
@@ -41,7 +41,7 @@ class Entry:
             raise self._stranger()
         return bool(found["claimed"])
 
-    def begin(self, user: str, password: str, code: str | None = None) -> Login:
+    def login(self, user: str, password: str, code: str | None = None) -> Credentials:
         """Log in; with the claim code, become the first owner."""
         if not is_name(user):
             raise SvcError(f"{user!r} is not a name for a user", NAME_RULE, code="usage")
@@ -51,7 +51,7 @@ class Entry:
         opened = self._client.call("POST", "/v1/login" if code is None else "/v1/claim", body)
         url = self._client.url
         try:
-            return Login(url, url, str(opened["token"]), str(opened["user"]), insecure=self._insecure)
+            return Credentials(url, url, str(opened["token"]), str(opened["user"]), insecure=self._insecure)
         except (KeyError, TypeError) as error:
             raise self._stranger() from error
 
@@ -63,7 +63,7 @@ class Entry:
 
 
 @contextmanager
-def entry(url: str, *, insecure: bool = False) -> Iterator[Entry]:
+def login_client(url: str, *, insecure: bool = False) -> Iterator[LoginClient]:
     """Give the way into the service at an address."""
-    with Client(url, "", ANSWER_SECONDS) as client:
-        yield Entry(client, insecure=insecure)
+    with Client(url, "", TIMEOUT_SECONDS) as client:
+        yield LoginClient(client, insecure=insecure)

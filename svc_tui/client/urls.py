@@ -8,7 +8,7 @@ from engine.errors import SvcError
 _PORTS = {"http": 80, "https": 443}
 
 
-class BadAddress(SvcError):
+class InvalidUrl(SvcError):
     """This is no address of a service, or none to send a password to."""
 
     code = "usage"
@@ -30,14 +30,14 @@ def service_url(text: str) -> str:
     if scheme not in _PORTS or not host or any(c.isspace() or ord(c) < 32 for c in text.strip()):
         raise _bad(text)
     if parts.username is not None or parts.password is not None:
-        raise BadAddress("an address of a service has no user name in it", "Give it with --user.")
+        raise InvalidUrl("an address of a service has no user name in it", "Give it with --user.")
     if parts.query or parts.fragment or parts.path not in ("", "/"):
         raise _bad(text)
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}" if port in (None, _PORTS[scheme]) else f"{scheme}://{shown}:{port}"
 
 
-def check_private(url: str, *, insecure: bool) -> bool:
+def check_encryption(url: str, *, insecure: bool) -> bool:
     """Return whether what is sent to an address can be read on its way.
 
     Raises `BadAddress` for such an address unless `insecure` allows it.
@@ -46,7 +46,7 @@ def check_private(url: str, *, insecure: bool) -> bool:
     if parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return False
     if not insecure:
-        raise BadAddress(
+        raise InvalidUrl(
             f"passwords and sessions would travel to {url} in the clear",
             f"Use https://{parts.netloc}, a tunnel to this machine, or --insecure if you trust the network.",
         )
@@ -68,7 +68,7 @@ def _split(text: str) -> SplitResult:
         raise _bad(text) from error
 
 
-def _bad(text: str) -> BadAddress:
-    return BadAddress(
+def _bad(text: str) -> InvalidUrl:
+    return InvalidUrl(
         f"{text[:100]!r} is no address of a service", "It is like https://svc.example.com or 127.0.0.1:8081."
     )

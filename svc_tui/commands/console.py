@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.errors import SvcError
-from svc_tui.client.credentials import project_here
+from svc_tui.client.credentials import current_project
 from svc_tui.console import connect
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
 from svc_tui.console.preferences import read_keymap
@@ -70,7 +70,7 @@ def console(
     home = Home.from_environment(os.environ).root
     keys = read_keymap(home, app.binding_ids())
     entrance = LoginActions()
-    folder = None if service or project else project_here()
+    folder = None if service or project else current_project()
     if folder is None and not service and not project:
         here = Path.cwd()
         chosen = app.choose_project(_short(here), StartActions(here), entrance, keys)
@@ -100,7 +100,7 @@ def console(
 def _web(port: int | None, project: str, where: "WebOptions", *, service: bool) -> None:
     from svc_tui.console.web import run
 
-    folder = None if service or project else project_here()
+    folder = None if service or project else current_project()
     if folder is None and not service and not project:
         raise SvcError(
             "there is no Project here to show in a browser",

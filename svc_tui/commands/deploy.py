@@ -11,7 +11,7 @@ from engine.artifact import Artifact
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
 from engine.service.policy import Change, judge
-from svc_tui.client.credentials import Logins, connected
+from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.deploy import uploader
 from svc_tui.deploy.built import built_line
 from svc_tui.deploy.format import address_lines, files, plan_lines, size
@@ -35,19 +35,19 @@ def deploy(
     project = load(root)
     for warning in warnings(project):
         stderr.warn(warning.message, warning.hint)
-    logins = Logins.from_environment(os.environ)
+    logins = CredentialStore.from_environment(os.environ)
     login = logins.get(root)
-    with connected(login) as client:
+    with open_client(login) as client:
         uploader.require_deployer(client, project.name)
         if login.key and not plan:
-            logins.belongs(root, login.key)
+            logins.link_project(root, login.key)
         _step(1, "build")
         teller = Teller(max(map(len, project.resources)))
         cache = Home.from_environment(os.environ).cache()
         bundle = asyncio.run(uploader.build(project, cache, teller))
         planned = uploader.plan(client, bundle)
         if plan:
-            _show_plan(planned, uploader.bytes_of(bundle, planned["missing"]), as_json=as_json)
+            _show_plan(planned, uploader.upload_size(bundle, planned["missing"]), as_json=as_json)
             return
         if planned["live"] and not planned["changes"] and not planned["migrations"]:
             stderr.note("nothing has changed")
@@ -98,7 +98,7 @@ class Teller:
 
     def uploading(self, done: int, total: int) -> None:
         """Write how much is there, where somebody watches."""
-        stderr.transient(f"  {size(done)} of {size(total)}", over=done >= total)
+        stderr.transient(f"  {size(done)} of {size(total)}", finished=done >= total)
 
     def step(self, step: str, text: str) -> None:
         """Write what the service does."""

@@ -11,8 +11,8 @@ from rich.text import Text
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.client.credentials import Logins, connected
-from svc_tui.deploy.format import address_lines, change_lines, local, rolled_back
+from svc_tui.client.credentials import CredentialStore, open_client
+from svc_tui.deploy.format import address_lines, change_lines, latest_rollback, local_time
 from svc_tui.terminal import prompt, stderr, stdout
 
 SHOWN = 20
@@ -24,7 +24,7 @@ def deployments(
     """List the deployments of the Project in this folder, the newest first."""
     root = find(Path.cwd())
     project = load(root).name
-    with connected(Logins.from_environment(os.environ).get(root)) as client:
+    with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
         found = client.call("GET", f"/v1/projects/{project}/deployments")
     if as_json:
         stdout.data(found)
@@ -33,7 +33,7 @@ def deployments(
         stderr.note(f"nothing of {project} was deployed yet: `svc deploy`")
     for each in found["deployments"][:SHOWN]:
         stdout.line(_line(each))
-        if each["live"] and (back := rolled_back(found["flips"], each["id"])) is not None:
+        if each["live"] and (back := latest_rollback(found["flips"], each["id"])) is not None:
             stdout.line(_rollback_line(back))
 
 
@@ -42,7 +42,7 @@ def _line(deployment: dict[str, Any]) -> Text:
     return Text.assemble(
         ("● " if live else "  ", "green"),
         (deployment["id"], "bold" if live else ""),
-        (f"  {local(deployment['created'])}", "dim"),
+        (f"  {local_time(deployment['created'])}", "dim"),
         (f"  {deployment['by']}", "cyan"),
         (f"  {_one_line(deployment['commit'])}" if deployment["commit"] else "", "dim"),
         f"  {_one_line(deployment['message'])}" if deployment["message"] else "",
@@ -51,7 +51,7 @@ def _line(deployment: dict[str, Any]) -> Text:
 
 def _rollback_line(flip: dict[str, Any]) -> Text:
     reason = f": {_one_line(flip['message'])}" if flip["message"] else ""
-    return Text(f"    live again since {local(flip['at'])} by {flip['by']}{reason}")
+    return Text(f"    live again since {local_time(flip['at'])} by {flip['by']}{reason}")
 
 
 def _one_line(text: str) -> str:
@@ -70,7 +70,7 @@ def rollback(
     """Have an older deployment go live again. The data in tables stays as it is."""
     root = find(Path.cwd())
     project = load(root).name
-    with connected(Logins.from_environment(os.environ).get(root)) as client:
+    with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
         wanted = deployment or _before(client, project)
         planned = client.call("GET", f"/v1/projects/{project}/deployments/{quote(wanted, safe='')}/rollback")
         for line in change_lines(planned["changes"]):

@@ -13,7 +13,7 @@ from engine.lane import Lane
 from engine.manifest.load import find, load
 from engine.manifest.problems import ManifestError
 from svc_tui.composition import lanes
-from svc_tui.project.doctor import Check, checkup
+from svc_tui.project.doctor import Check, run_checks
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ExitCode
 from svc_tui.user_home import Home
@@ -59,7 +59,7 @@ async def _examine(used: set[str] | None, home: Home, *, fix: bool) -> tuple[lis
     try:
         if fix:
             fixed = await _install(parts, used, home.cache())
-        return await checkup(parts, used, home), fixed
+        return await run_checks(parts, used, home), fixed
     finally:
         await asyncio.gather(*(lane.aclose() for lane in parts.values()))
 
@@ -82,7 +82,7 @@ def _document(check: Check) -> dict[str, str | bool]:
     """Return the fields of a check, in the order of the columns."""
     tool = check.tool
     return {
-        "of": check.of,
+        "of": check.group,
         "name": tool.name,
         "state": check.state,
         "version": tool.version,
@@ -99,8 +99,8 @@ def _table(checks: list[Check], used: set[str] | None) -> None:
     shown = ""
     for check in checks:
         tool = check.tool
-        if check.of != shown:
-            shown = check.of
+        if check.group != shown:
+            shown = check.group
             note = "  (not used by this Project)" if used is not None and not check.needed else ""
             stdout.styled([("" if check is checks[0] else "\n", ""), (shown, "bold"), (note, "dim")])
         stdout.styled(

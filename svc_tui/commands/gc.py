@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from svc_tui.client.credentials import Logins, connected, project_here
+from svc_tui.client.credentials import CredentialStore, current_project, open_client
 from svc_tui.deploy.format import size
 from svc_tui.terminal import stderr, stdout
 
@@ -15,7 +15,7 @@ def gc(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Have the service remove what no deployment needs any more."""
-    with connected(Logins.from_environment(os.environ).get(project_here())) as client:
+    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         swept = client.call("POST", "/v1/gc", {"plan": plan})
     if as_json:
         stdout.data(swept)

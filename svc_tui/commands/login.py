@@ -9,9 +9,9 @@ import typer
 
 from engine.errors import SvcError
 from svc_tui.client import Client, local_service
-from svc_tui.client.credentials import Login, Logins, connected, project_here
-from svc_tui.client.login import ANSWER_SECONDS, entry
-from svc_tui.client.urls import check_private, service_url
+from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
+from svc_tui.client.login import TIMEOUT_SECONDS, login_client
+from svc_tui.client.urls import check_encryption, service_url
 from svc_tui.terminal import prompt, stderr, stdout
 from svc_tui.user_home import Home
 
@@ -33,7 +33,7 @@ def login(
     ] = None,
 ) -> None:
     """Log in to a service, or make its first owner. Without URL: to the data folder on this machine."""
-    logins = Logins.from_environment(os.environ)
+    logins = CredentialStore.from_environment(os.environ)
     if os.environ.get("SVC_TOKEN"):
         stderr.warn("SVC_TOKEN is set and goes before any session", "Unset it to use this one.")
     if data is None:
@@ -44,21 +44,21 @@ def login(
         raise SvcError("URL and --data exclude each other", "Give one of them.", code="usage")
     else:
         found = _service(service_url(url), user, claim, password_stdin, insecure)
-    in_keyring = logins.keep(found)
+    in_keyring = logins.save(found)
     stdout.line(f"logged in to {found.key} as {found.user}")
     if not in_keyring and found.folder is None:
         stderr.note(f"the session is kept in {Home.from_environment(os.environ).root / 'sessions.json'}")
-    if (project := project_here()) is not None:
-        logins.belongs(project, found.key)
+    if (project := current_project()) is not None:
+        logins.link_project(project, found.key)
         stderr.note(f"the Project in {project} belongs to {found.key} from now on")
 
 
-def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bool) -> Login:
+def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bool) -> Credentials:
     """Begin a session with a service."""
-    if check_private(url, insecure=insecure):
+    if check_encryption(url, insecure=insecure):
         stderr.warn(f"the password travels to {url} in the clear", "Whoever is in between can read it.")
-    with entry(url, insecure=insecure) as way:
-        claimed = way.claimed()
+    with login_client(url, insecure=insecure) as way:
+        claimed = way.is_claimed()
         if claim and claimed:
             raise SvcError(
                 f"{url} has an owner already", f"Leave --claim out: `svc login {url}`.", code="conflict"
@@ -75,14 +75,14 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
                 if claimed
                 else prompt.new_secret("password, at least 10 characters")
             )
-        return way.begin(name, password, code)
+        return way.login(name, password, code)
 
 
-def _folder(data: Path | None) -> Login:
+def _folder(data: Path | None) -> Credentials:
     """Have the data folder on this machine as the service; who may write it is its owner."""
     folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
-    local_service.check(folder)
-    return Login(str(folder), user="developer", folder=folder)
+    local_service.ensure_usable(folder)
+    return Credentials(str(folder), user="developer", folder=folder)
 
 
 def logout(
@@ -91,13 +91,13 @@ def logout(
     ] = False,
 ) -> None:
     """End the session with the service, and forget it here."""
-    logins = Logins.from_environment(os.environ)
+    logins = CredentialStore.from_environment(os.environ)
     if os.environ.get("SVC_TOKEN"):
         raise SvcError("SVC_TOKEN is set, and no session to end", "Unset it first.", code="usage")
-    found = logins.get(project_here())
+    found = logins.get(current_project())
     if found.folder is None:
         try:
-            with Client(found.url, found.token, ANSWER_SECONDS) as client:
+            with Client(found.url, found.token, TIMEOUT_SECONDS) as client:
                 client.call("POST", "/v1/logout", params={"everywhere": "true" if everywhere else None})
         except SvcError as error:
             if error.code != "unauthenticated":
@@ -107,7 +107,7 @@ def logout(
                     f"{found.key} could not be told: {error.message}",
                     "There the session lasts until it expires.",
                 )
-    logins.forget(found.key)
+    logins.delete(found.key)
     stdout.line(f"logged out of {found.key}")
 
 
@@ -115,8 +115,8 @@ def whoami(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show who you are for the service, and what you may do there."""
-    found = Logins.from_environment(os.environ).get(project_here())
-    with connected(found) as client:
+    found = CredentialStore.from_environment(os.environ).get(current_project())
+    with open_client(found) as client:
         who = client.call("GET", "/v1/whoami")
     if as_json:
         stdout.data({"service": found.key, **who})

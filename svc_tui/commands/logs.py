@@ -20,9 +20,9 @@ from engine.timeline.level import SEVERITIES, severity
 from engine.timeline.query import Filter, opened
 from engine.timeline.selection import Stretch, kept
 from engine.timeline.stored_record import Entry
-from svc_tui.logs.format import LogView
-from svc_tui.logs.remote import RemoteLogs, Wish
-from svc_tui.logs.target import OfService, service_of
+from svc_tui.logs.format import LogFormatter
+from svc_tui.logs.remote import LogQuery, RemoteLogs
+from svc_tui.logs.target import ServiceOption, resolve_target
 from svc_tui.terminal import stderr, stdout
 
 TAIL = 100
@@ -63,7 +63,7 @@ def logs(
         int | None,
         typer.Option("--after", metavar="CURSOR", min=0, max=LAST, help="Only what comes after a record."),
     ] = None,
-    service: OfService = None,
+    service: ServiceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a record.")] = False,
 ) -> None:
     """Show requests, log records and what guests printed, in the order in which they were recorded."""
@@ -76,7 +76,7 @@ def logs(
     if tail is None and since is None and after is None and request is None:
         tail = TAIL
     shown = 0
-    view = LogView(dated=not stdout.is_terminal(), apart=resource is not None or grep is not None)
+    view = LogFormatter(dated=not stdout.is_terminal(), apart=resource is not None or grep is not None)
 
     def show(entries: Sequence[Entry]) -> None:
         nonlocal shown
@@ -88,9 +88,9 @@ def logs(
         else:
             stdout.styled_lines([line for entry in entries for line in view.lines(entry.record)])
 
-    login = service_of(root, service)
+    login = resolve_target(root, service)
     if login is not None:
-        wish = Wish(resource, level, request, wanted.pattern, seconds, tail, after, follow, older)
+        wish = LogQuery(resource, level, request, wanted.pattern, seconds, tail, after, follow, older)
         RemoteLogs(login, load(root).name, wish, show, _tell_missed).run()
     else:
         _check_resource(root, resource, path)
@@ -109,7 +109,7 @@ def logs(
             position = page.upto
         if follow:
             _follow(Follower(path, wanted, position), show)
-    stdout.styled_lines(list(view.rest()))
+    stdout.styled_lines(list(view.flush()))
     if not shown and tail != 0:
         stderr.note("nothing that is recorded is what you asked for")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from svc_tui.project.scaffold import make
+from svc_tui.project.scaffold import create_project
 from svc_tui.terminal import stderr, stdout
 
 
@@ -21,7 +21,7 @@ def new(
 ) -> None:
     """Make a Project that runs as it is."""
     target = Path(name)
-    make(target, template)
+    create_project(target, template)
     stderr.note(f"made {target} from the {template} template; next:")
     stdout.line(f"  cd {shlex.quote(str(target))}")
     stdout.line("  svc dev")

@@ -9,7 +9,7 @@ import typer
 
 from engine.errors import SvcError
 from engine.manifest.load import find, load
-from svc_tui.client.credentials import Logins, connected
+from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.terminal import stdout
 
 
@@ -22,7 +22,7 @@ def open_resource(
     """Open what is live in the browser."""
     root = find(Path.cwd())
     project = load(root)
-    with connected(Logins.from_environment(os.environ).get(root)) as client:
+    with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
         found = client.call("GET", f"/v1/projects/{project.name}")
     urls = {each["resource"]: each["url"] for each in found["addresses"] if each["url"]}
     name = resource or (project.front.name if project.front else "")

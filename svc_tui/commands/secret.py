@@ -13,7 +13,7 @@ import typer
 from engine.errors import SvcError
 from engine.manifest.load import find, load
 from svc_tui.client import Client
-from svc_tui.client.credentials import Logins, connected
+from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.terminal import prompt, stderr, stdout
 
 MOST_BYTES = 64 << 10
@@ -25,7 +25,7 @@ def _secrets() -> Iterator[tuple[Client, str]]:
     """Give a client and the path of the Project's secrets."""
     root = find(Path.cwd())
     name = load(root).name
-    with connected(Logins.from_environment(os.environ).get(root)) as client:
+    with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
         yield client, f"/v1/projects/{name}/secrets"
 
 

@@ -125,7 +125,7 @@ def serve(
         f"{scheme}://{{}}" if usual else f"{scheme}://{{}}:{port}",
         certificate,
         grace,
-        stderr.event,
+        stderr.log,
         per_address,
         proxied,
         max_body << 20,

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import typer
 
-from svc_tui.client.credentials import Logins, connected, project_here
+from svc_tui.client.credentials import CredentialStore, current_project, open_client
 from svc_tui.terminal import stderr, stdout
 
 token = typer.Typer(help="Make, list and remove tokens for programs, such as CI.")
@@ -23,9 +23,9 @@ def create(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Make a token and print it, this once. Without --project it counts in every one of yours."""
-    found = Logins.from_environment(os.environ).get(project_here())
+    found = CredentialStore.from_environment(os.environ).get(current_project())
     body = {"name": name, "role": role, "projects": project or ["*"], "days": days}
-    with connected(found) as client:
+    with open_client(found) as client:
         made = client.call("POST", "/v1/tokens", body)
     if as_json:
         stdout.data(made)
@@ -39,7 +39,7 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List your tokens, never what shows them."""
-    with connected(Logins.from_environment(os.environ).get(project_here())) as client:
+    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         held = client.call("GET", "/v1/tokens")
     if as_json:
         stdout.data(held)
@@ -54,6 +54,6 @@ def list_(
 @token.command()
 def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -> None:
     """Remove a token; whoever shows it is refused at once."""
-    with connected(Logins.from_environment(os.environ).get(project_here())) as client:
+    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         client.call("DELETE", f"/v1/tokens/{quote(name, safe='')}")
     stdout.line(f"removed {name}")

@@ -15,9 +15,9 @@ from engine.errors import SvcError
 from engine.manifest.load import find, load
 from engine.usage.aggregate import MINUTE_NS, Count, Key
 from engine.usage.store import UsageStore, place
-from svc_tui.client.credentials import Login, connected
+from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.dev.request_log import duration
-from svc_tui.logs.target import OfService, service_of
+from svc_tui.logs.target import ServiceOption, resolve_target
 from svc_tui.terminal import stderr, stdout
 
 _UNITS = {"m": 1, "h": 60, "d": 24 * 60}
@@ -43,13 +43,13 @@ def usage(
     ] = "24h",
     resource: Annotated[str | None, typer.Option("--resource", help="One Resource only.")] = None,
     by: Annotated[By, typer.Option("--by", help="What to add up.")] = By.TOTAL,
-    service: OfService = None,
+    service: ServiceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show requests, failures, compute time, memory and bytes of each Resource."""
     root, minutes = find(Path.cwd()), _minutes(since)
     first = time.time_ns() // MINUTE_NS - minutes + 1
-    login = service_of(root, service)
+    login = resolve_target(root, service)
     counts = _read(place(root), first) if login is None else _ask(login, load(root).name, minutes)
     if resource is not None:
         counts = {key: count for key, count in counts.items() if key[1] == resource}
@@ -88,9 +88,9 @@ def _read(path: Path, first: int) -> dict[Key, Count]:
         store.close()
 
 
-def _ask(login: Login, project: str, minutes: int) -> dict[Key, Count]:
+def _ask(login: Credentials, project: str, minutes: int) -> dict[Key, Count]:
     """Ask a service."""
-    with connected(login) as client:
+    with open_client(login) as client:
         rows = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})["rows"]
     return {(row.pop("minute"), row.pop("resource")): Count(**row) for row in rows}
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from engine.errors import SvcError
-from svc_tui.client.credentials import Logins, connected, project_here
+from svc_tui.client.credentials import CredentialStore, current_project, open_client
 from svc_tui.terminal import prompt, stdout
 
 EVERY = "*"
@@ -97,7 +97,7 @@ def _password(stdin: bool) -> str:
 
 
 def _call(method: str, path: str, body: Any = None) -> Any:
-    with connected(Logins.from_environment(os.environ).get(project_here())) as client:
+    with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         return client.call(method, path, body)
 
 

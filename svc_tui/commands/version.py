@@ -15,8 +15,6 @@ def version(
     """Print the version of svc."""
     if as_json:
         system = f"{platform.system()} {platform.machine()}"
-        stdout.data(
-            {"version": installed_version(), "python": platform.python_version(), "platform": system}
-        )
+        stdout.data({"version": installed_version(), "python": platform.python_version(), "platform": system})
         return
     stdout.line(f"svc {installed_version()}")

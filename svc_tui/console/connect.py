@@ -7,8 +7,8 @@ from engine.errors import SvcError
 from engine.files.data_dir import FOLDER
 from engine.http.sockets import PortInUse, allow_connections, bind
 from engine.manifest.load import load
-from svc_tui.client.credentials import Login, Logins, connected, project_here
-from svc_tui.client.discovery import announced
+from svc_tui.client.credentials import Credentials, CredentialStore, open_client, current_project
+from svc_tui.client.discovery import find_running
 from svc_tui.console.engine import EmbeddedEngine, EngineConnection, RunningDevServer, ServiceProject
 
 DEFAULT_PORT = 3000
@@ -17,7 +17,7 @@ DEFAULT_PORT = 3000
 def connect_folder(folder: Path, port: int | None) -> EngineConnection:
     """Return the `svc dev` that runs in a folder, else an engine of our own, at a port or at any."""
     name = load(folder).name
-    if port is None and (running := announced(folder / FOLDER, "/v1/projects")) is not None:
+    if port is None and (running := find_running(folder / FOLDER, "/v1/projects")) is not None:
         running.close()
         return RunningDevServer(name, folder)
     allow_connections()
@@ -30,15 +30,15 @@ def connect_folder(folder: Path, port: int | None) -> EngineConnection:
     return EmbeddedEngine(folder, name, sockets)
 
 
-def connect_service(project: str) -> tuple[Login, EngineConnection]:
+def connect_service(project: str) -> tuple[Credentials, EngineConnection]:
     """Return one's session with the service, and one of its Projects, by name or as it follows."""
-    here = project_here()
-    login = Logins.from_environment(os.environ).get(here)
+    here = current_project()
+    login = CredentialStore.from_environment(os.environ).get(here)
     return login, ServiceProject(login, project or _project_of(login, here))
 
 
-def _project_of(login: Login, here: Path | None) -> str:
-    with connected(login) as client:
+def _project_of(login: Credentials, here: Path | None) -> str:
+    with open_client(login) as client:
         names = list(client.call("GET", "/v1/projects")["projects"])
     if here is not None and (name := load(here).name) in names:
         return name

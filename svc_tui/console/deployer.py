@@ -17,9 +17,9 @@ from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.model import Resource
 from screens.board.deploy_protocol import Address, Deployment, Live, Plan, Progress, Rollback, Tell
-from svc_tui.client.credentials import Login, Logins, connected
+from svc_tui.client.credentials import Credentials, CredentialStore, open_client
 from svc_tui.deploy.built import built_line
-from svc_tui.deploy.format import differences, files, local, place_of, rolled_back, size
+from svc_tui.deploy.format import differences, files, latest_rollback, local_time, location, size
 from svc_tui.deploy.git import commit_of
 from svc_tui.user_home import Home
 
@@ -52,7 +52,7 @@ class _Planned:
 class ConsoleDeployer:
     """One Project's way to its service; the Board's `Deployer`."""
 
-    def __init__(self, project: str, login: Callable[[], Login], sources: ProjectFiles | None) -> None:
+    def __init__(self, project: str, login: Callable[[], Credentials], sources: ProjectFiles | None) -> None:
         """`login` raises `NotLoggedIn` where there is none; no `sources`: the files are elsewhere."""
         self.has_files = sources is not None
         self._project = project
@@ -74,7 +74,7 @@ class ConsoleDeployer:
         with self._lock:
             self._planned = None
             login = self._login()
-            with connected(login) as client:
+            with open_client(login) as client:
                 uploader.require_deployer(client, project.name)
                 teller.raise_if_cancelled()
                 bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, teller)))
@@ -87,7 +87,7 @@ class ConsoleDeployer:
             planned["live"],
             tuple(differences(planned["changes"])),
             len(missing),
-            uploader.bytes_of(bundle, missing),
+            uploader.upload_size(bundle, missing),
             tuple(planned["migrations"]),
         )
 
@@ -110,7 +110,7 @@ class ConsoleDeployer:
 
         self._reporter = teller = _ProgressReporter(tell)
         login = self._login()
-        with connected(login) as client:
+        with open_client(login) as client:
             sent = uploader.upload(client, planned.bundle, planned.missing, teller)
             what = f"{size(sent)} in {files(len(planned.missing))}"
             tell(Progress("upload", what if sent else "nothing to send"))
@@ -141,13 +141,13 @@ class ConsoleDeployer:
 
     def history(self) -> Sequence[Deployment]:
         """Return the deployments that are kept."""
-        with connected(self._login()) as client:
+        with open_client(self._login()) as client:
             found = client.call("GET", f"/v1/projects/{self._project}/deployments")
         return [_deployment(each, found["flips"]) for each in found["deployments"]]
 
     def rollback_plan(self, deployment: str) -> Rollback:
         """Ask the service what a rollback would change."""
-        with connected(self._login()) as client:
+        with open_client(self._login()) as client:
             path = f"/v1/projects/{self._project}/deployments/{deployment}/rollback"
             planned = client.call("GET", path)
         changes = tuple(differences(planned["changes"]))
@@ -156,15 +156,15 @@ class ConsoleDeployer:
     def rollback(self, plan: Rollback, reason: str) -> Live:
         """Have a deployment live again."""
         wish = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
-        with connected(self._login()) as client:
+        with open_client(self._login()) as client:
             return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", wish))
 
 
 def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) -> ConsoleDeployer:
     """Return the way from a Project's folder to the service it belongs to, or that one is logged in to."""
-    logins = Logins.from_environment(environ)
+    logins = CredentialStore.from_environment(environ)
     cache = Home.from_environment(environ).cache()
-    sources = ProjectFiles(root, cache, lambda key: logins.belongs(root, key))
+    sources = ProjectFiles(root, cache, lambda key: logins.link_project(root, key))
     return ConsoleDeployer(project, lambda: logins.get(root), sources)
 
 
@@ -214,19 +214,19 @@ class _ProgressReporter:
 
 def _live(document: dict[str, Any]) -> Live:
     addresses = tuple(
-        Address(each["resource"], each["lane"], place_of(each)) for each in document["addresses"]
+        Address(each["resource"], each["lane"], location(each)) for each in document["addresses"]
     )
     return Live(document["deployment"]["id"], addresses)
 
 
 def _deployment(document: dict[str, Any], flips: Sequence[dict[str, Any]]) -> Deployment:
     back = ""
-    if document["live"] and (flip := rolled_back(flips, document["id"])) is not None:
+    if document["live"] and (flip := latest_rollback(flips, document["id"])) is not None:
         reason = f": {flip['message']}" if flip["message"] else ""
-        back = f"live again since {local(flip['at'])} by {flip['by']}{reason}"
+        back = f"live again since {local_time(flip['at'])} by {flip['by']}{reason}"
     return Deployment(
         document["id"],
-        local(document["created"]),
+        local_time(document["created"]),
         document["by"],
         document["commit"],
         document["message"],

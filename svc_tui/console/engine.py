@@ -17,7 +17,7 @@ from engine.manifest.load import load
 from screens.project_client import ConnectionInfo
 from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client, Unreachable
-from svc_tui.client.credentials import Login, connected
+from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class RunningDevServer:
 class ServiceProject:
     """A project deployed to a service."""
 
-    def __init__(self, login: Login, project: str) -> None:
+    def __init__(self, login: Credentials, project: str) -> None:
         self.info = ConnectionInfo(project, "service", login.key)
         self._login = login
         self._connection = contextlib.ExitStack()
@@ -80,7 +80,7 @@ class ServiceProject:
     def connect(self) -> Client:
         """Return a client with the credentials of the login."""
         self._connection.close()
-        return self._connection.enter_context(connected(self._login))
+        return self._connection.enter_context(open_client(self._login))
 
     def stop(self) -> None:
         """Close the connection, and the data directory if the service runs in one."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import SvcError
-from svc_tui.client.credentials import Logins, NotLoggedIn, connected, project_here
-from svc_tui.client.login import entry
-from svc_tui.client.urls import check_private, service_url
+from svc_tui.client.credentials import CredentialStore, NotLoggedIn, current_project, open_client
+from svc_tui.client.login import login_client
+from svc_tui.client.urls import check_encryption, service_url
 from svc_tui.project import scaffold
 
 
@@ -16,7 +16,7 @@ class LoginActions:
 
     def last_url(self) -> str:
         """Return the address of the service that was used last; empty where there is none."""
-        urls = (key for key in Logins.from_environment(os.environ).all() if "://" in key)
+        urls = (key for key in CredentialStore.from_environment(os.environ).services() if "://" in key)
         return next(urls, "")
 
     def is_claimed(self, url: str) -> bool:
@@ -25,17 +25,17 @@ class LoginActions:
             raise SvcError(
                 "SVC_TOKEN is set and goes before any session", "Unset it, and start svc again to log in."
             )
-        with entry(_checked(url)) as way:
-            return way.claimed()
+        with login_client(_checked(url)) as way:
+            return way.is_claimed()
 
     def log_in(self, url: str, user: str, password: str, code: str | None) -> str:
         """Log in, or become the first owner by the claim code; keep the session and return its key."""
-        with entry(_checked(url)) as way:
-            login = way.begin(user, password, code)
-        logins = Logins.from_environment(os.environ)
-        logins.keep(login)
-        if (project := project_here()) is not None:
-            logins.belongs(project, login.key)
+        with login_client(_checked(url)) as way:
+            login = way.login(user, password, code)
+        logins = CredentialStore.from_environment(os.environ)
+        logins.save(login)
+        if (project := current_project()) is not None:
+            logins.link_project(project, login.key)
         return login.key
 
 
@@ -51,19 +51,19 @@ class StartActions:
 
     def create(self, name: str, template: str) -> None:
         """Make a Project in a folder of this one."""
-        scaffold.make(self._folder / name, template)
+        scaffold.create_project(self._folder / name, template)
 
     def deployed_projects(self) -> tuple[str, Sequence[str]]:
         """Return the service that one is logged in to, and its Projects."""
         try:
-            login = Logins.from_environment(os.environ).get()
+            login = CredentialStore.from_environment(os.environ).get()
         except NotLoggedIn:
             return "", ()
-        with connected(login) as client:
+        with open_client(login) as client:
             return login.key, list(client.call("GET", "/v1/projects")["projects"])
 
 
 def _checked(text: str) -> str:
     url = service_url(text)
-    check_private(url, insecure=False)
+    check_encryption(url, insecure=False)
     return url

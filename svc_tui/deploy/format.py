@@ -68,24 +68,24 @@ def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
     """Return a line a Resource: its address, or where a private one is mounted."""
     width = max((len(each["resource"]) for each in addresses), default=0)
     return [
-        Text.assemble((f"{each['resource']:<{width}}", "cyan"), f"  {each['lane']:<6}  {place_of(each)}")
+        Text.assemble((f"{each['resource']:<{width}}", "cyan"), f"  {each['lane']:<6}  {location(each)}")
         for each in addresses
     ]
 
 
-def place_of(address: dict[str, Any]) -> str:
+def location(address: dict[str, Any]) -> str:
     """Return where a Resource is, by its address that the control API tells."""
     mounted = ", ".join(address["mounted"])
     return address["url"] or (f"private, mounted at {mounted}" if mounted else "private, not mounted")
 
 
-def rolled_back(flips: Sequence[dict[str, Any]], live: str) -> dict[str, Any] | None:
+def latest_rollback(flips: Sequence[dict[str, Any]], live: str) -> dict[str, Any] | None:
     """Return the latest flip if it went back to the deployment that is live: not the first that it had."""
     own = [flip for flip in flips if flip["deployment"] == live]
     return own[0] if len(own) > 1 else None
 
 
-def local(time: str) -> str:
+def local_time(time: str) -> str:
     """Return a time of the API as one of this machine's clock."""
     return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 

@@ -24,7 +24,7 @@ from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource
 from engine.service.policy import imports
 from engine.wasm.compile.check import check_component, error_context
-from svc_tui.client import Client, Refused
+from svc_tui.client import Client, ApiError
 from svc_tui.composition import lanes
 
 UPLOADS_AT_ONCE = 4
@@ -32,7 +32,7 @@ CHUNK = 256 << 10
 RETRIES = 5
 
 
-class Teller(Protocol):
+class DeployProgress(Protocol):
     """Hears how a deploy goes on."""
 
     def building(self, resource: str, line: str) -> None:
@@ -74,7 +74,7 @@ def require_deployer(client: Client, project: str) -> None:
     Principal(name, who["roles"]).require(project, "deployer")
 
 
-async def build(project: Project, cache: Path, teller: Teller) -> Bundle:
+async def build(project: Project, cache: Path, teller: DeployProgress) -> Bundle:
     """Build every Resource, as many at once as there are processors. Raises the first `SvcError`."""
     parts = lanes()
     builder = Builder(parts, cache, "deploy", os.environ)
@@ -106,7 +106,7 @@ async def build(project: Project, cache: Path, teller: Teller) -> Bundle:
     )
 
 
-async def _build(builder: Builder, resource: Resource, root: Path, teller: Teller) -> Artifact:
+async def _build(builder: Builder, resource: Resource, root: Path, teller: DeployProgress) -> Artifact:
     clock = asyncio.get_running_loop().time
     began = clock()
     artifact = await builder.remembered(resource, root)
@@ -152,13 +152,13 @@ def _new_migrations(client: Client, bundle: Bundle) -> list[str]:
     return new
 
 
-def bytes_of(bundle: Bundle, digests: list[str]) -> int:
+def upload_size(bundle: Bundle, digests: list[str]) -> int:
     """Return how many bytes these contents have."""
     contents = bundle.contents()
     return sum(_size(contents[Digest(digest)]) for digest in digests)
 
 
-def upload(client: Client, bundle: Bundle, missing: list[str], teller: Teller) -> int:
+def upload(client: Client, bundle: Bundle, missing: list[str], teller: DeployProgress) -> int:
     """Send what the service lacks, documents of packages last; return its bytes. A broken upload goes on."""
     contents = bundle.contents()
     documents = {digest for digest, _ in bundle.packages.values()}
@@ -185,7 +185,7 @@ def _send(client: Client, project: str, digest: str, contents: Mapping[Digest, b
                 "PUT", path, content=_chunks(content, offset), params={"size": size, "offset": offset}
             )
             return digest
-        except Refused as error:
+        except ApiError as error:
             if error.code not in ("conflict", "upload-busy") or attempt == RETRIES - 1:
                 raise
             offset = client.call("GET", path)["received"]
@@ -198,7 +198,7 @@ def deploy(
     client: Client,
     bundle: Bundle,
     revision: int | None,
-    teller: Teller,
+    teller: DeployProgress,
     *,
     commit: str,
     message: str,
@@ -216,7 +216,7 @@ def deploy(
     }
     for line in client.lines("POST", f"/v1/projects/{bundle.project}/deployments", body=body):
         if "error" in line:
-            raise Refused.of(line["error"])
+            raise ApiError.from_problem(line["error"])
         if "done" in line:
             done: dict[str, Any] = line["done"]
             return done

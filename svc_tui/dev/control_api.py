@@ -15,7 +15,7 @@ from engine.control.projects import OneProject
 from engine.control.routes import manifest, requests, state
 from engine.control.routes.manifest import InDevelopment
 from engine.control.routes.state import Developing
-from svc_tui.control import DOORS, of_project
+from svc_tui.control import DOOR_STATS, project_api
 from svc_tui.dev.server import DevContext
 
 
@@ -24,9 +24,9 @@ def subjects(context: DevContext) -> tuple[Blueprint, ...]:
     project, dev = context.dev.project, context.dev
     there = OneProject(project.name, context.folder)
     return (
-        *of_project(project.name, context.folder),
+        *project_api(project.name, context.folder),
         manifest.blueprint(InDevelopment(project)),
-        state.blueprint(Developing(dev, context.rates, context.uses, context.port), there, DOORS),
+        state.blueprint(Developing(dev, context.rates, context.uses, context.port), there, DOOR_STATS),
         requests.blueprint(there, dev, context.replayer),
     )
 

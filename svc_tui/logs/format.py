@@ -12,7 +12,7 @@ HELD = 1000
 """How many requests wait at most for the span that began them."""
 
 
-class LogView:
+class LogFormatter:
     """Turns entries into lines: one for each record, and one for a request with all its spans."""
 
     def __init__(self, *, dated: bool, apart: bool, today: Callable[[], date] = date.today) -> None:
@@ -39,7 +39,7 @@ class LogView:
         if len(self._spans) > HELD:
             yield from self._request(self._spans.popitem(last=False)[1])
 
-    def rest(self) -> Iterator[Styled]:
+    def flush(self) -> Iterator[Styled]:
         """Yield the lines of requests whose beginning is not to be seen."""
         while self._spans:
             yield from self._request(self._spans.popitem(last=False)[1])

@@ -8,15 +8,15 @@ from typing import Any
 
 from engine.timeline.json_format import entry
 from engine.timeline.stored_record import Entry, encode, searchable
-from svc_tui.client import Refused, Unreachable
-from svc_tui.client.credentials import Login, connected
+from svc_tui.client import ApiError, Unreachable
+from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.terminal import stderr, stdout
 
 RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LogQuery:
     """Which records; `pattern` is looked for here, all else by the service."""
 
     resource: str | None
@@ -35,9 +35,9 @@ class RemoteLogs:
 
     def __init__(
         self,
-        login: Login,
+        login: Credentials,
         project: str,
-        wish: Wish,
+        wish: LogQuery,
         show: Callable[[Sequence[Entry]], None],
         missed: Callable[[int], None],
     ) -> None:
@@ -86,7 +86,7 @@ class RemoteLogs:
             params["after"] = self._position
         if follow:
             params["follow"] = "true"
-        with connected(self._login) as client:
+        with open_client(self._login) as client:
             for line in client.lines("GET", self._path, params=params):
                 self._take(line, take)
 
@@ -100,7 +100,7 @@ class RemoteLogs:
             stdout.pause(0)  # ends the program where nobody reads any more
             return
         if "error" in line:
-            raise Refused.of(line["error"])
+            raise ApiError.from_problem(line["error"])
         found = entry(line)
         self._position = found.cursor
         if self._wish.pattern is None or self._wish.pattern.search(searchable(encode(found.record))):

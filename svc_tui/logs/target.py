@@ -11,10 +11,10 @@ import typer
 
 from engine.control.discovery import find
 from engine.files.data_dir import FOLDER
-from svc_tui.client.credentials import PROJECT_FILE, Login, Logins
+from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore
 from svc_tui.terminal import stderr
 
-OfService = Annotated[
+ServiceOption = Annotated[
     bool | None,
     typer.Option(
         "--service/--dev",
@@ -24,7 +24,7 @@ OfService = Annotated[
 """The user's word."""
 
 
-def service_of(root: Path, wanted: bool | None) -> Login | None:
+def resolve_target(root: Path, wanted: bool | None) -> Credentials | None:
     """Return the service to ask, and say that it is asked; `None` for what `svc dev` recorded.
 
     `wanted` is the user's word; without it: the service that the Project belongs to, unless `svc dev` runs.
@@ -36,7 +36,7 @@ def service_of(root: Path, wanted: bool | None) -> Login | None:
         wanted = not runs and (root / FOLDER / PROJECT_FILE).exists()
     if not wanted:
         return None
-    login = Logins.from_environment(os.environ).get(root)
+    login = CredentialStore.from_environment(os.environ).get(root)
     stderr.note(f"of what is deployed at {login.key}; --dev shows what svc dev served")
     return login
 

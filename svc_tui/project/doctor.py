@@ -27,7 +27,7 @@ ROOM_MB = 1000
 class Check:
     """One thing that was looked at; `of` is `svc` or a lane. A check that is not `needed` can not fail."""
 
-    of: str
+    group: str
     tool: Tool
     needed: bool
 
@@ -44,7 +44,7 @@ class Check:
         return self.needed and self.state == "missing"
 
 
-async def checkup(lanes: Mapping[str, Lane], used: set[str] | None, home: Home) -> list[Check]:
+async def run_checks(lanes: Mapping[str, Lane], used: set[str] | None, home: Home) -> list[Check]:
     """Look at everything. `used` are the lanes of the Project, `None` outside of one."""
     checks = [Check("svc", tool, needed=True) for tool in (_python(), _pip(), _wasmtime(), _home(home))]
     found = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in lanes.values()))

@@ -48,7 +48,7 @@ def templates() -> dict[str, Path]:
     return found
 
 
-def make(target: Path, template: str) -> None:
+def create_project(target: Path, template: str) -> None:
     """Make a Project in a folder that is empty or not there yet, and named by its last part.
 
     Raises `SvcError`, and then nothing was made.

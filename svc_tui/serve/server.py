@@ -54,7 +54,7 @@ from engine.wasm.execution.runner import Runner
 from engine.workers.pool import Fleet
 from engine.workers.protocol import Start
 from svc_tui.composition import doors, migrate
-from svc_tui.control import DOORS
+from svc_tui.control import DOOR_STATS
 
 OWN = "service"
 """The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
@@ -261,7 +261,7 @@ def control(service: Service, settings: Settings, local: Authority, serving: Ser
         timeline.blueprint(places),
         logs.blueprint(places),
         manifest.blueprint(Deployed(service.history)),
-        state.blueprint(serving, places, DOORS),
+        state.blueprint(serving, places, DOOR_STATS),
         gc.blueprint(service.sweep),
         deployments.blueprint(service, settings.url_of),
     )

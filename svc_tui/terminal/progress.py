@@ -5,14 +5,14 @@ from contextlib import suppress
 
 from rich.cells import set_cell_size
 
-from svc_tui.terminal.style import console, plain
+from svc_tui.terminal.style import create_console, plain
 
 
 class Progress:
     """A line that changes. Use as a context; it is gone at the end."""
 
     def __init__(self) -> None:
-        self._width = console("never", stderr=True).width - 1 if sys.stderr.isatty() else 0
+        self._width = create_console("never", stderr=True).width - 1 if sys.stderr.isatty() else 0
 
     def __enter__(self) -> "Progress":
         return self
@@ -20,7 +20,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._write("")
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show a text in place of the one before."""
         self._write(set_cell_size(plain(text), self._width).rstrip())
 

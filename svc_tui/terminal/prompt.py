@@ -9,12 +9,12 @@ import sys
 from engine.errors import SvcError
 from svc_tui.terminal import stderr
 
-MOST = 4096
+MAX_LINE_CHARS = 4096
 """Characters of a line."""
 _LOGIN = "Give --user and --password-stdin, or SVC_TOKEN."
 
 
-class NobodyThere(SvcError):
+class NotInteractive(SvcError):
     """A question would have to be asked, and there is no terminal."""
 
     code = "usage"
@@ -29,7 +29,7 @@ def line(question: str, default: str = "") -> str:
 def _typed(question: str, default: str = "") -> str:
     shown = f"{question} [{default}]: " if default else f"{question}: "
     stderr.question(shown)
-    typed = sys.stdin.readline(MOST)
+    typed = sys.stdin.readline(MAX_LINE_CHARS)
     if not typed:
         raise KeyboardInterrupt
     return typed.strip() or default
@@ -60,16 +60,16 @@ def new_secret(question: str) -> str:
 
 def from_stdin() -> str:
     """Return the first line of stdin, without its end."""
-    data = sys.stdin.buffer.readline(MOST + 1)
+    data = sys.stdin.buffer.readline(MAX_LINE_CHARS + 1)
     try:
         text = data.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise SvcError("what stdin has is not UTF-8", "Pass the password as text.", code="usage") from error
-    if not text or len(data) > MOST:
+    if not text or len(data) > MAX_LINE_CHARS:
         raise SvcError("stdin has no password", "Pass it as one line.", code="usage")
     return text
 
 
 def _person(question: str, hint: str) -> None:
     if not sys.stdin.isatty():
-        raise NobodyThere(f"there is no terminal to ask on: {question}", hint)
+        raise NotInteractive(f"there is no terminal to ask on: {question}", hint)

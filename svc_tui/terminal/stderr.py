@@ -12,9 +12,9 @@ from rich.text import Text
 from engine.errors import SvcError
 from engine.lane import BuildFailed
 from engine.manifest.problems import ManifestError, Problem
-from svc_tui.terminal.style import ColorMode, coloured, commandless, console, plain
+from svc_tui.terminal.style import ColorMode, create_console, from_ansi, plain, strip_control_codes
 
-_console = console("auto", stderr=True)
+_console = create_console("auto", stderr=True)
 
 
 class ExitCode(IntEnum):
@@ -48,7 +48,7 @@ def exit_code(error: SvcError) -> ExitCode:
 def set_color(mode: ColorMode) -> None:
     """Choose `auto` (a terminal without NO_COLOR), `always` or `never`."""
     global _console
-    _console = console(mode, stderr=True)
+    _console = create_console(mode, stderr=True)
 
 
 def render(error: SvcError) -> None:
@@ -81,9 +81,9 @@ def _build_failure(error: BuildFailed) -> None:
         message = plain(found.message)
         _write(Text.assemble("  ", (f"{place}  " if place else "", "bold"), message))
         if found.frame:
-            _write(coloured(_indented(found.frame)))
+            _write(from_ansi(_indented(found.frame)))
     if error.output and not error.diagnostics:
-        _write(Text.assemble(coloured(_indented(error.output.rstrip())), style="dim"))
+        _write(Text.assemble(from_ansi(_indented(error.output.rstrip())), style="dim"))
 
 
 def _indented(text: str) -> str:
@@ -112,11 +112,11 @@ def line(text: Text) -> None:
     _write(text)
 
 
-def transient(text: str, *, over: bool) -> None:
+def transient(text: str, *, finished: bool) -> None:
     """Write where something stands, in the place of what this wrote before; nothing where nobody watches."""
     if _console.is_terminal:
         with suppress(OSError):
-            _console.print(Text(f"\r{plain(text)}\x1b[K", "dim"), end="\n" if over else "", markup=False)
+            _console.print(Text(f"\r{plain(text)}\x1b[K", "dim"), end="\n" if finished else "", markup=False)
 
 
 def question(text: str) -> None:
@@ -130,7 +130,7 @@ def progress(text: str) -> None:
     _write(Text.assemble(("· ", "cyan"), (plain(text), "dim")))
 
 
-def event(level: str, text: str) -> None:
+def log(level: str, text: str) -> None:
     """Write a line of a server's own log: words for a person at a terminal, else a JSON document."""
     if _console.is_terminal:
         (progress if level == "info" else warn)(text)
@@ -142,7 +142,7 @@ def event(level: str, text: str) -> None:
 def _write(text: Text) -> None:
     """Write one line; that nobody can read it is no reason to fail."""
     try:
-        _console.print(commandless(text), markup=False)
+        _console.print(strip_control_codes(text), markup=False)
     except OSError:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

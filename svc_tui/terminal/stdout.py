@@ -19,12 +19,12 @@ from rich.style import Style
 from rich.text import Text
 
 from engine.errors import SvcError
-from svc_tui.terminal.style import ColorMode, commandless, console, plain
+from svc_tui.terminal.style import ColorMode, create_console, plain, strip_control_codes
 
 Styled = list[tuple[str, str]]
 """A line as pieces of text, each with a style (empty: plain)."""
 
-_console = console("auto", stderr=False)
+_console = create_console("auto", stderr=False)
 _COMMANDING = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SYSTEMS = {
     "standard": ColorSystem.STANDARD,
@@ -36,7 +36,7 @@ _SYSTEMS = {
 def set_color(mode: ColorMode) -> None:
     """Choose `auto` (a terminal without NO_COLOR), `always` or `never`."""
     global _console
-    _console = console(mode, stderr=False)
+    _console = create_console(mode, stderr=False)
 
 
 def is_terminal() -> bool:
@@ -51,7 +51,7 @@ def width() -> int:
 
 def line(text: Text | str = "") -> None:
     """Write one line, without what commands a terminal."""
-    shown = commandless(text) if isinstance(text, Text) else _clean(text)
+    shown = strip_control_codes(text) if isinstance(text, Text) else _clean(text)
     _written(lambda: _console.print(shown, markup=False))
 
 

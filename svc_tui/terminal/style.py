@@ -16,14 +16,14 @@ ColorMode = Literal["auto", "always", "never"]
 COLOR_MODES: tuple[str, ...] = get_args(ColorMode)
 
 _CONTROL = [*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
-CONTROL = {code: "\ufffd" for code in _CONTROL if code not in (9, 10)}
+CONTROL_CHARS = {code: "\ufffd" for code in _CONTROL if code not in (9, 10)}
 """For `str.translate`: what a guest or a tool prints must not move the cursor, recolour the terminal, or turn
 the direction of what follows.
 """
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?=\n)")
 
 
-def console(mode: ColorMode, *, stderr: bool) -> Console:
+def create_console(mode: ColorMode, *, stderr: bool) -> Console:
     """Make a writer that never wraps. `auto` is colour on a terminal, unless NO_COLOR is set."""
     if mode == "never" or (mode == "auto" and os.environ.get("NO_COLOR")):
         return Console(stderr=stderr, highlight=False, soft_wrap=True, color_system=None)
@@ -41,19 +41,19 @@ def console(mode: ColorMode, *, stderr: bool) -> Console:
 
 def plain(text: str) -> str:
     """Return a text without escape sequences, and `�` for other control characters but tab and newline."""
-    return _SEQUENCE.sub("", text).translate(CONTROL)
+    return _SEQUENCE.sub("", text).translate(CONTROL_CHARS)
 
 
-def commandless(text: Text) -> Text:
+def strip_control_codes(text: Text) -> Text:
     """Return a text with its styles, and `�` for control characters but tab and newline."""
     if text.plain.isprintable():
         return text
     made = text.copy()
-    made.plain = text.plain.translate(CONTROL)
+    made.plain = text.plain.translate(CONTROL_CHARS)
     return made
 
 
-def coloured(text: str) -> Text:
+def from_ansi(text: str) -> Text:
     """Return what a tool printed with its own colours, and `plain` in all else."""
     pieces = COLOUR.split(text)
     return Text.from_ansi("".join(piece if i % 2 else plain(piece) for i, piece in enumerate(pieces)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from svc_tui.terminal.stdout import Styled
-from svc_tui.terminal.style import CONTROL
+from svc_tui.terminal.style import CONTROL_CHARS
 
 Cell = tuple[str, str]
 """A text and its style."""
@@ -17,7 +17,7 @@ _LEAST = 8
 """Cells that a column keeps where there is little room."""
 _MOST = 60
 """Cells of a column where there is another beside it."""
-_SHOWN = {**CONTROL, 10: "↵", 13: "", 9: "⇥"}
+_SHOWN = {**CONTROL_CHARS, 10: "↵", 13: "", 9: "⇥"}
 _LOOKED_AT = 10_000
 """Characters of a text that are looked at: more do not fit on a line."""
 
@@ -29,7 +29,7 @@ def one_line(text: str) -> str:
     return text if text.isprintable() else text.translate(_SHOWN)
 
 
-def grid(
+def format_table(
     heads: Sequence[str], rows: Sequence[Sequence[Cell]], width: int, right: frozenset[int]
 ) -> list[Styled]:
     """Return the lines of a table for a terminal of that width; columns in `right` are set to the right."""

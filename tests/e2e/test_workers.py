@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from engine.control.discovery import find
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from tests.e2e.dev_server import DevServer, dev_server
 from tests.e2e.test_dev import edit
 
@@ -89,7 +89,7 @@ def kept(client: Client, ids: list[str]) -> list[str]:
     """Return which of these requests are recorded so far."""
     found = []
     for each in ids:
-        with suppress(Refused):
+        with suppress(ApiError):
             found.append(client.call("GET", f"/v1/projects/pulse/requests/{each}")["request_id"])
     return found
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import SvcError
 from screens.board.deploy_protocol import Progress
-from svc_tui.client.credentials import Login
+from svc_tui.client.credentials import Credentials
 from svc_tui.console.deployer import ConsoleDeployer, DeployCancelled, ProjectFiles
 from tests.svc_tui.hosted import MANIFEST, Hosted, static_shop
 
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def desk_of(hosted: Hosted, root: Path, belongs: list[str]) -> ConsoleDeployer:
-    login = Login(hosted.control, hosted.control, hosted.token)
+    login = Credentials(hosted.control, hosted.control, hosted.token)
     return ConsoleDeployer("shop", lambda: login, ProjectFiles(root, root.parent / "cache", belongs.append))
 
 

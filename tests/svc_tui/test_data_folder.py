@@ -27,20 +27,20 @@ def service(folder: Path, certificate: Certificate | None = None) -> Iterator[st
 
 def test_whoever_may_write_the_folder_is_its_owner(tmp_path: Path) -> None:
     folder = tmp_path / "data ü"
-    local_service.check(folder)
+    local_service.ensure_usable(folder)
     assert folder.stat().st_mode & 0o077 == 0
-    with local_service.client_of(folder) as client:
+    with local_service.service_client(folder) as client:
         assert client.call("GET", "/v1/whoami")["roles"] == {"*": "owner"}
         assert client.call("GET", "/v1/claim") == {"claimed": False}
     assert find(folder) is None
-    local_service.check(folder)
+    local_service.ensure_usable(folder)
 
 
 def test_the_service_that_runs_on_it_is_the_one(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with service(folder) as url:
-        local_service.check(folder)
-        with local_service.client_of(folder) as client:
+        local_service.ensure_usable(folder)
+        with local_service.service_client(folder) as client:
             assert client.url == url
             assert client.call("GET", "/v1/whoami")["user"] == "developer"
     assert find(folder) is None
@@ -48,17 +48,20 @@ def test_the_service_that_runs_on_it_is_the_one(tmp_path: Path) -> None:
 
 def test_a_service_with_a_certificate_is_reached_without_it_from_its_folder(tmp_path: Path) -> None:
     certificate = Certificate(*self_signed(tmp_path))
-    with service(tmp_path / "data", certificate) as url, local_service.client_of(tmp_path / "data") as client:
+    with (
+        service(tmp_path / "data", certificate) as url,
+        local_service.service_client(tmp_path / "data") as client,
+    ):
         assert client.url != url and client.url.startswith("http://127.0.0.1:")
         assert client.call("GET", "/v1/whoami")["user"] == "developer"
 
 
 def test_what_a_killed_service_left_behind_is_seen_through(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    local_service.check(folder)
+    local_service.ensure_usable(folder)
     announce(folder, Presence("http://127.0.0.1:1", "token", 1))
-    local_service.check(folder)
-    with local_service.client_of(folder) as client:
+    local_service.ensure_usable(folder)
+    with local_service.service_client(folder) as client:
         assert client.call("GET", "/v1/health")["status"] == "ok"
 
 
@@ -66,8 +69,8 @@ def test_a_folder_that_somebody_has_open_is_said(tmp_path: Path) -> None:
     bucket = FolderBucket(tmp_path / "data", "another svc")
     try:
         with pytest.raises(SvcError, match="another svc"):
-            local_service.check(tmp_path / "data")
-        with pytest.raises(SvcError, match="another svc"), local_service.client_of(tmp_path / "data"):
+            local_service.ensure_usable(tmp_path / "data")
+        with pytest.raises(SvcError, match="another svc"), local_service.service_client(tmp_path / "data"):
             pass
     finally:
         asyncio.run(bucket.aclose())
@@ -76,5 +79,5 @@ def test_a_folder_that_somebody_has_open_is_said(tmp_path: Path) -> None:
 def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").touch()
     with pytest.raises(SvcError, match="not empty"):
-        local_service.check(tmp_path)
+        local_service.ensure_usable(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]

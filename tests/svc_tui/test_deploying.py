@@ -12,7 +12,7 @@ import pytest
 
 from engine.control.app import failed
 from engine.manifest.load import load
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from svc_tui.deploy import uploader
 from tests.svc_tui.hosted import Heard, Hosted, deploy, static_shop
 
@@ -55,7 +55,7 @@ def test_a_second_deploy_builds_and_uploads_nothing(hosted: Hosted, project: Pat
 def test_what_somebody_else_deployed_meanwhile_is_a_conflict(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         deploy(client, project)
-        with pytest.raises(Refused, match="ann had") as refused:
+        with pytest.raises(ApiError, match="ann had") as refused:
             deploy(client, project, revision=None)
         assert refused.value.code == "conflict"
 
@@ -82,7 +82,7 @@ def test_migrations_are_applied_before_the_flip(hosted: Hosted, project: Path) -
         deploy(client, project)
         (project / "tables" / "2.sql").write_text("create table broken (;")
         (project / "site" / "index.html").write_text("two")
-        with pytest.raises(Refused, match=r"2\.sql"):
+        with pytest.raises(ApiError, match=r"2\.sql"):
             deploy(client, project)
     assert hosted.get().text == "one"
 
@@ -98,12 +98,12 @@ def test_a_plan_has_the_migrations_that_are_new(hosted: Hosted, project: Path) -
         bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", Heard()))
         assert uploader.plan(client, bundle)["migrations"] == ["tables/2.sql"]
         first.write_text("create table other (id integer primary key);")
-        with pytest.raises(Refused, match=r"1\.sql was edited"):
+        with pytest.raises(ApiError, match=r"1\.sql was edited"):
             deploy(client, project)
 
 
 def test_a_tampered_upload_is_refused(hosted: Hosted, project: Path) -> None:
-    with hosted.claim() as client, pytest.raises(Refused) as refused:
+    with hosted.claim() as client, pytest.raises(ApiError) as refused:
         path = f"/v1/projects/shop/blobs/{'0' * 64}"
         client.call("PUT", path, content=[b"tampered"], params={"size": 8, "offset": 0})
     assert refused.value.code == "digest-mismatch"
@@ -128,19 +128,19 @@ def test_secrets_over_the_api(hosted: Hosted, project: Path) -> None:
         assert client.call("PUT", f"{path}/KEY", {"value": "ü"}) == {"secrets": ["KEY"]}
         assert client.call("GET", path) == {"secrets": ["KEY"]}
         assert client.call("DELETE", f"{path}/KEY") == {"secrets": []}
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             client.call("DELETE", f"{path}/KEY")
         assert refused.value.code == "not-found"
 
 
 def test_nobody_deploys_without_a_session_and_viewers_do_not(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as owner, Client(hosted.control, "wrong") as nobody:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             deploy(nobody, project)
         assert refused.value.code == "unauthenticated"
         wish = {"name": "ci", "role": "viewer", "projects": ["*"]}
         with Client(hosted.control, owner.call("POST", "/v1/tokens", wish)["token"]) as viewer:
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(ApiError) as refused:
                 deploy(viewer, project)
             assert refused.value.code == "forbidden"
 
@@ -164,7 +164,7 @@ def test_a_manifest_that_takes_long_to_read_holds_nobody_up(hosted: Hosted) -> N
         answered = 0
         while not planning.done():
             answered += httpx.get(f"{hosted.control}/v1/health").status_code == 200
-        with pytest.raises(Refused, match="mistakes"):
+        with pytest.raises(ApiError, match="mistakes"):
             planning.result()
     assert answered > 3  # it is read for a second, in which nobody answered
 
@@ -196,7 +196,7 @@ def test_a_disk_that_fails_is_told_of_without_the_service_s_folders(hosted: Host
             lambda: client.call("POST", "/v1/projects/other/sql", {"sql": "select 1", "write": True}),
         ]
         for ask in asks:
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(ApiError) as refused:
                 ask()
             assert refused.value.message and str(hosted.data) not in refused.value.text
         assert len(hosted.said) == len(asks)

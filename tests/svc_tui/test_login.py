@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SvcError
-from svc_tui.client.credentials import FILE, Login, Logins, NotLoggedIn
-from svc_tui.client.urls import BadAddress, check_private, service_url
+from svc_tui.client.credentials import FILE, Credentials, CredentialStore, NotLoggedIn
+from svc_tui.client.urls import InvalidUrl, check_encryption, service_url
 from svc_tui.console.start import LoginActions
 from svc_tui.main import run
 from tests.engine.control.service import PASSWORD, Service, running
@@ -57,7 +57,7 @@ def home() -> Path:
 
 
 def kept() -> dict[str, object]:
-    return dict(json.loads((home() / FILE).read_text()))
+    return dict(json.loads((home() / SESSIONS_FILE).read_text()))
 
 
 def claimed(svc: Svc, service: Service) -> None:
@@ -69,7 +69,7 @@ def claimed(svc: Svc, service: Service) -> None:
 def test_the_first_owner_claims_and_logs_in_again(svc: Svc, service: Service) -> None:
     claimed(svc, service)
     assert svc("whoami")[:2] == (0, f"ann at {service.url}\n  owner of every Project\n")
-    assert (home() / FILE).stat().st_mode & 0o077 == 0
+    assert (home() / SESSIONS_FILE).stat().st_mode & 0o077 == 0
     assert svc("logout")[:2] == (0, f"logged out of {service.url}\n")
     code, out, err = svc("whoami")
     assert (code, out) == (3, "") and "svc login" in err
@@ -157,13 +157,13 @@ def test_a_project_stays_with_its_service(svc: Svc, service: Service, tmp_path: 
     project = tmp_path / "shop"
     (project / "deep").mkdir(parents=True)
     (project / "svc.toml").touch()
-    logins = Logins.from_environment(os.environ)
-    logins.keep(Login("https://one.example", "https://one.example", "t1"))
-    logins.belongs(project, "https://one.example")
+    logins = CredentialStore.from_environment(os.environ)
+    logins.save(Credentials("https://one.example", "https://one.example", "t1"))
+    logins.link_project(project, "https://one.example")
     claimed(svc, service)
     assert logins.get().key == service.url
     assert logins.get(project).key == "https://one.example"
-    logins.forget("https://one.example")
+    logins.delete("https://one.example")
     with pytest.raises(NotLoggedIn, match=r"to https://one\.example"):
         logins.get(project)
     os.chdir(project / "deep")
@@ -190,11 +190,11 @@ def test_a_damaged_file_is_said_and_put_aside_by_the_next_login(
     svc: Svc, service: Service, text: str
 ) -> None:
     home().mkdir()
-    (home() / FILE).write_text(text)
+    (home() / SESSIONS_FILE).write_text(text)
     code, _, err = svc("whoami")
     assert code == 3 and "damaged" in err and "svc login" in err
     claimed(svc, service)
-    assert svc("whoami")[0] == 0 and (home() / f"{FILE}.damaged").read_text() == text
+    assert svc("whoami")[0] == 0 and (home() / f"{SESSIONS_FILE}.damaged").read_text() == text
 
 
 def test_a_home_that_can_not_be_written_is_said(
@@ -223,7 +223,7 @@ def test_a_home_that_can_not_be_written_is_said(
     ],
 )
 def test_what_is_no_address(svc: Svc, typed: str) -> None:
-    with pytest.raises(BadAddress):
+    with pytest.raises(InvalidUrl):
         service_url(typed)
     if typed:
         assert svc("login", typed, "-u", "ann", "--password-stdin", stdin=PASSWORD)[0] == 2
@@ -234,14 +234,14 @@ def test_a_password_does_not_travel_in_the_clear_unless_allowed(
 ) -> None:
     code, _, err = svc("login", "http://svc.example.com", "-u", "ann", "--password-stdin", stdin=PASSWORD)
     assert code == 2 and "in the clear" in err and "--insecure" in err
-    assert check_private("http://svc.example.com", insecure=True)
+    assert check_encryption("http://svc.example.com", insecure=True)
     for url in ("https://svc.example.com", "http://127.0.0.1:1", "http://[::1]:1", "http://x.localhost"):
-        assert not check_private(url, insecure=False)
+        assert not check_encryption(url, insecure=False)
     monkeypatch.setenv("SVC_URL", "http://svc.example.com")
     monkeypatch.setenv("SVC_TOKEN", "t")
     assert svc("whoami")[0] == 2
     monkeypatch.setenv("SVC_INSECURE", "1")
-    assert Logins.from_environment(os.environ).get().insecure
+    assert CredentialStore.from_environment(os.environ).get().insecure
 
 
 ANSWERS = {

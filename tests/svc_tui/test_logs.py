@@ -18,7 +18,7 @@ import pytest
 from engine.timeline.database import place
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Keep, TimelineStore
-from svc_tui.logs.format import LogView
+from svc_tui.logs.format import LogFormatter
 from svc_tui.main import run
 
 NOW = time.time_ns()
@@ -257,7 +257,7 @@ def test_further_lines_of_what_a_guest_says_do_not_look_like_records(
 
 
 def test_a_person_is_told_the_day_once(project: Path) -> None:
-    view = LogView(dated=False, apart=False, today=lambda: date.fromtimestamp(NOW / 1e9))
+    view = LogFormatter(dated=False, apart=False, today=lambda: date.fromtimestamp(NOW / 1e9))
     earlier = replace(PRINTED, time_ns=NOW - 3 * 24 * 60 * MINUTE)
     shown = [
         "".join(text for text, _ in line)

@@ -15,11 +15,11 @@ from engine.timeline.record import LineRecord
 from engine.timeline.store import TimelineStore
 from engine.timeline.stored_record import Entry
 from svc_tui.client import Unreachable
-from svc_tui.client.credentials import Login
-from svc_tui.logs.remote import RemoteLogs, Wish
+from svc_tui.client.credentials import Credentials
+from svc_tui.logs.remote import LogQuery, RemoteLogs
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy
 
-ALL = Wish(None, None, None, None, None, None, None, False)
+ALL = LogQuery(None, None, None, None, None, None, None, False)
 MINUTE_NS = 60_000_000_000
 
 
@@ -49,11 +49,11 @@ def write(hosted: Hosted, *texts: str, ago_ns: int = 0) -> None:
 class Reader:
     """What one sees who asks for logs; ends a follower at the text `enough`."""
 
-    def __init__(self, hosted: Hosted, wish: Wish, enough: str = "") -> None:
+    def __init__(self, hosted: Hosted, wish: LogQuery, enough: str = "") -> None:
         self.shown: list[Entry] = []
         self.missed: list[int] = []
         self._enough = enough
-        login = Login("key", hosted.control, hosted.token)
+        login = Credentials("key", hosted.control, hosted.token)
         self._logs = RemoteLogs(login, "shop", wish, self._show, self.missed.append)
 
     def _show(self, entries: Sequence[Entry]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from svc_tui.client.credentials import FILE, Login, Logins, NotLoggedIn
-from svc_tui.client.keyring import Keychain
+from svc_tui.client.credentials import SESSIONS_FILE, Credentials, CredentialStore, NotLoggedIn
+from svc_tui.client.keyring import Keyring
 from svc_tui.client.urls import service_url
 from svc_tui.user_home import Home
 
@@ -72,16 +72,16 @@ def home() -> Path:
 def test_a_session_without_a_token_is_none(known: dict[str, object]) -> None:
     home().mkdir()
     url = "https://a.example"
-    (home() / FILE).write_text(json.dumps({"version": 1, "current": url, "services": {url: known}}))
+    (home() / SESSIONS_FILE).write_text(json.dumps({"version": 1, "current": url, "services": {url: known}}))
     with pytest.raises(NotLoggedIn):
-        Logins.from_environment(os.environ).get()
+        CredentialStore.from_environment(os.environ).get()
 
 
 def test_a_file_that_others_may_read_is_closed_to_them() -> None:
-    logins = Logins.from_environment(os.environ)
-    logins.keep(Login("https://a.example", "https://a.example", "secret"))
-    (home() / FILE).chmod(0o644)
-    assert logins.get().token == "secret" and (home() / FILE).stat().st_mode & 0o077 == 0
+    logins = CredentialStore.from_environment(os.environ)
+    logins.save(Credentials("https://a.example", "https://a.example", "secret"))
+    (home() / SESSIONS_FILE).chmod(0o644)
+    assert logins.get().token == "secret" and (home() / SESSIONS_FILE).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_the_keyring_keeps_the_token_where_it_works(tmp_path: Path, backend: str
         [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.stdout, done.stderr) == (f"{in_keyring} secret\n{{}}\n", "")
-    assert "secret" not in (home() / FILE).read_text()
+    assert "secret" not in (home() / SESSIONS_FILE).read_text()
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,13 @@ def test_addresses_have_one_form(typed: str, url: str) -> None:
 def test_two_logins_at_once_lose_none() -> None:
     def login(number: int) -> None:
         url = f"https://s{number}.example"
-        Logins(Home.from_environment(os.environ), os.environ, Keychain(0)).keep(Login(url, url, "t"))
+        CredentialStore(Home.from_environment(os.environ), os.environ, Keyring(0)).save(
+            Credentials(url, url, "t")
+        )
 
     threads = [threading.Thread(target=login, args=(number,)) for number in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(Logins.from_environment(os.environ).all()) == 16
+    assert len(CredentialStore.from_environment(os.environ).services()) == 16

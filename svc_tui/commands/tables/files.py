@@ -10,11 +10,11 @@ import typer
 
 from doors.tables.files.format import FORMATS, format_of
 from engine.errors import SvcError
-from svc_tui.atomic_export import keep
+from svc_tui.atomic_export import write_export
 from svc_tui.commands.tables.target import place
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.progress import Progress
-from svc_tui.terminal.table import grid
+from svc_tui.terminal.table import format_table
 
 _WHOLE = ("sql", "db")
 _PIECE = 1 << 18
@@ -56,12 +56,12 @@ def load(
     kind = _format(format, name)
     table = words[0] if len(words) == 2 else "" if kind in _WHOLE or name == "-" else Path(name).stem
     with _opened(name) as file, place(context).tables() as tables, Progress() as progress:
-        pieces = _pieces(file, progress.tell)
+        pieces = _pieces(file, progress.show)
         if preview:
             (found,) = tables.upload("import/preview", pieces, format=kind)
         else:
             how = {"format": kind, "table": table, "create": _flag(create), "replace": _flag(replace)}
-            found = _imported(tables.upload("import", pieces, **how), progress.tell)
+            found = _imported(tables.upload("import", pieces, **how), progress.show)
     if as_json:
         stdout.data(found)
     elif preview:
@@ -140,7 +140,7 @@ def _preview(found: Any, table: str) -> None:
     ]
     if stdout.is_terminal():
         rows = [[("null", "dim") if cell is None else (cell, "") for cell in row] for row in found["rows"]]
-        stdout.styled_lines(grid(heads, rows, stdout.width(), frozenset()))
+        stdout.styled_lines(format_table(heads, rows, stdout.width(), frozenset()))
     else:
         for head in heads:
             stdout.styled([(head, "")])
@@ -186,7 +186,7 @@ def save(
             for piece in pieces:
                 raw.write(piece)
             return
-        size = keep(Path(name), _told(pieces, progress.tell))
+        size = write_export(Path(name), _told(pieces, progress.show))
     stderr.note(f"exported {_of(size, 0)} to {name}")
 
 

@@ -11,7 +11,7 @@ from engine.errors import SvcError
 from svc_tui.commands.tables.parsing import parameter
 from svc_tui.commands.tables.target import place
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.table import Cell, grid
+from svc_tui.terminal.table import Cell, format_table
 
 SHOWN = 1000
 """Rows that are shown on a terminal unless more are asked for."""
@@ -97,7 +97,7 @@ def _table(found: Any) -> None:
         or (not column["type"] and all(_is_number(row[column["name"]]) for row in found["rows"]))
     )
     names = [column["name"] for column in columns]
-    stdout.styled_lines(grid(names, rows, stdout.width(), right))
+    stdout.styled_lines(format_table(names, rows, stdout.width(), right))
 
 
 def _is_number(value: Any) -> bool:

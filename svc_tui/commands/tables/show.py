@@ -6,7 +6,7 @@ import typer
 
 from svc_tui.commands.tables.target import place
 from svc_tui.terminal import stderr, stdout
-from svc_tui.terminal.table import grid
+from svc_tui.terminal.table import format_table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name.")]
@@ -98,4 +98,4 @@ def _fields(*values: Any) -> None:
 
 
 def _show(heads: list[str], rows: list[list[tuple[str, str]]], right: set[int] | None = None) -> None:
-    stdout.styled_lines(grid(heads, rows, stdout.width(), frozenset(right or ())))
+    stdout.styled_lines(format_table(heads, rows, stdout.width(), frozenset(right or ())))

@@ -55,13 +55,13 @@ class Place:
 
     def _client(self, project: Any) -> AbstractContextManager[Client]:
         if self.service:
-            from svc_tui.client.credentials import Logins, connected
+            from svc_tui.client.credentials import CredentialStore, open_client
 
-            return connected(Logins.from_environment(os.environ).get(project.root))
+            return open_client(CredentialStore.from_environment(os.environ).get(project.root))
         # The control API is behind it, which takes half a second to load.
-        from svc_tui.client.local import client_of
+        from svc_tui.client.local import project_client
 
-        return client_of(project)
+        return project_client(project)
 
 
 def place(context: typer.Context) -> Place:
@@ -75,7 +75,7 @@ def agree(question: str, *, yes: bool) -> None:
         return
     try:
         answer = prompt.line(f"{question} [y/N]")
-    except prompt.NobodyThere as error:
+    except prompt.NotInteractive as error:
         raise SvcError(f"{question}: nobody is there to answer", "Say --yes.", code="usage") from error
     if answer.lower() not in ("y", "yes"):
         raise SvcError("nothing was changed", "Answer y, or say --yes, to have it done.")

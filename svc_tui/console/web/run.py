@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from engine.errors import SvcError
 from engine.http.sockets import PortInUse, authority, bind
-from svc_tui.client.urls import check_private, is_loopback, service_url
+from svc_tui.client.urls import check_encryption, is_loopback, service_url
 from svc_tui.console.engine import EngineConnection
 from svc_tui.console.web.auth import BrowserAuth
 from svc_tui.console.web.server import Page, serving
@@ -62,7 +62,7 @@ def public_url(text: str, *, insecure: bool) -> str:
     if not text:
         return ""
     url = service_url(text)
-    check_private(url, insecure=insecure)
+    check_encryption(url, insecure=insecure)
     return url
 
 

@@ -11,12 +11,12 @@ from engine.bucket.protocols import Conflict
 from engine.control.auth.accounts import CELL, AccountError, Accounts, claim_code
 from engine.control.auth.login_throttle import TooManyAttempts
 from engine.control.auth.passwords import AT_ONCE, WAITING, BadPassword, Passwords
-from svc_tui.client import Refused
+from svc_tui.client import ApiError
 from tests.engine.control.service import PASSWORD, Service, quick
 
 
-def refused(service: Service, token: str, method: str, path: str, body: Any = None) -> Refused:
-    with pytest.raises(Refused) as found:
+def refused(service: Service, token: str, method: str, path: str, body: Any = None) -> ApiError:
+    with pytest.raises(ApiError) as found:
         service.call(token, method, path, body)
     return found.value
 

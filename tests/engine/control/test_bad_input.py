@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from tests.svc_tui.hosted import MANIFEST, Hosted, deploy, static_shop
 
 JS = MANIFEST.replace('"static"', '"js"').replace('output = "site"\n', 'entry = "a.js"\n')
@@ -38,14 +38,14 @@ class Shop:
         named = {name: [self.upload(content), len(content)] for name, content in parts.items()}
         return self.upload(json.dumps({"version": 1, "kind": kind, "files": named}).encode())
 
-    def refused(self, manifest: str, packages: dict[str, str], **more: Any) -> Refused:
+    def refused(self, manifest: str, packages: dict[str, str], **more: Any) -> ApiError:
         """Deploy what can not go live; return what was said of it."""
         body = {"manifest": manifest, "packages": packages, "revision": self.revision} | more
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             for line in self.client.lines("POST", "/v1/projects/shop/deployments", body=body):
                 if "error" in line:
                     members = line["error"]
-                    raise Refused(members["title"], members.get("hint", ""), members["code"], members)
+                    raise ApiError(members["title"], members.get("hint", ""), members["code"], members)
                 assert "done" not in line
         assert refused.value.code != "internal" and "Traceback" not in refused.value.message
         assert self.hosted.get().text == "one"
@@ -155,7 +155,7 @@ def test_projects_with_tricks_in_their_names(shop: Shop, project: str, what: str
     ],
 )
 def test_uploads_that_are_none(shop: Shop, digest: str, size: int, code: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         path = f"/v1/projects/shop/blobs/{digest}"
         shop.client.call("PUT", path, content=[b"abc"], params={"size": size, "offset": 0})
     assert refused.value.code == code

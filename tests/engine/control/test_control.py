@@ -15,7 +15,7 @@ from engine.control.local_server import listening
 from engine.control.projects import OneProject, blueprint
 from engine.errors import SvcError
 from svc_tui.background_loop import run_in_background
-from svc_tui.client import Client, Refused, Unreachable
+from svc_tui.client import Client, ApiError, Unreachable
 
 
 def subject() -> Blueprint:
@@ -75,7 +75,7 @@ def test_its_token_lets_the_developer_do_everything(client: Client) -> None:
 
 @pytest.mark.parametrize("token", ["", "wrong", "x y", "~" * 5000])
 def test_nobody_comes_in_without_it(presence: Presence, token: str) -> None:
-    with Client(presence.url, token) as client, pytest.raises(Refused) as refused:
+    with Client(presence.url, token) as client, pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/me")
     assert refused.value.code == "unauthenticated" and "svc login" in refused.value.hint
 
@@ -86,14 +86,14 @@ def test_health_is_open_to_all(presence: Presence) -> None:
 
 
 def test_an_error_keeps_its_message_its_hint_and_its_code(client: Client) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/conflict")
     assert (refused.value.message, refused.value.hint) == ("somebody was faster", "Look again.")
     assert refused.value.code == "conflict" and refused.value.members["status"] == 409
 
 
 def test_a_fault_tells_nothing_of_the_host(client: Client) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/fault")
     assert refused.value.code == "internal" and "secret" not in str(refused.value.members)
 
@@ -102,7 +102,7 @@ def test_a_fault_tells_nothing_of_the_host(client: Client) -> None:
     ("path", "code"), [("/v1/nothing", "not-found"), ("/v1/count", "method-not-allowed")]
 )
 def test_unknown_routes_are_problems_too(client: Client, path: str, code: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         client.call("GET", path)
     assert refused.value.code == code
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.bucket.protocols import Digest
 from engine.deploy.gc import GRACE_NS
-from svc_tui.client import Refused
+from svc_tui.client import ApiError
 from tests.engine.control.service import Service
 
 
@@ -39,13 +39,13 @@ def test_a_plan_leaves_what_a_sweep_removes(service: Service, owner: str) -> Non
 def test_others_may_not(service: Service, owner: str, roles: dict[str, str]) -> None:
     token = service.add(owner, "bob", **roles)
     for body in ({}, {"plan": True}):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             gc(service, token, body)
         assert refused.value.code == "forbidden"
 
 
 @pytest.mark.parametrize("body", [{"plan": "yes"}, {"plan": 1}, {"force": True}, [], "x"])
 def test_a_wish_that_is_none_is_refused(service: Service, owner: str, body: Any) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         gc(service, owner, body)
     assert refused.value.code == "invalid"

@@ -10,13 +10,13 @@ import httpx
 import pytest
 
 from engine.control.auth import routes
-from svc_tui.client import Refused
+from svc_tui.client import ApiError
 from tests.engine.control.service import PASSWORD, Service, running
 from tests.svc_tui.hosted import NO_CERTIFICATES
 
 
-def refused(service: Service, token: str, method: str, path: str, body: Any = None, **more: Any) -> Refused:
-    with pytest.raises(Refused) as found:
+def refused(service: Service, token: str, method: str, path: str, body: Any = None, **more: Any) -> ApiError:
+    with pytest.raises(ApiError) as found:
         service.call(token, method, path, body, **more)
     return found.value
 
@@ -50,7 +50,7 @@ def test_of_two_claims_at_once_exactly_one_wins(service: Service) -> None:
         body = {"code": code, "user": f"user{number}", "password": PASSWORD}
         try:
             service.call("", "POST", "/v1/claim", body)
-        except Refused as error:
+        except ApiError as error:
             return error.code
         return "won"
 

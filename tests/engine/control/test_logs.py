@@ -15,7 +15,7 @@ from engine.timeline.database import FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Keep, TimelineStore
 from svc_tui.background_loop import run_in_background
-from svc_tui.client import Client, Refused
+from svc_tui.client import Client, ApiError
 
 SECOND = 1_000_000_000
 NOW = 1_790_000_000 * SECOND
@@ -228,7 +228,7 @@ def test_what_is_newer_is_passed_over(shop: Shop) -> None:
 
 
 def test_what_comes_is_not_followed_until_a_time_that_is_over(shop: Shop) -> None:
-    with pytest.raises(Refused, match="until"):
+    with pytest.raises(ApiError, match="until"):
         next(shop.client.lines("GET", f"{PLACE}/cursors", params={"follow": True, "until": 5}))
 
 
@@ -253,6 +253,6 @@ def test_without_a_timeline_there_is_nothing(shop: Shop) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(shop: Shop, path: str, wish: dict[str, Any]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         shop.client.call("GET", f"{PLACE}/{path}", params=wish)
     assert refused.value.code == "invalid"

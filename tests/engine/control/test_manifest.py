@@ -12,7 +12,7 @@ from engine.control.routes.manifest import InDevelopment, blueprint
 from engine.errors import SvcError
 from engine.manifest.load import load
 from svc_tui.background_loop import run_in_background
-from svc_tui.client import Client, Refused
+from svc_tui.client import Client, ApiError
 from tests.svc_tui.hosted import Hosted, deploy
 
 TEXT = """# the shop
@@ -142,7 +142,7 @@ def test_a_change_that_is_none_has_no_difference_and_nothing_to_undo(client: Cli
 def test_a_file_that_was_changed_since_is_left_alone(client: Client, root: Path, text: str) -> None:
     planned = client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})
     (root / "svc.toml").write_text(text)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         client.call("POST", f"{PLACE}/write", {"changes": [add("/events")], "digest": planned["digest"]})
     assert refused.value.code == "conflict" and refused.value.members["status"] == 409
     assert (root / "svc.toml").read_text() == text
@@ -161,13 +161,13 @@ def test_a_file_that_was_changed_since_is_left_alone(client: Client, root: Path,
 def test_what_the_rules_forbid_is_refused_with_the_reason(
     client: Client, change: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         client.call("POST", f"{PLACE}/plan", {"changes": [change]})
     assert said in refused.value.message
 
 
 def test_another_project_is_none(client: Client) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/projects/other/manifest")
     assert refused.value.code == "not-found"
 
@@ -179,7 +179,7 @@ def test_of_a_service_it_is_that_of_the_live_deployment_and_can_not_be_edited(tm
     (root / "site" / "index.html").write_text("one")
     (root / "svc.toml").write_text(TEXT.replace('secrets = ["KEY"]\n', ""))
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
-        with pytest.raises(Refused, match="no Project shop"):
+        with pytest.raises(ApiError, match="no Project shop"):
             client.call("GET", PLACE)
         deploy(client, root)
         shown = client.call("GET", PLACE)

@@ -8,14 +8,14 @@ import pytest
 from engine.control.access import EitherOf, OneToken, Principal
 from engine.control.auth.accounts import AccountConflict
 from engine.control.auth.sessions import CACHE_SECONDS, IDLE_NS, MOST_EACH, PREFIX, SESSION_NS
-from svc_tui.client import Refused
+from svc_tui.client import ApiError
 from tests.engine.control.service import PASSWORD, Service
 
 DAY = 24 * 3600.0
 
 
-def refused(service: Service, token: str, method: str, path: str, body: Any = None) -> Refused:
-    with pytest.raises(Refused) as found:
+def refused(service: Service, token: str, method: str, path: str, body: Any = None) -> ApiError:
+    with pytest.raises(ApiError) as found:
         service.call(token, method, path, body)
     return found.value
 
@@ -150,7 +150,7 @@ def test_a_stolen_token_makes_nothing_that_outlives_it(service: Service, owner: 
         ("DELETE", "/v1/users/bob", None),
     ):
         assert refused(service, token, method, path, body).code == "forbidden"
-    with pytest.raises(Refused, match="no user of this service"):
+    with pytest.raises(ApiError, match="no user of this service"):
         service.call(token, "POST", "/v1/logout", params={"everywhere": "true"})
     assert service.call(token, "POST", "/v1/logout") == {"ended": 1}
     assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from tests.engine.control.developing import Shop, develop
 from tests.svc_tui.hosted import Hosted, deploy
 
@@ -131,7 +131,7 @@ def test_doors_tell_which_resources_ask_them(root: Path, cache: Path, workers: i
 
 def test_of_a_service_it_tells_of_what_is_live(root: Path, tmp_path: Path) -> None:
     with Hosted(tmp_path / "data ü") as hosted, hosted.claim() as client:
-        with pytest.raises(Refused, match="no Project shop"):
+        with pytest.raises(ApiError, match="no Project shop"):
             client.call("GET", PLACE)
         deploy(client, root)
         assert hosted.get("/api/x").text == "x"

@@ -13,7 +13,7 @@ from screens.board.deploy_screen import DeployScreen
 from screens.board.history_screen import HistoryScreen
 from screens.project_client import ConnectionInfo, ProjectClient
 from svc_tui.client import Client
-from svc_tui.client.credentials import Login, NotLoggedIn
+from svc_tui.client.credentials import Credentials, NotLoggedIn
 from svc_tui.console.deployer import ConsoleDeployer, ProjectFiles
 from tests.screens.board.conftest import Board, board
 from tests.screens.conftest import Opened, idle
@@ -39,7 +39,7 @@ class Desk:
         self.belongs: list[str] = []
         self.deployer = ConsoleDeployer(
             "shop",
-            lambda: Login(hosted.control, hosted.control, hosted.token),
+            lambda: Credentials(hosted.control, hosted.control, hosted.token),
             ProjectFiles(shop.root, tmp_path / "deploy-cache", self._belongs),
         )
 
@@ -137,7 +137,7 @@ def test_a_build_is_broken_off_by_going_back(
     root = tmp_path / "endless"
     root.mkdir()
     (root / "svc.toml").write_text(ENDLESS)
-    login = Login(hosted.control, hosted.control, hosted.token)
+    login = Credentials(hosted.control, hosted.control, hosted.token)
     deployer = ConsoleDeployer(
         "shop", lambda: login, ProjectFiles(root, tmp_path / "endless-cache", lambda _: None)
     )
@@ -177,7 +177,7 @@ def test_history_shows_the_difference_and_the_way_back(
     run(opened, shop, desk.deployer, test)
 
 
-def nobody() -> Login:
+def nobody() -> Credentials:
     raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
 
 
@@ -202,7 +202,7 @@ def test_who_is_not_logged_in_is_told_how(
 def test_without_files_there_is_history_and_no_deploy(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
-    deployer = ConsoleDeployer("shop", lambda: Login(hosted.control, hosted.control, hosted.token), None)
+    deployer = ConsoleDeployer("shop", lambda: Credentials(hosted.control, hosted.control, hosted.token), None)
 
     async def test(shown: Board) -> None:
         await shown.press("D")

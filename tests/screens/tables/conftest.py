@@ -16,7 +16,7 @@ from screens.project_client import ConnectionInfo, ProjectClient
 from screens.tables.screen import TablesScreen
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
-from svc_tui.control import of_project
+from svc_tui.control import project_api
 from tests.screens.conftest import idle
 from tests.screens.developed import Console, Driven
 
@@ -51,7 +51,7 @@ class Shop:
     @contextmanager
     def serving(self) -> Iterator[None]:
         """Serve the API, at another port each time."""
-        subjects = of_project("shop", self.folder)
+        subjects = project_api("shop", self.folder)
         with run_in_background(lambda _: listening(self.folder, subjects, told=False), "control") as presence:
             self.token = presence.token
             with Client(presence.url, presence.token, SECONDS) as self.client:

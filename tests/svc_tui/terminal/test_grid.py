@@ -3,12 +3,12 @@
 import pytest
 from rich.cells import cell_len
 
-from svc_tui.terminal.table import grid, one_line
+from svc_tui.terminal.table import format_table, one_line
 
 
 def lines(heads: list[str], rows: list[list[str]], width: int, right: set[int] | None = None) -> list[str]:
     cells = [[(text, "") for text in row] for row in rows]
-    made = grid(heads, cells, width, frozenset(right or ()))
+    made = format_table(heads, cells, width, frozenset(right or ()))
     return ["".join(text for text, _ in line) for line in made]
 
 

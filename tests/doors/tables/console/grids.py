@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from svc_tui.client import Refused
+from svc_tui.client import ApiError
 from tests.doors.tables.console.conftest import Shop
 
 
@@ -18,8 +18,8 @@ def window(shop: Shop, grid: dict[str, Any], start: int = 0, n: int = 100) -> di
     return found
 
 
-def refused(shop: Shop, table: str = "users", **more: Any) -> Refused:
-    with pytest.raises(Refused) as error:
+def refused(shop: Shop, table: str = "users", **more: Any) -> ApiError:
+    with pytest.raises(ApiError) as error:
         opened(shop, table, **more)
     return error.value
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from doors.tables.sqlite.connections import open_owner
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 from tests.doors.tables.console.grids import many, opened, refused, window
 
@@ -65,7 +65,7 @@ def test_rows_whose_numbers_begin_anywhere_are_all_shown(shop: Shop, first: int)
 def test_what_is_asked_wrongly_is_refused(users: Shop) -> None:
     assert refused(users, "usres").code == "not-found"
     assert "no column nme" in refused(users, sort=[{"column": "nme"}]).message
-    with pytest.raises(Refused) as error:
+    with pytest.raises(ApiError) as error:
         users.get("grid/0123456789abcdef/rows", start=0, n=1)
     assert error.value.code == "not-found"
 
@@ -82,7 +82,7 @@ def test_a_viewer_may_look(users: Shop, address: str) -> None:
         grid = opened(viewer)
         assert len(window(viewer, grid)["rows"]) == 2
         client.call("DELETE", f"/v1/projects/shop/grid/{grid['grid']}")
-        with pytest.raises(Refused, match="closed"):
+        with pytest.raises(ApiError, match="closed"):
             window(viewer, grid)
 
 
@@ -167,11 +167,11 @@ def test_a_long_cell_is_cut_and_had_whole(shop: Shop) -> None:
     path = f"grid/{grid['grid']}/cell"
     assert shop.get(path, key='["x"]', column="a") == {"value": text}
     assert base64.b64decode(shop.get(path, key='["x"]', column="b")["value"]["base64"]) == blob
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         shop.get(path, key='["y"]', column="a")
     assert refused.value.code == "row-gone"
     for key in ("x", "[]", "{}", '["x", 1]'):
-        with pytest.raises(Refused, match="key"):
+        with pytest.raises(ApiError, match="key"):
             shop.get(path, key=key, column="a")
 
 

@@ -9,7 +9,7 @@ from doors.tables.api import grid_sessions
 from doors.tables.grid import grid as grid_of_rows
 from doors.tables.sqlite.connections import open_owner
 from engine.errors import SvcError
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 from tests.doors.tables.console.grids import many, opened, refused, window
 
@@ -81,11 +81,11 @@ def test_a_table_that_is_dropped_or_altered_while_it_is_shown_is_told(users: Sho
         lambda: users.post(f"grid/{grid['grid']}/refresh", {}),
         lambda: users.get(f"grid/{grid['grid']}/cell", key="[1]", column="name"),
     ):
-        with pytest.raises(Refused, match="was altered") as refused:
+        with pytest.raises(ApiError, match="was altered") as refused:
             call()
         assert refused.value.code == "changed"
     users.change({"op": "drop-table", "table": "users"})
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         window(users, grid)
     assert refused.value.code == "gone"
 
@@ -119,7 +119,7 @@ def test_a_grid_that_nobody_uses_is_closed(users: Shop, monkeypatch: pytest.Monk
     monkeypatch.setattr(grid_sessions, "MOST_OF_A_PROJECT", 1)
     monkeypatch.setattr(grid_sessions, "IDLE_SECONDS", 0.0)
     grid = opened(users)
-    with pytest.raises(Refused, match="closed"):
+    with pytest.raises(ApiError, match="closed"):
         while True:
             window(users, grid)
     assert opened(users)["count"] == 2
@@ -137,7 +137,7 @@ def test_what_takes_too_long_is_given_up(users: Shop, monkeypatch: pytest.Monkey
 def test_a_refresh_that_fails_leaves_the_grid_as_it_was(users: Shop) -> None:
     grid = opened(users, sort=[{"column": "name", "descending": True}])
     users.query("insert into users (name) values ('Bob')", write=True)
-    with pytest.raises(Refused, match="key of users has 1 values, not 2"):
+    with pytest.raises(ApiError, match="key of users has 1 values, not 2"):
         users.post(f"grid/{grid['grid']}/refresh", {"rows": [{"key": [1, 2]}]})
     assert [row[1] for row in window(users, grid)["rows"]] in (["Grace", "Ada"], ["Grace", "Bob", "Ada"])
     assert users.post(f"grid/{grid['grid']}/refresh", {})["count"] == 3
@@ -164,7 +164,7 @@ def test_a_grid_whose_client_leaves_before_it_is_open_is_given_up(users: Shop, a
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
     users.query(f"create view endless as {endless}", write=True)
     before = set(threading.enumerate())
-    with Client(address, "owner", answer_seconds=0.3) as client, pytest.raises(SvcError):
+    with Client(address, "owner", timeout_seconds=0.3) as client, pytest.raises(SvcError):
         opened(Shop(client, users.data), "endless")
     for thread in set(threading.enumerate()) - before:
         if thread.name.startswith("tables-grid"):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from doors.tables.sqlite.connections import open_owner
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
 
@@ -123,12 +123,12 @@ def test_tables_without_a_key_and_views_take_no_changes(users: Shop) -> None:
     users.change({"op": "create-table", "table": "log", "columns": [{"name": "line", "type": "text"}]})
     users.query("create view names as select name from users", write=True)
     for table, words in (("log", "no primary key"), ("names", "is a view")):
-        with pytest.raises(Refused, match=words) as refused:
+        with pytest.raises(ApiError, match=words) as refused:
             changed(users, {"insert": {"line": "x"}}, table=table)
         assert refused.value.code == "read-only"
         grid = users.post("grid", {"table": table})
         assert not grid["editable"] and words in grid["reason"] and grid["key"] == []
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         changed(users, {"insert": {"line": "x"}}, table="nothing")
     assert refused.value.code == "not-found"
 
@@ -143,7 +143,7 @@ def test_rows_without_numbers_are_changed_by_their_key(shop: Shop) -> None:
 
 
 def test_a_viewer_may_not_change_rows(users: Shop, address: str) -> None:
-    with Client(address, "viewer") as client, pytest.raises(Refused, match="role deployer"):
+    with Client(address, "viewer") as client, pytest.raises(ApiError, match="role deployer"):
         changed(Shop(client, users.data), {"insert": {"name": "x"}})
     with Client(address, "deployer") as client:
         assert changed(Shop(client, users.data), {"insert": {"name": "x"}})["applied"] == 1
@@ -161,6 +161,6 @@ def test_a_viewer_may_not_change_rows(users: Shop, address: str) -> None:
     ],
 )
 def test_what_has_another_form_is_refused(users: Shop, body: Any) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         users.post("rows", body)
     assert refused.value.code == "invalid"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from doors.tables.sqlite.connections import open_owner
-from svc_tui.client import Refused
+from svc_tui.client import ApiError
 from tests.doors.tables.console.conftest import USERS, Shop
 
 
@@ -69,7 +69,7 @@ def test_a_list_of_changes_happens_whole(users: Shop) -> None:
 
 def test_or_not_at_all(users: Shop) -> None:
     before = users.get("tables")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         users.change(
             {"op": "drop-column", "table": "users", "column": "joined"},
             {"op": "retype-column", "table": "users", "column": "name", "type": "integer"},
@@ -90,22 +90,22 @@ def test_or_not_at_all(users: Shop) -> None:
     ],
 )
 def test_a_change_of_another_form_is_refused_by_its_place(shop: Shop, change: Any, words: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         shop.change(change)
     assert refused.value.code == "invalid" and words in refused.value.message
 
 
 def test_what_is_there_already_is_a_conflict(users: Shop) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         users.change(USERS)
     assert refused.value.code == "conflict" and "table users already" in refused.value.message
 
 
 def test_what_is_not_there_is_said_to_be_missing(users: Shop) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         users.get("table", name="usres")
     assert refused.value.code == "not-found" and "There are users." in refused.value.hint
-    with pytest.raises(Refused, match="no Project blog"):
+    with pytest.raises(ApiError, match="no Project blog"):
         users.client.call("GET", "/v1/projects/blog/tables")
 
 
@@ -133,7 +133,7 @@ def test_migrations_are_planned_applied_once_and_listed(shop: Shop) -> None:
     assert migration["name"] == "tables/1.sql" and len(migration["sha256"]) == 64
     assert migration["applied"].endswith("Z")
     broken = [*files, {"name": "tables/2.sql", "sql": "create table b (y integer) strict;\nselect 1 frmo b;"}]
-    with pytest.raises(Refused, match=r"tables/2\.sql:2: "):
+    with pytest.raises(ApiError, match=r"tables/2\.sql:2: "):
         shop.post("migrations", {"files": broken})
     assert [table["name"] for table in shop.get("tables")["tables"]] == ["a"]
 
@@ -143,7 +143,7 @@ def test_migrations_may_be_larger_than_other_requests(shop: Shop) -> None:
     sql = f"create table a (n integer, t text) strict; insert into a values {rows};"
     shop.post("migrations", {"files": [{"name": "tables/1.sql", "sql": sql}]})
     assert shop.get("table", name="a")["rows"] == 60_000
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         shop.query("select 1", "x" * (5 << 20))
     assert refused.value.code == "body-too-large"
 
@@ -152,9 +152,9 @@ def test_a_damaged_file_is_told_and_left_as_it_is(shop: Shop) -> None:
     path: Path = shop.data / "tables" / "tables.db"
     path.parent.mkdir()
     path.write_bytes(b"garbage " * 1000)
-    with pytest.raises(Refused, match="damaged"):
+    with pytest.raises(ApiError, match="damaged"):
         shop.get("tables")
-    with pytest.raises(Refused, match="damaged"):
+    with pytest.raises(ApiError, match="damaged"):
         shop.change(USERS)
     assert path.read_bytes() == b"garbage " * 1000
 

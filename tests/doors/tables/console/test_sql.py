@@ -8,12 +8,12 @@ import pytest
 from doors.tables.api import query as console_sql
 from doors.tables.sqlite import connections
 from doors.tables.sqlite.connections import open_owner
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
 
-def refused(shop: Shop, sql: str, *params: Any, **more: Any) -> Refused:
-    with pytest.raises(Refused) as error:
+def refused(shop: Shop, sql: str, *params: Any, **more: Any) -> ApiError:
+    with pytest.raises(ApiError) as error:
         shop.query(sql, *params, **more)
     return error.value
 
@@ -151,7 +151,7 @@ def test_while_others_write_there_is_reading_and_a_wait_that_ends(
     assert users.get("table", name="users")["rows"] == 2
     assert users.save("csv", "users").count(b"\n") == 3
     assert refused(users, "delete from users", write=True).code == "unavailable"
-    with pytest.raises(Refused, match="in use by another writer"):
+    with pytest.raises(ApiError, match="in use by another writer"):
         users.change({"op": "drop-table", "table": "users"})
     assert "in use by another writer" in users.load(b"name\nEve\n", table="users")[-1]["error"]["title"]
     other.execute("commit")
@@ -172,23 +172,23 @@ def test_who_may_do_what(users: Shop, address: str) -> None:
     assert asks("viewer", "select count(*) as n from users")["rows"] == [{"n": 2}]
     assert asks("deployer", "delete from users where id = 1", write=True)["changes"] == 1
     for role, sql in (("viewer", "delete from users"), ("deployer", "drop table users")):
-        with pytest.raises(Refused) as error:
+        with pytest.raises(ApiError) as error:
             asks(role, sql, write=True)
         assert error.value.code == "forbidden"
     with Client(address, "deployer") as client:
         deployer = Shop(client, users.data)
-        with pytest.raises(Refused, match="role owner"):
+        with pytest.raises(ApiError, match="role owner"):
             deployer.change({"op": "drop-table", "table": "users"})
         assert deployer.post("migrations", {"files": []}) == {"applied": []}
         assert deployer.load(b"id,name\n9,Alan\n", table="users")[-1]["rows"] == 1
         for more in ({"format": "csv", "create": True, "table": "new"}, {"format": "sql"}):
-            with pytest.raises(Refused, match="role owner"):
+            with pytest.raises(ApiError, match="role owner"):
                 deployer.load(b"id\n1\n", **more)
     with Client(address, "viewer") as client:
         viewer = Shop(client, users.data)
         assert b"Alan" in viewer.save("csv", "users")
-        with pytest.raises(Refused, match="role deployer"):
+        with pytest.raises(ApiError, match="role deployer"):
             viewer.load(b"id,name\n10,Eve\n", table="users")
-        with pytest.raises(Refused, match="role deployer"):
+        with pytest.raises(ApiError, match="role deployer"):
             viewer.post("migrations", {"files": []})
         assert viewer.post("migrations", {"files": [], "plan": True}) == {"applied": []}

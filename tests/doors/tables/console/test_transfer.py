@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import SvcError
-from svc_tui.client import Client, Refused
+from svc_tui.client import ApiError, Client
 from tests.doors.tables.console.conftest import Shop
 
 
@@ -23,19 +23,19 @@ def test_rows_are_added_and_progress_is_told(users: Shop) -> None:
 
 
 def test_a_table_is_made_only_where_that_is_asked_for(shop: Shop) -> None:
-    with pytest.raises(Refused, match="no table items") as refused:
+    with pytest.raises(ApiError, match="no table items") as refused:
         shop.load(b"id,price\n1,2.5\n", table="items")
     assert "--create" in refused.value.hint
     shop.load(b"id,price\n1,2.5\n", table="items", create=True)
     columns = [(each["name"], each["type"]) for each in shop.get("table", name="items")["columns"]]
     assert columns == [("id", "integer"), ("price", "real")]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         shop.load(b"id,price\n1,2.5\n", table="items", create=True)
     assert refused.value.code == "conflict"
 
 
 def test_a_row_that_does_not_fit_undoes_all(users: Shop) -> None:
-    with pytest.raises(Refused, match="line 3"):
+    with pytest.raises(ApiError, match="line 3"):
         users.load(b"id,name\n7,Alan\nseven,Edsger\n", table="users")
     assert users.get("table", name="users")["rows"] == 2
 
@@ -100,9 +100,9 @@ def test_as_many_rows_of_a_range_come_back_as_are_wanted(shop: Shop) -> None:
     assert len(pasted(shop, text)["rows"]) == 20
     assert len(pasted(shop, text, rows=10_000)["rows"]) == 500
     assert pasted(shop, text, rows=0)["rows"] == []
-    with pytest.raises(Refused, match="row 2: there are 3 cells"):
+    with pytest.raises(ApiError, match="row 2: there are 3 cells"):
         pasted(shop, "1\t2\n3\t4\t5\n")
-    with pytest.raises(Refused, match="nothing to paste"):
+    with pytest.raises(ApiError, match="nothing to paste"):
         pasted(shop, "")
 
 
@@ -137,10 +137,10 @@ def test_a_grid_is_exported_as_it_is_shown_with_rows_that_came_since(shop: Shop)
     with shop.client.download(path, params={"format": "jsonl"}) as pieces:
         assert [json.loads(line)["mark"] for line in b"".join(pieces).splitlines()] == [3, 2, 9, 2]
     for format in ("db", "sql"):
-        with pytest.raises(Refused), shop.client.download(path, params={"format": format}):
+        with pytest.raises(ApiError), shop.client.download(path, params={"format": format}):
             pass
     shop.query("drop table marks", write=True)
-    with pytest.raises(Refused, match="marks"), shop.client.download(path, params={"format": "csv"}):
+    with pytest.raises(ApiError, match="marks"), shop.client.download(path, params={"format": "csv"}):
         pass
 
 
@@ -181,7 +181,7 @@ def test_an_upload_that_breaks_off_changes_nothing(users: Shop, address: str) ->
     ],
 )
 def test_what_is_asked_wrongly_is_refused(users: Shop, params: dict[str, str], words: str) -> None:
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(ApiError, match=words):
         users.load(b"id,name\n", **{"format": "csv", **params})
 
 
@@ -196,5 +196,5 @@ def test_what_is_asked_wrongly_is_refused(users: Shop, params: dict[str, str], w
 def test_what_can_not_be_exported_is_said_before_anything_is_sent(
     users: Shop, format: str, tables: list[str], words: str
 ) -> None:
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(ApiError, match=words):
         users.save(format, *tables)
