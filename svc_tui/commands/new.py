@@ -1,4 +1,4 @@
-"""`svc new`: a Project that runs as it is, copied from a template."""
+"""`svc new`."""
 
 import shlex
 from pathlib import Path
@@ -12,16 +12,17 @@ from svc_tui.terminal import stderr, stdout
 
 def new(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Folder to make; its last part names the Project.")
+        str,
+        typer.Argument(metavar="NAME", help="Folder to create; its last part is the project's name."),
     ],
     template: Annotated[
         str,
         typer.Option("--template", "-t", help="notes, pulse, guestbook, polyglot, static, js, go or rust."),
     ] = "notes",
 ) -> None:
-    """Make a Project that runs as it is."""
+    """Create a project from a template."""
     target = Path(name)
     create_project(target, template)
-    stderr.note(f"made {target} from the {template} template; next:")
+    stderr.note(f"created {target} from the {template} template; next:")
     stdout.line(f"  cd {shlex.quote(str(target))}")
     stdout.line("  svc dev")

@@ -1,102 +1,114 @@
-"""Making a Project from a template: `svc new`, or the Console where there is none.
-
-Owns which templates there are and that nothing which is there is lost. Prints nothing.
-"""
+"""Project templates: `svc new`, and the start screen of the Console."""
 
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import SvcError
+from engine.files.data_dir import FOLDER, made
+from engine.manifest import json_schema
 from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name
 
 TEMPLATES = {
     "notes": "a page, a js API and a table",
-    "pulse": "a page with live numbers from a private js Resource",
+    "pulse": "a page with live numbers from a private js resource",
     "guestbook": "a page over a table that js, go and rust share",
     "polyglot": "one page, the same interface in js, go and rust",
-    "js": "one js Resource: text, JSON, an event stream",
+    "js": "one js resource: text, JSON, an event stream",
     "go": "the same in Go, with a page",
     "rust": "the same in Rust, with a page",
     "static": "a page",
 }
-"""The templates, and what each shows."""
+"""The templates, each with a description."""
 PLACEHOLDER = "PROJECT"
+SCHEMA_FILE = "manifest.schema.json"
+"""File below `.svc` that the `#:schema` line of every template names."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SAMPLES = ("notes", "pulse", "polyglot", "guestbook")
-_LEFT_OUT = shutil.ignore_patterns(
-    *(".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store")
+_IGNORED = shutil.ignore_patterns(
+    ".svc", "node_modules", "target", "go.work", "go.work.sum", "__pycache__", "dist", ".DS_Store"
 )
 _JS_TYPES = (_PACKAGE.parent / "lanes" / "js" / "guest" / "svc-guest.d.ts",)
-_TYPES = {"js": _JS_TYPES, "notes": _JS_TYPES}
-"""What a template gets besides its own files: types of the guest library, for editors."""
-_SUFFIXES = (".toml", ".js", ".html", ".md")
+_EXTRA_FILES = {"js": _JS_TYPES, "notes": _JS_TYPES}
+"""Files that a template gets besides its own: types of the guest library, for editors."""
+_TEXT_SUFFIXES = (".toml", ".js", ".html", ".md")
 
 
 def templates() -> dict[str, Path]:
     """Return the folder of each template.
 
-    The sample applications are templates too. A wheel has them in `templates/`, a checkout in `sample-apps/`.
+    A wheel contains the sample applications among the templates; a checkout has them in `sample-apps/`.
     """
-    found = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}
+    folders = {path.name: path for path in sorted((_PACKAGE / "templates").iterdir()) if path.is_dir()}
     for name in _SAMPLES:
         sample = _PACKAGE.parent / "sample-apps" / name
-        if name not in found and sample.is_dir():
-            found[name] = sample
-    return found
+        if name not in folders and sample.is_dir():
+            folders[name] = sample
+    return folders
 
 
 def create_project(target: Path, template: str) -> None:
-    """Make a Project in a folder that is empty or not there yet, and named by its last part.
+    """Create a project in a new or empty folder; the last part of the path is the project's name.
 
-    Raises `SvcError`, and then nothing was made.
+    Raises `SvcError`, and creates nothing then.
     """
-    project = target.name
-    if not is_name(project):
-        raise SvcError(f'"{project}" is not a name for a Project', NAME_RULE, code="usage")
+    name = target.name
+    if not is_name(name):
+        raise SvcError(f'"{name}" is not a valid project name', NAME_RULE, code="usage")
     known = templates()
     if template not in known:
-        hint = did_you_mean(template, list(known))
-        raise SvcError(f'there is no template "{template}"', hint, code="usage")
+        hint = did_you_mean(template, list(known)) or f"Available: {', '.join(TEMPLATES)}."
+        raise SvcError(f'unknown template "{template}"', hint, code="usage")
     try:
-        _refuse(target)
-        _copy(known[template], target, project, _TYPES.get(template, ()))
+        _require_empty(target)
+        _copy(known[template], target, name, _EXTRA_FILES.get(template, ()))
     except OSError as error:
         raise SvcError(
-            f"{target} could not be made: {error.strerror}", "Choose a folder you may write."
+            f"cannot create {target}: {error.strerror}", "Choose a folder that you can write to."
         ) from error
 
 
-def _refuse(target: Path) -> None:
-    """Raise `SvcError` when something is there that must not be lost."""
+def write_schema(project: Path) -> None:
+    """Write the JSON Schema of this version to the project's `.svc` folder, for editors."""
+    file = project / FOLDER / SCHEMA_FILE
+    text = json_schema.text()
+    with suppress(OSError):
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            made(file.parent)
+            file.write_text(text, encoding="utf-8")
+
+
+def _require_empty(target: Path) -> None:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise SvcError(f"{target} is there already and not a folder", "Take another name.")
+        raise SvcError(f"{target} exists and is not a folder", "Choose another name.")
     if target.is_dir() and any(target.iterdir()):
-        raise SvcError(f"{target} is there already and not empty", "Take another name, or empty it first.")
+        raise SvcError(f"{target} is not empty", "Choose another name, or empty the folder first.")
 
 
-def _copy(source: Path, target: Path, project: str, more: tuple[Path, ...]) -> None:
-    """Copy a template, and the files that go with it, beside its place and move it there whole."""
+def _copy(source: Path, target: Path, name: str, extra_files: tuple[Path, ...]) -> None:
+    """Copy a template into a temporary folder beside the target, then rename it to the target."""
     parent = target.absolute().parent
     parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".svc-new-", dir=parent) as making:
-        made = Path(making) / "project"
-        shutil.copytree(source, made, ignore=_LEFT_OUT, copy_function=shutil.copyfile)
-        for path in more:
-            shutil.copyfile(path, made / path.name)
-        for path in _texts(made):
+    with tempfile.TemporaryDirectory(prefix=".svc-new-", dir=parent) as temporary:
+        project = Path(temporary) / "project"
+        shutil.copytree(source, project, ignore=_IGNORED, copy_function=shutil.copyfile)
+        for path in extra_files:
+            shutil.copyfile(path, project / path.name)
+        for path in _text_files(project):
             text = path.read_text(encoding="utf-8")
-            changed = text.replace(PLACEHOLDER, project)
-            if path == made / "svc.toml":
-                changed = changed.replace(f'name = "{source.name}"', f'name = "{project}"', 1)
+            changed = text.replace(PLACEHOLDER, name)
+            if path == project / "svc.toml":
+                changed = changed.replace(f'name = "{source.name}"', f'name = "{name}"', 1)
             if changed != text:
                 path.write_text(changed, encoding="utf-8")
+        write_schema(project)
         if target.is_dir():
             target.rmdir()
-        made.replace(target)
+        project.replace(target)
 
 
-def _texts(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES)
+def _text_files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.suffix in _TEXT_SUFFIXES)

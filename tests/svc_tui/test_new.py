@@ -10,7 +10,7 @@ import pytest
 
 from engine.manifest.load import load
 from svc_tui.main import run
-from svc_tui.project.scaffold import templates
+from svc_tui.project.scaffold import SCHEMA_FILE, templates
 
 
 def new(*arguments: str) -> int:
@@ -20,7 +20,7 @@ def new(*arguments: str) -> int:
 @pytest.mark.parametrize(
     "template", ["notes", "pulse", "guestbook", "polyglot", "static", "js", "go", "rust"]
 )
-def test_every_template_makes_a_valid_project(tmp_path: Path, template: str) -> None:
+def test_new_of_every_template_creates_a_valid_project(tmp_path: Path, template: str) -> None:
     target = tmp_path / "süß und weit" / "my-app"
     assert new(str(target), "--template", template) == 0
     project = load(target)
@@ -29,7 +29,22 @@ def test_every_template_makes_a_valid_project(tmp_path: Path, template: str) -> 
     assert not any(b"PROJECT" in path.read_bytes() for path in target.rglob("*") if path.is_file())
 
 
-def test_what_is_there_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_writes_the_schema_that_the_first_line_of_the_manifest_names(tmp_path: Path) -> None:
+    assert new(str(tmp_path / "app"), "-t", "static") == 0
+    first = (tmp_path / "app" / "svc.toml").read_text().splitlines()[0]
+    schema = tmp_path / "app" / first.removeprefix("#:schema ")
+    assert json.loads(schema.read_text())["title"] == "svc.toml"
+
+
+@pytest.mark.parametrize("template", templates())
+def test_every_template_names_the_schema(template: str) -> None:
+    manifest = (templates()[template] / "svc.toml").read_text()
+    assert manifest.startswith(f"#:schema ./.svc/{SCHEMA_FILE}\n")
+
+
+def test_new_in_a_folder_with_files_fails_and_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = tmp_path / "app"
     target.mkdir()
     (target / "mine.txt").write_text("mine")
@@ -44,7 +59,7 @@ def test_new_without_a_template_uses_notes(tmp_path: Path) -> None:
     assert (tmp_path / "app" / "svc-guest.d.ts").is_file()
 
 
-def test_an_empty_folder_may_become_the_project(tmp_path: Path) -> None:
+def test_new_in_an_empty_folder_succeeds(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     assert new(str(tmp_path / "app"), "-t", "static") == 0
 
@@ -57,7 +72,7 @@ def test_an_empty_folder_may_become_the_project(tmp_path: Path) -> None:
         ([], "NAME"),
     ],
 )
-def test_bad_arguments(
+def test_new_with_invalid_arguments_fails(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -71,7 +86,9 @@ def test_bad_arguments(
 
 
 @pytest.mark.parametrize("there", ["file", "link", "broken link"])
-def test_what_is_no_folder_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str) -> None:
+def test_new_over_a_file_or_link_fails_and_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str
+) -> None:
     (tmp_path / "other").mkdir()
     target = tmp_path / "app"
     if there == "file":
@@ -84,16 +101,14 @@ def test_what_is_no_folder_stays(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_a_copy_that_fails_leaves_nothing_half_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_new_leaves_nothing_after_a_failed_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     assert new(str(tmp_path / "file" / "app"), "-t", "static") == 1
-    assert "could not be made" in capsys.readouterr().err
+    assert "cannot create" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_it_ends_with_the_two_commands_to_type(
+def test_new_prints_the_next_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -101,19 +116,19 @@ def test_it_ends_with_the_two_commands_to_type(
     assert capsys.readouterr().out == "  cd 'weit weg/my-app'\n  svc dev\n"
 
 
-def test_in_the_current_folder_by_path(tmp_path: Path) -> None:
+def test_new_with_a_trailing_slash_uses_the_last_part_as_name(tmp_path: Path) -> None:
     assert new(str(tmp_path / "app") + "/", "-t", "js") == 0
     assert load(tmp_path / "app").name == "app"
 
 
-def test_the_js_template_has_the_types_of_the_guest_library(tmp_path: Path) -> None:
+def test_js_template_contains_types_of_the_guest_library(tmp_path: Path) -> None:
     assert new(str(tmp_path / "app"), "-t", "js") == 0
     types = Path(__file__).parents[2] / "lanes" / "js" / "guest" / "svc-guest.d.ts"
     assert (tmp_path / "app" / "svc-guest.d.ts").read_text() == types.read_text()
     assert "svc-guest.d.ts" in json.loads((tmp_path / "app" / "jsconfig.json").read_text())["include"]
 
 
-def test_what_builds_leave_in_a_sample_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_skips_build_output_of_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = tmp_path / "built"
     shutil.copytree(templates()["polyglot"], sample)
     for name in ("rust/target/debug/x", "go/go.work", "go/go.work.sum", ".svc/x"):
@@ -123,11 +138,11 @@ def test_what_builds_leave_in_a_sample_is_not_copied(tmp_path: Path, monkeypatch
     assert new(str(tmp_path / "app"), "-t", "polyglot") == 0
     made = {path.relative_to(tmp_path / "app").as_posix() for path in (tmp_path / "app").rglob("*")}
     assert {"rust/Cargo.lock", "rust/svc-guest/Cargo.toml", "go/go.mod", "go/.gitignore"} <= made
-    assert {name for name in made if "target" in name or "go.work" in name or ".svc" in name} == set()
+    assert {name for name in made if "target" in name or "go.work" in name or name == ".svc/x"} == set()
 
 
 @pytest.mark.slow
-def test_the_wheel_carries_every_package_and_template(tmp_path: Path) -> None:
+def test_wheel_contains_every_package_and_template(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(root)]
     subprocess.run(command, check=True)

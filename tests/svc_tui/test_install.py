@@ -1,0 +1,72 @@
+"""The wheel, installed into an empty environment outside of the repository."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINE = re.compile(rb"http://localhost:\d+/")
+
+
+def interpreters() -> list[Path]:
+    """Return one executable for every minor version of Python from 3.11 on this machine."""
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    paths = [path for folder in folders for path in sorted(folder.glob("python3.[1-9][0-9]"))]
+    paths += sorted(pyenv.glob("versions/3.*/bin/python3"))
+    versions: dict[str, Path] = {}
+    for path in (Path(sys.executable), *paths):
+        command = [path, "-c", "import ensurepip, sys; print(*sys.version_info[:2], sep='.')"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        version = answer.stdout.strip()
+        if answer.returncode == 0 and int(version.split(".")[1]) >= 11:
+            versions.setdefault(version, path)
+    return list(versions.values())
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT)]
+    subprocess.run(command, check=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_installed_wheel_creates_and_serves_a_project_on_every_python(wheel: Path, tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environ["SVC_HOME"] = str(tmp_path / "home")
+    for python in interpreters():
+        folder = tmp_path / "environment"
+        subprocess.run([python, "-m", "venv", folder], check=True, env=environ)
+        command = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", wheel]
+        subprocess.run(command, check=True, cwd=tmp_path, env=environ)
+        svc = folder / "bin" / "svc"
+        version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+        printed = subprocess.run([svc, "--version"], check=True, capture_output=True, text=True, env=environ)
+        assert printed.stdout == f"svc {version}\n"
+        subprocess.run([svc, "new", "app", "-t", "static"], check=True, cwd=tmp_path, env=environ)
+        assert "<html" in first_page(svc, tmp_path / "app", environ)
+        shutil.rmtree(folder)
+        shutil.rmtree(tmp_path / "app")
+
+
+def first_page(svc: Path, project: Path, environ: dict[str, str]) -> str:
+    """Start `svc dev`, fetch the page at the address that it prints, and stop it."""
+    command = [svc, "dev", "--port", "0"]
+    with subprocess.Popen(command, cwd=project, env=environ, stdout=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None
+            url = next(match[0] for line in server.stdout if (match := LINE.search(line)))
+            with urllib.request.urlopen(url.decode(), timeout=30) as response:
+                return str(response.read().decode())
+        finally:
+            server.terminate()
