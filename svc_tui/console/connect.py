@@ -7,7 +7,7 @@ from engine.errors import SvcError
 from engine.files.data_dir import FOLDER
 from engine.http.sockets import PortInUse, allow_connections, bind
 from engine.manifest.load import load
-from svc_tui.client.credentials import Credentials, CredentialStore, open_client, current_project
+from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
 from svc_tui.client.discovery import find_running
 from svc_tui.console.engine import EmbeddedEngine, EngineConnection, RunningDevServer, ServiceProject
 

@@ -24,7 +24,7 @@ from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource
 from engine.service.policy import imports
 from engine.wasm.compile.check import check_component, error_context
-from svc_tui.client import Client, ApiError
+from svc_tui.client import ApiError, Client
 from svc_tui.composition import lanes
 
 UPLOADS_AT_ONCE = 4

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SvcError
-from svc_tui.client.credentials import FILE, Credentials, CredentialStore, NotLoggedIn
+from svc_tui.client.credentials import SESSIONS_FILE, Credentials, CredentialStore, NotLoggedIn
 from svc_tui.client.urls import InvalidUrl, check_encryption, service_url
 from svc_tui.console.start import LoginActions
 from svc_tui.main import run

@@ -95,14 +95,14 @@ def test_a_file_that_others_may_read_is_closed_to_them() -> None:
 def test_the_keyring_keeps_the_token_where_it_works(tmp_path: Path, backend: str, in_keyring: bool) -> None:
     (tmp_path / "backends.py").write_text(BACKENDS)
     program = (
-        "import os, sys; from svc_tui.user_home import Home; from svc_tui.client.keyring import Keychain\n"
-        "from svc_tui.client.credentials import Login, Logins\n"
+        "import os, sys; from svc_tui.user_home import Home; from svc_tui.client.keyring import Keyring\n"
+        "from svc_tui.client.credentials import Credentials, CredentialStore\n"
         "seconds = 0.5 if 'Hanging' in os.environ['PYTHON_KEYRING_BACKEND'] else 60\n"
-        "logins = Logins(Home.from_environment(os.environ), os.environ, Keychain(seconds))\n"
+        "store = CredentialStore(Home.from_environment(os.environ), os.environ, Keyring(seconds))\n"
         "url = 'https://a.example'\n"
-        "logins.keep(Login(url, url, 'secret of bob', 'bob'))\n"
-        "kept = logins.keep(Login(url, url, 'secret', 'ann'))\n"
-        "print(kept, logins.get().token); logins.forget(url)\n"
+        "store.save(Credentials(url, url, 'secret of bob', 'bob'))\n"
+        "saved = store.save(Credentials(url, url, 'secret', 'ann'))\n"
+        "print(saved, store.get().token); store.delete(url)\n"
         "print(getattr(sys.modules.get('backends'), 'KEPT', {}))\n"
     )
     environ = os.environ | {

@@ -15,7 +15,7 @@ from engine.control.local_server import listening
 from engine.control.projects import OneProject, blueprint
 from engine.errors import SvcError
 from svc_tui.background_loop import run_in_background
-from svc_tui.client import Client, ApiError, Unreachable
+from svc_tui.client import ApiError, Client, Unreachable
 
 
 def subject() -> Blueprint:

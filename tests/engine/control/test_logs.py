@@ -15,7 +15,7 @@ from engine.timeline.database import FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.store import Keep, TimelineStore
 from svc_tui.background_loop import run_in_background
-from svc_tui.client import Client, ApiError
+from svc_tui.client import ApiError, Client
 
 SECOND = 1_000_000_000
 NOW = 1_790_000_000 * SECOND

@@ -12,7 +12,7 @@ from engine.control.routes.manifest import InDevelopment, blueprint
 from engine.errors import SvcError
 from engine.manifest.load import load
 from svc_tui.background_loop import run_in_background
-from svc_tui.client import Client, ApiError
+from svc_tui.client import ApiError, Client
 from tests.svc_tui.hosted import Hosted, deploy
 
 TEXT = """# the shop

@@ -202,7 +202,9 @@ def test_who_is_not_logged_in_is_told_how(
 def test_without_files_there_is_history_and_no_deploy(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
-    deployer = ConsoleDeployer("shop", lambda: Credentials(hosted.control, hosted.control, hosted.token), None)
+    deployer = ConsoleDeployer(
+        "shop", lambda: Credentials(hosted.control, hosted.control, hosted.token), None
+    )
 
     async def test(shown: Board) -> None:
         await shown.press("D")
