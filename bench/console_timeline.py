@@ -7,17 +7,17 @@ import sys
 import time
 from pathlib import Path
 
-from engine.timeline.bus import Timeline
-from engine.timeline.database import place
+from engine.timeline.bus import TimelineBus
+from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recorder import TimelineRecorder
-from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.store import Retention, TimelineStore
 
 BATCH = 10_000
 TICK = 0.05
 NEW = 1 << 30
 """Number of the first of those that come."""
-KEEP = Keep(bytes=1 << 30)
+KEEP = Retention(max_bytes=1 << 30)
 """Enough for a million records and those that come."""
 
 
@@ -43,7 +43,7 @@ def record(number: int, now_ns: int) -> Record:
 
 def fill(root: Path, count: int) -> None:
     """Have a Project's timeline hold so many records, of the last hour."""
-    path = place(root)
+    path = timeline_path(root)
     store = TimelineStore(path, KEEP)
     now = time.time_ns()
     for start in range(0, count, BATCH):
@@ -54,8 +54,10 @@ def fill(root: Path, count: int) -> None:
 
 def write(root: Path, rate: float, seconds: float) -> None:
     """Write records at a steady rate, in twenty bursts a second."""
-    timeline = Timeline()
-    recorder = TimelineRecorder(place(root), timeline, lambda error: print(error, file=sys.stderr), keep=KEEP)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(
+        timeline_path(root), timeline, lambda error: print(error, file=sys.stderr), retention=KEEP
+    )
     began, done = time.monotonic(), 0
     while (passed := time.monotonic() - began) < seconds:
         for _ in range(int(passed * rate) - done):

@@ -68,7 +68,7 @@ def main() -> None:
     _put(invocation.Invocation, "peak_memory", int(os.environ[MEMORY]))
     for name in ("_store_limiter", "_set_epoch_deadline", "_yield_and_update"):
         _put(wasmtime, name, lambda *_arguments: None)
-    _put(server, "Recorder", _NoRecorder)
+    _put(server, "UsageRecorder", _NoRecorder)
     sys.exit(run(sys.argv[1:]))
 
 

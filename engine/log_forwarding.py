@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-LOGGERS = ("svc.control", "svc.server")
+LOGGERS = ("svc.control", "svc.server", "svc.timeline")
 """Who says so."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 from engine.door import DOMAIN, Door, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
 
@@ -22,7 +22,7 @@ Uses = Counter[tuple[str, str]]
 class Doors:
     """Every Door of one Project. Open it on the event loop that runs the guests."""
 
-    def __init__(self, doors: Sequence[Door], project: str, folder: Path, timeline: Timeline) -> None:
+    def __init__(self, doors: Sequence[Door], project: str, folder: Path, timeline: TimelineBus) -> None:
         """`folder` is where the Project's data is; each Door has a folder of its own name in it."""
         log = _Ear(timeline)
         self.uses = Uses()
@@ -66,7 +66,7 @@ class _Ear:
     What a Door logs before it answers is in the timeline before its guest has the answer.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: TimelineBus) -> None:
         self._timeline = timeline
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()

@@ -8,26 +8,26 @@ from pathlib import Path
 
 from engine.deploy.doors import Doors, Uses
 from engine.door import Door
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 
 
 class Tenants:
     """All Projects of this process by name; the empty name stands for the service itself."""
 
     def __init__(
-        self, doors: Sequence[Door], data: Callable[[str], Path], made: Callable[[str, Timeline], object]
+        self, doors: Sequence[Door], data: Callable[[str], Path], made: Callable[[str, TimelineBus], object]
     ) -> None:
         """`data` tells the folder of a Project's data; `made` hears of each timeline when it is made."""
         self._kinds = doors
         self._data = data
         self._made = made
-        self._timelines: dict[str, Timeline] = {}
+        self._timelines: dict[str, TimelineBus] = {}
         self._doors: dict[str, Doors] = {}
 
-    def timeline(self, project: str) -> Timeline:
+    def timeline(self, project: str) -> TimelineBus:
         """Return a Project's timeline."""
         if project not in self._timelines:
-            self._timelines[project] = Timeline()
+            self._timelines[project] = TimelineBus()
             self._made(project, self._timelines[project])
         return self._timelines[project]
 

@@ -17,7 +17,7 @@ from engine.gateway.recording_limit import Capture
 from engine.gateway.routes import DynamicVersion, Endpoint, NotReady, RouteTable
 from engine.gateway.static.body import FileChanged
 from engine.gateway.tracing import Trace, request_id
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import Recording
 from engine.wasm.execution.request import Exchange, Headers, Listen, Receive, RunReport, Send
@@ -130,7 +130,7 @@ class _Request:
 
         async def received() -> dict[str, Any]:
             message = await receive()
-            recording.received(message)
+            recording.add_request_message(message)
             return message
 
         if self.has_body:
@@ -145,7 +145,7 @@ class _Request:
             message = {**message, "headers": [*kept, (b"x-request-id", self.id.encode())]}
             self.started = True
         if self.recording is not None:
-            self.recording.sent(message)
+            self.recording.add_response_message(message)
         await self._send(message)
 
     @property
@@ -163,7 +163,7 @@ class Gateway:
     def __init__(
         self,
         routes: Callable[[], RouteTable],
-        timeline_of: Callable[[str], Timeline],
+        timeline_of: Callable[[str], TimelineBus],
         settings: GatewaySettings,
     ) -> None:
         """`routes` is asked once a request for the table in force.
@@ -186,7 +186,7 @@ class Gateway:
                 return
             finally:
                 if request.recording is not None:
-                    self._timeline_of(request.recording.project).hand_on(request.recording)
+                    self._timeline_of(request.recording.project).publish_recording(request.recording)
             if result.cut:
                 raise Cut(result.code)
         elif scope["type"] == "lifespan":

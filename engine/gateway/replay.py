@@ -14,9 +14,9 @@ from urllib.parse import unquote
 from engine.errors import SvcError
 from engine.gateway.app import GONE, REQUEST_ID, Cut
 from engine.gateway.tracing import request_id
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record
-from engine.timeline.recording import HIDDEN, MOST_BODY, Exchange, Recording, exchange
+from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_VALUE, RecordedExchange, Recording, to_exchange
 from engine.wasm.execution.request import Receive, Send
 
 SECONDS = 60.0
@@ -41,7 +41,7 @@ class Replay:
     `left_out` names the header fields whose values had been hidden, and which were not sent.
     """
 
-    exchange: Exchange
+    exchange: RecordedExchange
     left_out: tuple[str, ...]
     records: tuple[Record, ...]
 
@@ -54,21 +54,21 @@ def mark(request_id: str) -> str:
 class Replayer:
     """Sends requests anew to one Project in this process. Use on its event loop."""
 
-    def __init__(self, gateway: Application, timeline: Timeline, seconds: float = SECONDS) -> None:
+    def __init__(self, gateway: Application, timeline: TimelineBus, seconds: float = SECONDS) -> None:
         self._gateway = gateway
         self._timeline = timeline
         self._seconds = seconds
 
-    async def replay(self, kept: Exchange, redact: frozenset[str]) -> Replay:
+    async def replay(self, kept: RecordedExchange, redact: frozenset[str]) -> Replay:
         """Send a request anew and return its answer. Raises `NotReplayable`.
 
         `redact` names header fields that are hidden in what is returned, besides those that always are.
         """
-        if not kept.request.whole:
+        if not kept.request.complete:
             raise NotReplayable(
                 f"request {kept.request_id} can not be sent anew:"
                 f" only the first {len(kept.request.body)} bytes of its body were recorded",
-                f"Bodies are recorded as far as they are read, up to {MOST_BODY} bytes.",
+                f"Bodies are recorded as far as they are read, up to {MAX_BODY_BYTES} bytes.",
             )
         own, found = request_id(), list[Record]()
 
@@ -82,20 +82,20 @@ class Replayer:
             recording = await self._ask(kept, own, redact)
         finally:
             unfollow()
-        left_out = sorted({name for name, value in kept.request.headers if value == HIDDEN})
-        return Replay(exchange(recording), tuple(left_out), tuple(found))
+        left_out = sorted({name for name, value in kept.request.headers if value == REDACTED_VALUE})
+        return Replay(to_exchange(recording), tuple(left_out), tuple(found))
 
-    async def _ask(self, kept: Exchange, own: str, redact: frozenset[str]) -> Recording:
+    async def _ask(self, kept: RecordedExchange, own: str, redact: frozenset[str]) -> Recording:
         headers = [
             (name.encode("latin-1"), value.encode("latin-1"))
             for name, value in kept.request.headers
-            if value != HIDDEN and name not in _OWN
+            if value != REDACTED_VALUE and name not in _OWN
         ]
         path, _, query = kept.target.partition("?")
         said = ("", own, time.time_ns(), kept.method, kept.scheme, kept.authority, kept.target)
         recording = Recording(*said, headers, redact)
         message = {"type": "http.request", "body": kept.request.body, "more_body": False}
-        recording.received(message)
+        recording.add_request_message(message)
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         scope = {
             "type": "http",
@@ -118,7 +118,7 @@ class Replayer:
             return part
 
         async def send(message: dict[str, Any]) -> None:
-            recording.sent(message)
+            recording.add_response_message(message)
 
         answering = asyncio.ensure_future(self._gateway(scope, receive, send))
         try:

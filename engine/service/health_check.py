@@ -8,7 +8,7 @@ from engine.deploy.serving import PreparedProject
 from engine.errors import SvcError
 from engine.gateway.app import Cut, Gateway, GatewaySettings
 from engine.manifest.model import Project
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 
 MOST_SECONDS = 30.0
 
@@ -20,7 +20,11 @@ class CheckFailed(SvcError):
 
 
 async def check(
-    project: Project, path: str, ready: PreparedProject, domain: str, timeline_of: Callable[[str], Timeline]
+    project: Project,
+    path: str,
+    ready: PreparedProject,
+    domain: str,
+    timeline_of: Callable[[str], TimelineBus],
 ) -> None:
     """Ask every public Resource for a path. Raises `CheckFailed` for the first that answers badly."""
     gateway = Gateway(lambda: ready.routes, timeline_of, GatewaySettings())

@@ -1,31 +1,36 @@
-"""The timeline of this process: a bounded memory of records, and those who follow it.
+"""Timeline of one process: the most recent records in memory, and publish/subscribe for new ones."""
 
-Owns order and fan-out. Nothing here may slow or break the engine: a follower that raises is dropped.
-"""
-
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 
-Follower = Callable[[Record], None]
-Listener = Callable[[Recording], None]
-KEPT = 5000
+RecordCallback = Callable[[Record], None]
+RecordingCallback = Callable[[Recording], None]
+MAX_RECORDS = 5000
+_T = TypeVar("_T")
+_log = logging.getLogger("svc.timeline")
+_log.addHandler(logging.NullHandler())
 
 
-class Timeline:
-    """Append from any thread; followers are called at once, on the appender's thread."""
+class TimelineBus:
+    """Accepts records from any thread; calls followers synchronously on the appending thread.
 
-    def __init__(self, kept: int = KEPT) -> None:
+    A follower that raises is logged and removed, so that its failure cannot slow or break a request.
+    """
+
+    def __init__(self, kept: int = MAX_RECORDS) -> None:
         self._records: deque[Record] = deque(maxlen=kept)
-        self._followers: list[Follower] = []
-        self._listeners: list[Listener] = []
+        self._followers: list[RecordCallback] = []
+        self._listeners: list[RecordingCallback] = []
         self._lock = threading.Lock()
 
     def append(self, record: Record) -> None:
-        """Add a record and hand it to every follower."""
+        """Add a record and pass it to every follower."""
         with self._lock:
             self._records.append(record)
             followers = list(self._followers)
@@ -33,37 +38,42 @@ class Timeline:
             try:
                 follower(record)
             except Exception:
-                self._forget(follower)
+                self._drop(self._followers, follower)
 
-    def hand_on(self, recording: Recording) -> None:
-        """Hand a recording, after the record of its request, to every listener; none is kept here."""
+    def publish_recording(self, recording: Recording) -> None:
+        """Pass a recording to every listener, after the record of its request. The bus does not store it."""
         for listener in list(self._listeners):
             try:
                 listener(recording)
             except Exception:
-                self._ignore(listener)
+                self._drop(self._listeners, listener)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called with each recording from now on; the returned function ends that."""
-        self._listeners.append(listener)
-        return lambda: self._ignore(listener)
-
-    def _ignore(self, listener: Listener) -> None:
-        if listener in self._listeners:
-            self._listeners.remove(listener)
+    def on_recording(self, listener: RecordingCallback) -> Callable[[], None]:
+        """Call `listener` with each new recording; return a function that removes it."""
+        with self._lock:
+            self._listeners.append(listener)
+        return lambda: self._remove(self._listeners, listener)
 
     def tail(self, count: int) -> list[Record]:
         """Return the last `count` records, oldest first."""
         with self._lock:
             return list(self._records)[-count:] if count > 0 else []
 
-    def subscribe(self, follower: Follower) -> Callable[[], None]:
-        """Have `follower` called with each record from now on; the returned function ends that."""
+    def subscribe(self, follower: RecordCallback) -> Callable[[], None]:
+        """Call `follower` with each new record; return a function that removes it."""
         with self._lock:
             self._followers.append(follower)
-        return lambda: self._forget(follower)
+        return lambda: self._remove(self._followers, follower)
 
-    def _forget(self, follower: Follower) -> None:
+    def _drop(self, callbacks: list[_T], callback: _T) -> None:
+        """Remove a callback that raised, and log the current exception once."""
         with self._lock:
-            if follower in self._followers:
-                self._followers.remove(follower)
+            registered = callback in callbacks
+        self._remove(callbacks, callback)
+        if registered:
+            _log.exception("a timeline follower failed and was removed: %r", callback)
+
+    def _remove(self, callbacks: list[_T], callback: _T) -> None:
+        with self._lock:
+            if callback in callbacks:
+                callbacks.remove(callback)

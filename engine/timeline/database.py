@@ -16,7 +16,7 @@ import apsw
 from engine.errors import SvcError
 from engine.files.data_dir import FOLDER, made
 
-FILE = "timeline.db"
+TIMELINE_FILE = "timeline.db"
 VERSION = 1
 BUSY_SECONDS = 5.0
 """How long a write or a read waits for another process that writes."""
@@ -67,7 +67,7 @@ class TimelineError(SvcError):
     """The timeline's file can not be used, now."""
 
 
-class DamagedTimeline(TimelineError):
+class CorruptTimeline(TimelineError):
     """The file is no database, or a broken one."""
 
 
@@ -75,12 +75,12 @@ class NewerTimeline(TimelineError):
     """The file was written by a newer svc; it is left as it is."""
 
 
-def place(root: Path) -> Path:
+def timeline_path(root: Path) -> Path:
     """Return where the timeline of the Project in a folder is kept."""
-    return root / FOLDER / FILE
+    return root / FOLDER / TIMELINE_FILE
 
 
-class Database:
+class TimelineDatabase:
     """One connection. Use from one thread at a time; every method raises `TimelineError`."""
 
     def __init__(self, path: Path, *, write: bool) -> None:
@@ -114,7 +114,7 @@ class Database:
             raise NewerTimeline(
                 f"{self._path} was written by a newer svc",
                 "Update svc, or move the file away to begin anew.",
-                for_callers=f"{FILE} was written by a newer svc",
+                for_callers=f"{TIMELINE_FILE} was written by a newer svc",
             )
         self.empty = found < VERSION
         if write:
@@ -122,13 +122,13 @@ class Database:
             self.run("pragma synchronous = normal")
             self.run(f"pragma journal_size_limit = {WAL_BYTES}")
             if self.empty:
-                self.change(self._make)
+                self.change(self._create_tables)
                 self.empty = False
             self.run(_EXCHANGES)
         else:
             self.run("pragma query_only = on")
 
-    def _make(self) -> None:
+    def _create_tables(self) -> None:
         """Make the tables. Cursors begin with the time, in microseconds: those of a file that was begun anew
         are above all of the one that was there before.
         """
@@ -138,7 +138,7 @@ class Database:
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """Run one statement and return its rows."""
-        return self._waiting(lambda: self._database.execute(sql, values).fetchall())
+        return self._retry_busy(lambda: self._database.execute(sql, values).fetchall())
 
     def change(self, change: Callable[[], _Result]) -> _Result:
         """Call a function in a transaction that has the right to write from its beginning."""
@@ -162,7 +162,7 @@ class Database:
             raise
         return result
 
-    def _waiting(self, work: Callable[[], _Result]) -> _Result:
+    def _retry_busy(self, work: Callable[[], _Result]) -> _Result:
         """Wait also where SQLite itself does not: while another process opens or closes the file."""
         end = time.monotonic() + BUSY_SECONDS
         while True:
@@ -188,7 +188,7 @@ class Database:
 
     def _error(self, error: Exception) -> TimelineError:
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            return DamagedTimeline(
+            return CorruptTimeline(
                 f"the timeline in {self._path} is damaged: {error}",
                 "`svc dev`, or the service, puts it aside and begins anew.",
                 for_callers=f"the timeline is damaged: {error}",
@@ -197,21 +197,21 @@ class Database:
         return TimelineError(
             f"the timeline can not be {self._use} {self._path}: {reason}",
             "Check that the folder can be written, which reading needs too, and that its disk has room.",
-            for_callers=f"the timeline can not be {self._use} {FILE}: {reason}",
+            for_callers=f"the timeline can not be {self._use} {TIMELINE_FILE}: {reason}",
         )
 
 
-def damaged(path: Path) -> bool:
+def is_corrupt(path: Path) -> bool:
     """Whether a file is one that can not be read any more."""
     try:
-        database = Database(path, write=False)
-    except DamagedTimeline:
+        database = TimelineDatabase(path, write=False)
+    except CorruptTimeline:
         return True
     except TimelineError:
         return False
     try:
         return bool(database.run("pragma quick_check(1)") != [("ok",)])
-    except DamagedTimeline:
+    except CorruptTimeline:
         return True
     finally:
         database.close()

@@ -8,20 +8,19 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.timeline.level import level
-from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.stored_record import Entry
+from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord, level
+from engine.timeline.stored_record import StoredRecord
 
-_OF_REQUEST = [field.name for field in fields(RequestRecord) if field.name != "time_ns"]
+_REQUEST_FIELDS = [field.name for field in fields(RequestRecord) if field.name != "time_ns"]
 
 
-def document(entry: Entry) -> dict[str, Any]:
+def to_json(entry: StoredRecord) -> dict[str, Any]:
     """Return a record's fields: times are RFC 3339 in UTC, durations nanoseconds, sizes bytes."""
     record = entry.record
     head = {
         "cursor": entry.cursor,
-        "kind": kind(record),
-        "time": utc(record.time_ns),
+        "kind": record_kind(record),
+        "time": format_utc(record.time_ns),
         "level": level(record),
         "resource": record.resource,
         "request_id": record.request_id,
@@ -49,7 +48,7 @@ def document(entry: Entry) -> dict[str, Any]:
     return head | {"body": record.text}
 
 
-def kind(record: Record) -> str:
+def record_kind(record: Record) -> str:
     """Return which kind of record it is: request, structured, stdout, stderr or platform."""
     if isinstance(record, RequestRecord):
         return "request"
@@ -58,19 +57,19 @@ def kind(record: Record) -> str:
     return record.stream if isinstance(record, LineRecord) else "platform"
 
 
-def utc(time_ns: int) -> str:
+def format_utc(time_ns: int) -> str:
     """Return a time as `2026-11-21T15:03:10.123456789Z`."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 
-def entry(document: Mapping[str, Any]) -> Entry:
+def from_json(document: Mapping[str, Any]) -> StoredRecord:
     """Return the entry of a document. Raises `KeyError`, `ValueError` and `TypeError` for what is none."""
     time_ns, resource, request = _time_ns(document["time"]), document["resource"], document["request_id"]
     record: Record
     match document["kind"]:
         case "request":
-            record = RequestRecord(time_ns=time_ns, **{name: document[name] for name in _OF_REQUEST})
+            record = RequestRecord(time_ns=time_ns, **{name: document[name] for name in _REQUEST_FIELDS})
         case "structured":
             record = StructuredRecord(
                 *(time_ns, request, document["trace_id"], document["span_id"], resource),
@@ -82,7 +81,7 @@ def entry(document: Mapping[str, Any]) -> Entry:
             record = PlatformRecord(time_ns, resource, document["level"], document["body"], request)
         case other:
             raise ValueError(other)
-    return Entry(int(document["cursor"]), record)
+    return StoredRecord(int(document["cursor"]), record)
 
 
 def _time_ns(text: str) -> int:

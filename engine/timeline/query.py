@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from engine.door import Severity
-from engine.timeline.database import BOUNDS, FIELDS, Database
-from engine.timeline.recording import Exchange
+from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
+from engine.timeline.recording import RecordedExchange
 from engine.timeline.recording import decode as decode_exchange
-from engine.timeline.stored_record import NUMBERS, Entry, decode, searchable
+from engine.timeline.stored_record import SEVERITY_NUMBERS, StoredRecord, decode, searchable
 
-PAGE = 1000
+PAGE_RECORDS = 1000
 _COLUMNS = ", ".join(("cursor", *FIELDS))
 _WILD = re.compile(r"[%_\\]")
-_SAID = (
+_SEARCHABLE_SQL = (
     "case kind when 'request' then method || ' ' || target || ' ' || status || ' ' || code || ' ' || body"
     """ else body || coalesce(' ' || replace(replace(attributes, '", "', ' '), '": "', '='), '') end"""
 )
@@ -26,7 +26,7 @@ _SAID = (
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RecordFilter:
     """Which records are wanted: those for which all that is given holds.
 
     `least` is the lowest level, `pattern` is searched in what `searchable` returns. `text` is searched there
@@ -37,7 +37,7 @@ class Filter:
 
     resource: str | None = None
     request_id: str | None = None
-    least: Severity | None = None
+    min_level: Severity | None = None
     pattern: re.Pattern[str] | None = None
     text: str | None = None
     statuses: tuple[int, int] | None = None
@@ -53,11 +53,11 @@ class Filter:
         if self.request_id is not None:
             parts.append("request_id <> '' and request_id = ?")
             values.append(self.request_id)
-        if self.least is not None:
+        if self.min_level is not None:
             parts.append("level >= ?")
-            values.append(NUMBERS[self.least])
+            values.append(SEVERITY_NUMBERS[self.min_level])
         if self.text is not None:
-            parts.append(f"{_SAID} like ? escape '\\'")
+            parts.append(f"{_SEARCHABLE_SQL} like ? escape '\\'")
             values.append("%" + _WILD.sub(r"\\\g<0>", self.text) + "%")
         if self.statuses is not None:
             parts.append("status between ? and ?")
@@ -66,27 +66,27 @@ class Filter:
             parts.append("(root = 1 or kind <> 'request')")
         return " and ".join(parts), values
 
-    def passes(self, row: Sequence[Any]) -> bool:
+    def matches(self, row: Sequence[Any]) -> bool:
         """Whether what SQL can not tell holds, given the values of `FIELDS`."""
         return self.pattern is None or self.pattern.search(searchable(row)) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RecordPage:
     """Records in their order; `upto` is the last cursor that was looked at, wanted or not.
 
     `missed` is how many records, wanted or not, were removed between the cursor that was asked for and the
     first that is kept; 0 asks for what there is, and misses none. `more` says that others may follow at once.
     """
 
-    entries: list[Entry]
+    entries: list[StoredRecord]
     upto: int
     missed: int = 0
     more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Skimmed:
+class CursorPage:
     """Which of the records after a cursor, up to `upto`, are wanted: how far each is from `after`, as JSON.
 
     SQLite writes the text, so that other threads run meanwhile. `missed` is as in a `Page`.
@@ -102,7 +102,7 @@ class TimelineReader:
     """One open file, for reading. Use from one thread at a time; every method raises `TimelineError`."""
 
     def __init__(self, path: Path) -> None:
-        self._database = Database(path, write=False)
+        self._database = TimelineDatabase(path, write=False)
 
     def ready(self) -> bool:
         """Whether the file has its tables; for a moment after it was made it has none."""
@@ -121,11 +121,11 @@ class TimelineReader:
         """Return the cursor that the file began with."""
         return int(self._database.run("select cursor from origin")[0][0])
 
-    def after(self, cursor: int, wanted: Filter, most: int = PAGE) -> Page:
+    def after(self, cursor: int, wanted: RecordFilter, most: int = PAGE_RECORDS) -> RecordPage:
         """Return up to `most` records after a cursor, the oldest first."""
         return self._database.view(lambda: self._after(cursor, wanted, most))
 
-    def _after(self, cursor: int, wanted: Filter, most: int) -> Page:
+    def _after(self, cursor: int, wanted: RecordFilter, most: int) -> RecordPage:
         first, last = self._bounds()
         condition, values = wanted.condition()
         rows = self._database.run(
@@ -134,8 +134,8 @@ class TimelineReader:
         )
         more = len(rows) == most
         upto = rows[-1][0] if more else max(cursor, last)
-        found = [decode(row[0], row[1:]) for row in rows if wanted.passes(row[1:])]
-        return Page(found, upto, self._missed(cursor, first), more)
+        found = [decode(row[0], row[1:]) for row in rows if wanted.matches(row[1:])]
+        return RecordPage(found, upto, self._missed(cursor, first), more)
 
     def missed(self, cursor: int) -> int:
         """Return how many records after a cursor were removed; none after 0."""
@@ -144,17 +144,19 @@ class TimelineReader:
     def _missed(self, cursor: int, first: int) -> int:
         return max(0, first - max(cursor + 1, self.origin())) if cursor else 0
 
-    def tail(self, count: int, wanted: Filter, *, after: int = 0, upto: int | None = None) -> list[Entry]:
+    def tail(
+        self, count: int, wanted: RecordFilter, *, after: int = 0, upto: int | None = None
+    ) -> list[StoredRecord]:
         """Return the last `count` records that are wanted, the oldest first; none beyond `upto`."""
-        found: list[Entry] = []
-        page = PAGE if wanted.pattern is not None else min(count, PAGE)
+        found: list[StoredRecord] = []
+        page = PAGE_RECORDS if wanted.pattern is not None else min(count, PAGE_RECORDS)
         for entry in self._backwards(wanted, after, self.bounds()[1] if upto is None else upto, page):
             if len(found) >= count:
                 break
             found.append(entry)
         return found[::-1]
 
-    def _backwards(self, wanted: Filter, after: int, upto: int, page: int) -> Iterator[Entry]:
+    def _backwards(self, wanted: RecordFilter, after: int, upto: int, page: int) -> Iterator[StoredRecord]:
         condition, values = wanted.condition()
         sql = (
             f"select {_COLUMNS} from record where cursor > ? and cursor <= ? and {condition} "
@@ -162,15 +164,15 @@ class TimelineReader:
         )
         while rows := self._database.run(sql, (after, upto, *values, page)):
             for row in rows:
-                if wanted.passes(row[1:]):
+                if wanted.matches(row[1:]):
                     yield decode(row[0], row[1:])
             upto = rows[-1][0] - 1
 
-    def before(self, time_ns: int) -> int:
+    def cursor_before(self, time_ns: int) -> int:
         """Return the cursor after which all was written at or after a time (Unix epoch)."""
-        return self._database.view(lambda: self._before(time_ns // 1_000_000))
+        return self._database.view(lambda: self._cursor_before(time_ns // 1_000_000))
 
-    def _before(self, time_ms: int) -> int:
+    def _cursor_before(self, time_ms: int) -> int:
         low, high = self._bounds()
         while low <= high:
             middle = (low + high) // 2
@@ -181,11 +183,11 @@ class TimelineReader:
                 high = middle - 1
         return low - 1
 
-    def skim(self, after: int, wanted: Filter, most: int) -> Skimmed:
+    def scan_cursors(self, after: int, wanted: RecordFilter, most: int) -> CursorPage:
         """Look at the next records after a cursor, `most` of them; a filter's `pattern` is passed over."""
-        return self._database.view(lambda: self._skim(after, wanted, most))
+        return self._database.view(lambda: self._scan_cursors(after, wanted, most))
 
-    def _skim(self, cursor: int, wanted: Filter, most: int) -> Skimmed:
+    def _scan_cursors(self, cursor: int, wanted: RecordFilter, most: int) -> CursorPage:
         first, last = self._bounds()
         after = max(cursor, first - 1)
         upto = max(after, min(after + most, last))
@@ -193,25 +195,27 @@ class TimelineReader:
         found = f"select cursor from record where cursor > ? and cursor <= ? and {condition} order by cursor"
         sql = f"select json_group_array(cursor - ?) from ({found})"
         ((offsets,),) = self._database.run(sql, (after, after, upto, *values))
-        return Skimmed(after, upto, offsets, self._missed(cursor, first))
+        return CursorPage(after, upto, offsets, self._missed(cursor, first))
 
-    def stretch(self, first: int, last: int) -> list[Entry]:
+    def between(self, first: int, last: int) -> list[StoredRecord]:
         """Return the records from one cursor to another, both included."""
-        return self._found("cursor between ? and ?", (first, last))
+        return self._select("cursor between ? and ?", (first, last))
 
-    def at(self, cursors: Sequence[int]) -> list[Entry]:
+    def by_cursors(self, cursors: Sequence[int]) -> list[StoredRecord]:
         """Return the records at these cursors, in the order of cursors; those that are gone are left out."""
-        return self._found(f"cursor in ({_marks(cursors)})", cursors)
+        return self._select(f"cursor in ({_placeholders(cursors)})", cursors)
 
-    def below(self, requests: Sequence[str]) -> list[Entry]:
+    def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
         """Return the spans of these requests that mounts led to, in the order in which they ended."""
-        return self._found(f"request_id <> '' and request_id in ({_marks(requests)}) and root = 0", requests)
+        return self._select(
+            f"request_id <> '' and request_id in ({_placeholders(requests)}) and root = 0", requests
+        )
 
-    def _found(self, condition: str, values: Sequence[Any]) -> list[Entry]:
+    def _select(self, condition: str, values: Sequence[Any]) -> list[StoredRecord]:
         rows = self._database.run(f"select {_COLUMNS} from record where {condition} order by cursor", values)
         return [decode(row[0], row[1:]) for row in rows]
 
-    def exchange(self, request_id: str) -> Exchange | None:
+    def exchange(self, request_id: str) -> RecordedExchange | None:
         """Return what was recorded of a request."""
         if not self._database.run("select 1 from sqlite_schema where name = 'exchange'"):
             return None  # written by an svc that recorded nothing
@@ -233,11 +237,11 @@ class TimelineReader:
         self._database.close()
 
 
-def _marks(values: Sequence[Any]) -> str:
+def _placeholders(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))
 
 
-def opened(path: Path) -> TimelineReader | None:
+def open_reader(path: Path) -> TimelineReader | None:
     """Open a file for reading; None where there is none, or none of its tables. Raises `TimelineError`."""
     if not path.exists():
         return None

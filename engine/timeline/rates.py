@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from engine.manifest.model import Mount, Project
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 
-SECONDS = 60
+WINDOW_SECONDS = 60
 """How far back the window goes."""
-_FINE = 3
+_BUCKET_BITS = 3
 """Binary digits below the first that tell times apart: they are known to within 7 %."""
-_UNCLAIMED = 10_000
+_MAX_OPEN_FRONTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RateWindow:
     """The rates of each Resource of which there were any, and the requests a second by front and pattern."""
 
     seconds: float
@@ -47,14 +47,14 @@ class Window:
 class _Sum:
     """What a Resource did in one second."""
 
-    __slots__ = ("failures", "peak", "records", "requests", "walls")
+    __slots__ = ("durations", "failures", "peak", "records", "requests")
 
     def __init__(self) -> None:
         self.requests = 0
         self.failures = 0
         self.peak = -1
         self.records = 0
-        self.walls: dict[int, int] = {}
+        self.durations: dict[int, int] = {}
 
 
 class _Second:
@@ -68,7 +68,7 @@ class _Second:
         self.mounts: dict[tuple[str, str], int] = {}
 
 
-class Rates:
+class RateMeter:
     """A follower of a timeline; may be called, and asked, from any thread."""
 
     def __init__(
@@ -80,8 +80,8 @@ class Rates:
         self._began = clock()
         self._lock = threading.Lock()
         self._second = _Second(int(self._began))
-        self._seconds: deque[_Second] = deque([self._second], SECONDS + 1)
-        self._handed: set[str] = set()  # spans of fronts whose own records are yet to come
+        self._seconds: deque[_Second] = deque([self._second], WINDOW_SECONDS + 1)
+        self._open_fronts: set[str] = set()  # spans of fronts whose own records are yet to come
 
     def __call__(self, record: Record) -> None:
         """Take one record."""
@@ -110,15 +110,15 @@ class Rates:
         if peak is not None and peak > found.peak:
             found.peak = peak
         wall = _bucket(record.wall_ns)
-        found.walls[wall] = found.walls.get(wall, 0) + 1
-        handed = self._handed
+        found.durations[wall] = found.durations.get(wall, 0) + 1
+        handed = self._open_fronts
         if handed and record.span_id in handed:
             handed.remove(record.span_id)
             if (mount := self._mount(record)) is not None:
                 edge = record.resource, mount.pattern
                 second.mounts[edge] = second.mounts.get(edge, 0) + 1
         if not record.root:
-            if len(handed) >= _UNCLAIMED:  # of fronts whose processes were killed
+            if len(handed) >= _MAX_OPEN_FRONTS:  # of fronts whose processes were killed
                 handed.clear()
             handed.add(record.parent)
 
@@ -128,7 +128,7 @@ class Rates:
         front = project.resources.get(record.resource) if project is not None else None
         return front.mount_of(record.target.partition("?")[0]) if front is not None else None
 
-    def window(self, seconds: int = SECONDS) -> Window:
+    def window(self, seconds: int = WINDOW_SECONDS) -> RateWindow:
         """Return the rates of the last `seconds`, at most `SECONDS`, or of the time since this was made."""
         now = self._clock()
         first = int(now) - seconds
@@ -143,7 +143,7 @@ class Rates:
             for second in kept:
                 for edge, count in second.mounts.items():
                     mounts[edge] = mounts.get(edge, 0.0) + count / elapsed
-        return Window(elapsed, resources, mounts)
+        return RateWindow(elapsed, resources, mounts)
 
 
 def _rate(sums: Iterable[_Sum], seconds: float) -> Rate:
@@ -154,7 +154,7 @@ def _rate(sums: Iterable[_Sum], seconds: float) -> Rate:
         failures += each.failures
         records += each.records
         peak = max(peak, each.peak)
-        for wall, count in each.walls.items():
+        for wall, count in each.durations.items():
             walls[wall] = walls.get(wall, 0) + count
     return Rate(
         requests / seconds,
@@ -167,16 +167,16 @@ def _rate(sums: Iterable[_Sum], seconds: float) -> Rate:
 
 def _bucket(wall_ns: int) -> int:
     """Return the number of a range of times: eight to each power of two."""
-    shift = wall_ns.bit_length() - _FINE - 1
-    return (shift << _FINE) + (wall_ns >> shift) if shift > 0 else wall_ns
+    shift = wall_ns.bit_length() - _BUCKET_BITS - 1
+    return (shift << _BUCKET_BITS) + (wall_ns >> shift) if shift > 0 else wall_ns
 
 
 def _middle(bucket: int) -> int:
     """Return the time in the middle of a range."""
-    shift = (bucket >> _FINE) - 1
+    shift = (bucket >> _BUCKET_BITS) - 1
     if shift <= 0:
         return bucket
-    low = (bucket - (shift << _FINE)) << shift
+    low = (bucket - (shift << _BUCKET_BITS)) << shift
     return low + (1 << shift >> 1)
 
 

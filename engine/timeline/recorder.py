@@ -12,20 +12,20 @@ from pathlib import Path
 
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
-from engine.timeline.bus import Timeline
-from engine.timeline.database import DamagedTimeline, NewerTimeline, TimelineError, damaged
+from engine.timeline.bus import TimelineBus
+from engine.timeline.database import CorruptTimeline, NewerTimeline, TimelineError, is_corrupt
 from engine.timeline.record import PlatformRecord, Record, RequestRecord, StructuredRecord
 from engine.timeline.recording import Recording
-from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.store import Retention, TimelineStore
 
-EVERY_SECONDS = 0.1
+INTERVAL_SECONDS = 0.1
 BATCH = 500
 RETRY_SECONDS = 1.0
 TRIM_SECONDS = 1.0
-WAITING_BYTES = 64 << 20
+MAX_PENDING_BYTES = 64 << 20
 """How much waits at most for a file that can not be written, or not fast enough; what comes then is lost."""
 
-_ONE = 512
+_RECORD_OVERHEAD = 512
 """What a record takes beside its text."""
 
 
@@ -35,13 +35,13 @@ class TimelineRecorder:
     def __init__(
         self,
         path: Path,
-        timeline: Timeline,
+        timeline: TimelineBus,
         warn: Callable[[SvcError], None],
         *,
-        keep: Keep | None = None,
-        every: float = EVERY_SECONDS,
+        retention: Retention | None = None,
+        interval: float = INTERVAL_SECONDS,
         retry: float = RETRY_SECONDS,
-        waiting_bytes: int = WAITING_BYTES,
+        max_pending_bytes: int = MAX_PENDING_BYTES,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Write to the file at `path`; it is made when there is something to write.
@@ -50,23 +50,23 @@ class TimelineRecorder:
         """
         self._path = path
         self._warn = warn
-        self._keep = keep
-        self._every = every
+        self._retention = retention
+        self._interval = interval
         self._retry = retry
-        self._waiting_bytes = waiting_bytes
+        self._max_pending_bytes = max_pending_bytes
         self._now_ns = now_ns
         self._store: TimelineStore | None = None
         self._lock = threading.Lock()
-        self._waiting: list[Record | Recording] = []
+        self._incoming: list[Record | Recording] = []
         self._pending: deque[Record | Recording] = deque()  # the writing thread's own
         self._bytes = 0  # of both
         self._lost = 0
         self._trimmed = 0.0
         self._failing = False
         self._stopping = False
-        self._news = threading.Event()
-        self._hurry = threading.Event()
-        self._following = timeline.subscribe(self), timeline.listen(self)
+        self._wakeup = threading.Event()
+        self._batch_full = threading.Event()
+        self._following = timeline.subscribe(self), timeline.on_recording(self)
         self._thread = threading.Thread(target=self._work, name="timeline", daemon=True)
         self._thread.start()
 
@@ -74,52 +74,52 @@ class TimelineRecorder:
         """Take a record, or a recording after the record of its request; never waits."""
         size = _size(record)
         with self._lock:
-            if self._bytes + size > self._waiting_bytes:
+            if self._bytes + size > self._max_pending_bytes:
                 self._lost += 1
                 return
             self._bytes += size
-            self._waiting.append(record)
-            count = len(self._waiting)
+            self._incoming.append(record)
+            count = len(self._incoming)
         if count == 1:
-            self._news.set()
+            self._wakeup.set()
         elif count == BATCH:
-            self._hurry.set()
+            self._batch_full.set()
 
     def _unsubscribe(self) -> None:
         for end in self._following:
             end()
 
     def _work(self) -> None:
-        pause = self._every
+        pause = self._interval
         while not self._stopping:
-            self._news.wait()
-            self._news.clear()
-            self._hurry.wait(pause)
+            self._wakeup.wait()
+            self._wakeup.clear()
+            self._batch_full.wait(pause)
             if not self._stopping:
-                self._hurry.clear()
+                self._batch_full.clear()
             try:
                 written = self._write()
             except NewerTimeline as error:
                 self._unsubscribe()
                 self._warn(error)
                 break
-            pause = self._every if written else self._retry
+            pause = self._interval if written else self._retry
             if not written:
-                self._news.set()
+                self._wakeup.set()
         if self._store is not None:
             self._store.close()
 
     def _write(self) -> bool:
         """Write what waits, in batches; return whether all of it is written."""
-        while batch := self._batch():
+        while batch := self._next_batch():
             try:
-                store = self._opened()
+                store = self._open()
                 store.append(batch, self._now_ns())
             except NewerTimeline:
                 raise
             except TimelineError as error:
                 self._pending.extendleft(reversed(batch))
-                if not self._begun_anew(error):
+                if not self._recover(error):
                     return False
                 continue
             with self._lock:
@@ -134,13 +134,13 @@ class TimelineRecorder:
         try:
             store.trim(self._now_ns())
         except TimelineError as error:
-            self._begun_anew(error)
+            self._recover(error)
 
-    def _batch(self) -> list[Record | Recording]:
+    def _next_batch(self) -> list[Record | Recording]:
         """Take the next records, with a word about those that were lost after them."""
         with self._lock:
-            self._pending.extend(self._waiting)
-            self._waiting = []
+            self._pending.extend(self._incoming)
+            self._incoming = []
             lost, self._lost = self._lost, 0
             if lost:
                 text = f"{lost} records are lost: they could not be written as fast as they came"
@@ -149,24 +149,24 @@ class TimelineRecorder:
                 self._pending.append(told)
         return [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
 
-    def _opened(self) -> TimelineStore:
+    def _open(self) -> TimelineStore:
         if self._store is not None and self._store.replaced():
-            self._let_go()
+            self._close_file()
         if self._store is None:
-            self._store = TimelineStore(self._path, self._keep)
+            self._store = TimelineStore(self._path, self._retention)
         return self._store
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         if self._store is not None:
             self._store.close()
         self._store = None
 
-    def _begun_anew(self, error: SvcError) -> bool:
+    def _recover(self, error: SvcError) -> bool:
         """Deal with a file that takes no records; return whether another is in its place at once."""
-        self._let_go()
-        if isinstance(error, DamagedTimeline):
+        self._close_file()
+        if isinstance(error, CorruptTimeline):
             try:
-                aside = quarantine_database(self._path, "timeline", damaged)
+                aside = quarantine_database(self._path, "timeline", is_corrupt)
             except SvcError as worse:
                 error = worse
             else:
@@ -184,17 +184,19 @@ class TimelineRecorder:
         """Write what is left and end; call when all requests are over."""
         self._unsubscribe()
         self._stopping = True
-        self._news.set()
-        self._hurry.set()
+        self._wakeup.set()
+        self._batch_full.set()
         self._thread.join()
 
 
 def _size(record: Record | Recording) -> int:
     """Return about what a record takes in memory, in bytes."""
     if isinstance(record, Recording):
-        return _ONE + record.weight
+        return _RECORD_OVERHEAD + record.weight
     if isinstance(record, RequestRecord):
-        return _ONE + len(record.target)
+        return _RECORD_OVERHEAD + len(record.target)
     if isinstance(record, StructuredRecord):
-        return _ONE + len(record.body) + sum(len(k) + len(v) for k, v in record.attributes.items())
-    return _ONE + len(record.text)
+        return (
+            _RECORD_OVERHEAD + len(record.body) + sum(len(k) + len(v) for k, v in record.attributes.items())
+        )
+    return _RECORD_OVERHEAD + len(record.text)

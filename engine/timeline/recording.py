@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Headers = list[tuple[bytes, bytes]]
-MOST_BODY = 64 << 10
+MAX_BODY_BYTES = 64 << 10
 """Bytes of a body that are kept."""
-HIDDEN = "[redacted]"
-REDACTED = frozenset(
+REDACTED_VALUE = "[redacted]"
+REDACTED_HEADERS = frozenset(
     {
         *("authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key"),
         *("x-auth-token", "x-access-token", "x-csrf-token", "x-xsrf-token", "x-amz-security-token"),
@@ -24,7 +24,7 @@ REDACTED = frozenset(
 _OVERHEAD = 1024
 
 
-class Body:
+class BodyCapture:
     """A body as it passes: its first `MOST_BODY` bytes, how many passed, and whether it came to its end."""
 
     __slots__ = ("chunks", "ended", "kept", "size")
@@ -42,7 +42,7 @@ class Body:
         if not chunk:
             return
         self.size += len(chunk)
-        room = MOST_BODY - self.kept
+        room = MAX_BODY_BYTES - self.kept
         if room > 0:
             piece = chunk if len(chunk) <= room else chunk[:room]
             self.chunks.append(bytes(piece))
@@ -67,19 +67,19 @@ class Recording:
     target: str
     headers: Headers
     redact: frozenset[str] = frozenset()
-    body: Body = field(default_factory=Body)
+    body: BodyCapture = field(default_factory=BodyCapture)
     status: int = 0
     response_headers: Headers = field(default_factory=list)
-    response: Body = field(default_factory=Body)
+    response: BodyCapture = field(default_factory=BodyCapture)
 
-    def sent(self, message: dict[str, Any]) -> None:
+    def add_response_message(self, message: dict[str, Any]) -> None:
         """Take a part of the response, as ASGI says it."""
         if message["type"] == "http.response.start":
             self.status, self.response_headers = message["status"], message["headers"]
         elif message["type"] == "http.response.body":
             self.response.add(message)
 
-    def received(self, message: dict[str, Any]) -> None:
+    def add_request_message(self, message: dict[str, Any]) -> None:
         """Take a part of the request, as ASGI says it."""
         if message["type"] == "http.request":
             self.body.add(message)
@@ -91,7 +91,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RecordedMessage:
     """A head and a body as they were kept. Hidden values are `HIDDEN`.
 
     `size` is how many bytes of the body passed; it `ended` unless it was given up before.
@@ -103,13 +103,13 @@ class Sent:
     ended: bool
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether all of the body was kept."""
         return self.ended and self.size == len(self.body)
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RecordedExchange:
     """A recording that was kept. `status` is 0 where there was no response."""
 
     request_id: str
@@ -118,35 +118,39 @@ class Exchange:
     scheme: str
     authority: str
     target: str
-    request: Sent
+    request: RecordedMessage
     status: int
-    response: Sent
+    response: RecordedMessage
 
 
-def exchange(recording: Recording) -> Exchange:
+def to_exchange(recording: Recording) -> RecordedExchange:
     """Return what of a recording is kept, without what has to be hidden."""
-    return Exchange(
+    return RecordedExchange(
         recording.request_id,
         recording.time_ns,
         recording.method,
         recording.scheme,
         recording.authority,
         recording.target,
-        _sent(recording.headers, recording.body, recording.redact),
+        _recorded_message(recording.headers, recording.body, recording.redact),
         recording.status,
-        _sent(recording.response_headers, recording.response, recording.redact),
+        _recorded_message(recording.response_headers, recording.response, recording.redact),
     )
 
 
-def _sent(headers: Iterable[tuple[bytes, bytes]], body: Body, redact: frozenset[str]) -> Sent:
+def _recorded_message(
+    headers: Iterable[tuple[bytes, bytes]], body: BodyCapture, redact: frozenset[str]
+) -> RecordedMessage:
     shown = []
     for name, value in headers:
         key = name.decode("latin-1").lower()
-        shown.append((key, HIDDEN if key in REDACTED or key in redact else value.decode("latin-1")))
-    return Sent(tuple(shown), b"".join(body.chunks), body.size, body.ended)
+        shown.append(
+            (key, REDACTED_VALUE if key in REDACTED_HEADERS or key in redact else value.decode("latin-1"))
+        )
+    return RecordedMessage(tuple(shown), b"".join(body.chunks), body.size, body.ended)
 
 
-def encode(kept: Exchange) -> tuple[str, bytes, bytes]:
+def encode(kept: RecordedExchange) -> tuple[str, bytes, bytes]:
     """Return what is written: all but the bodies as JSON, and the bodies."""
     head = {
         "time_ns": kept.time_ns,
@@ -165,19 +169,21 @@ def encode(kept: Exchange) -> tuple[str, bytes, bytes]:
     return json.dumps(head), kept.request.body, kept.response.body
 
 
-def decode(request_id: str, head: str, request: bytes, response: bytes) -> Exchange:
+def decode(request_id: str, head: str, request: bytes, response: bytes) -> RecordedExchange:
     """Return what was written."""
     said = json.loads(head)
-    return Exchange(
+    return RecordedExchange(
         request_id,
         said["time_ns"],
         said["method"],
         said["scheme"],
         said["authority"],
         said["target"],
-        Sent(_pairs(said["headers"]), request, said["size"], said["ended"]),
+        RecordedMessage(_pairs(said["headers"]), request, said["size"], said["ended"]),
         said["status"],
-        Sent(_pairs(said["response_headers"]), response, said["response_size"], said["response_ended"]),
+        RecordedMessage(
+            _pairs(said["response_headers"]), response, said["response_size"], said["response_ended"]
+        ),
     )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.timeline.query import Filter, Page, TimelineReader, opened
+from engine.timeline.query import RecordFilter, RecordPage, TimelineReader, open_reader
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RecordRange:
     """Which part of the timeline is wanted: that for which all that is given holds.
 
     `since_ns`: recorded at that time (Unix epoch) or later; `after`: beyond that cursor; `tail`: the last so
@@ -24,14 +24,14 @@ class Stretch:
     until_ns: int | None = None
 
 
-def kept(path: Path, wanted: Filter, stretch: Stretch) -> Generator[Page]:
+def select(path: Path, wanted: RecordFilter, stretch: RecordRange) -> Generator[RecordPage]:
     """Yield pages, one at least, of what is wanted, the oldest first. Raises `TimelineError`.
 
     `upto` of the last page is where a follower begins.
     """
-    reader = opened(path)
+    reader = open_reader(path)
     if reader is None:
-        yield Page([], stretch.after or 0)
+        yield RecordPage([], stretch.after or 0)
         return
     try:
         yield from _pages(reader, wanted, stretch)
@@ -39,15 +39,15 @@ def kept(path: Path, wanted: Filter, stretch: Stretch) -> Generator[Page]:
         reader.close()
 
 
-def _pages(reader: TimelineReader, wanted: Filter, stretch: Stretch) -> Iterator[Page]:
+def _pages(reader: TimelineReader, wanted: RecordFilter, stretch: RecordRange) -> Iterator[RecordPage]:
     begin, end = stretch.after or 0, reader.bounds()[1]
-    last = end if stretch.until_ns is None else min(end, reader.before(stretch.until_ns))
+    last = end if stretch.until_ns is None else min(end, reader.cursor_before(stretch.until_ns))
     if stretch.since_ns is not None:
-        begin = max(begin, reader.before(stretch.since_ns))
+        begin = max(begin, reader.cursor_before(stretch.since_ns))
     if stretch.tail is not None:
         missed = reader.missed(begin)
         found = reader.tail(stretch.tail, wanted, after=begin, upto=last)
-        yield Page(found, max(begin, last), missed)
+        yield RecordPage(found, max(begin, last), missed)
         return
     page = reader.after(begin, wanted)
     yield _before(last, page) if stretch.until_ns is not None else page
@@ -56,5 +56,5 @@ def _pages(reader: TimelineReader, wanted: Filter, stretch: Stretch) -> Iterator
         yield _before(last, page) if stretch.until_ns is not None else page
 
 
-def _before(last: int, page: Page) -> Page:
+def _before(last: int, page: RecordPage) -> RecordPage:
     return replace(page, entries=[entry for entry in page.entries if entry.cursor <= last])

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.timeline.database import BOUNDS, FIELDS, Database
+from engine.timeline.database import BOUNDS, FIELDS, TimelineDatabase
 from engine.timeline.record import Record
-from engine.timeline.recording import Recording, exchange
+from engine.timeline.recording import Recording, to_exchange
 from engine.timeline.recording import encode as encode_exchange
 from engine.timeline.stored_record import encode
 
 _ROW = f"({', '.join('?' * (len(FIELDS) + 2))})"
-_AT_ONCE = (128, 16, 4, 1)
+_ROWS_PER_INSERT = (128, 16, 4, 1)
 """Rows a statement. Other threads run while SQLite does, so few long statements cost them least."""
-_INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _AT_ONCE}
-_SLICE = 10_000
-_SLICES = 20
+_INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _ROWS_PER_INSERT}
+_ROWS_PER_TRIM = 10_000
+_MAX_TRIM_STEPS = 20
 _EXCHANGE = "insert or replace into exchange values (?, ?, ?, ?, ?, ?)"
-_TOO_MANY = """
+_DELETE_OLDEST = """
 delete from exchange where cursor <= (
   select cursor from (select cursor, sum(weight) over (order by cursor desc) as total from exchange)
   where total > ? order by cursor desc limit 1
@@ -26,15 +26,15 @@ delete from exchange where cursor <= (
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Retention:
     """How much is kept: what the file may take, and how long ago a record may have been written.
 
     `recorded` is how much of the file recordings may take.
     """
 
-    bytes: int = 256 << 20
-    seconds: float = 7 * 24 * 3600.0
-    recorded: int = 64 << 20
+    max_bytes: int = 256 << 20
+    max_age_seconds: float = 7 * 24 * 3600.0
+    max_recording_bytes: int = 64 << 20
 
 
 class TimelineStore:
@@ -43,17 +43,17 @@ class TimelineStore:
     Cursors have no gaps: what lies between two of them has been written, and removed only from the old end.
     """
 
-    def __init__(self, path: Path, keep: Keep | None = None) -> None:
+    def __init__(self, path: Path, keep: Retention | None = None) -> None:
         """Open the file, and make it where there is none."""
-        self._keep = keep or Keep()
-        self._database = Database(path, write=True)
+        self._keep = keep or Retention()
+        self._database = TimelineDatabase(path, write=True)
         self._page_bytes: int = self._database.run("pragma page_size")[0][0]
 
     def append(self, records: Sequence[Record | Recording], now_ns: int) -> None:
         """Add records in their order, and recordings: all of them, or, when this raises, none."""
         rows = [encode(record) for record in records if not isinstance(record, Recording)]
         recordings = [record for record in records if isinstance(record, Recording)]
-        exchanges = [(each, *encode_exchange(exchange(each))) for each in recordings]
+        exchanges = [(each, *encode_exchange(to_exchange(each))) for each in recordings]
 
         def write() -> None:
             last = self._insert(rows, now_ns // 1_000_000)
@@ -71,7 +71,7 @@ class TimelineStore:
         else:
             cursor = self._database.run("select cursor from origin")[0][0]
         at = 0
-        for count in _AT_ONCE:
+        for count in _ROWS_PER_INSERT:
             while len(rows) - at >= count:
                 values: list[object] = []
                 for row in rows[at : at + count]:
@@ -82,9 +82,9 @@ class TimelineStore:
 
     def trim(self, now_ns: int) -> None:
         """Remove the oldest records while there are too many or they are too old; a few more each time."""
-        oldest_ms = (now_ns - int(self._keep.seconds * 1e9)) // 1_000_000
-        for _ in range(_SLICES):
-            if not self._database.change(lambda: self._slice(oldest_ms)):
+        oldest_ms = (now_ns - int(self._keep.max_age_seconds * 1e9)) // 1_000_000
+        for _ in range(_MAX_TRIM_STEPS):
+            if not self._database.change(lambda: self._trim_step(oldest_ms)):
                 break
         self._database.change(self._trim_exchanges)
 
@@ -94,10 +94,10 @@ class TimelineStore:
         if first is not None:
             self._database.run("delete from exchange where cursor < ?", (first,))
         ((weight,),) = self._database.run("select coalesce(sum(weight), 0) from exchange")
-        if weight > self._keep.recorded:
-            self._database.run(_TOO_MANY, (int(self._keep.recorded * 0.95),))
+        if weight > self._keep.max_recording_bytes:
+            self._database.run(_DELETE_OLDEST, (int(self._keep.max_recording_bytes * 0.95),))
 
-    def _slice(self, oldest_ms: int) -> bool:
+    def _trim_step(self, oldest_ms: int) -> bool:
         """Remove a bounded number of records, never the last; return whether there may be more to remove."""
         ((first, last),) = self._database.run(BOUNDS)
         if first is None or first == last:
@@ -105,18 +105,18 @@ class TimelineStore:
         remove = "delete from record where cursor < ?"
         written = self._database.run("select written_ms from record where cursor = ?", (first,))[0][0]
         if written < oldest_ms:
-            upto = min(first + _SLICE, last)
+            upto = min(first + _ROWS_PER_TRIM, last)
             self._database.run(f"{remove} and written_ms < ?", (upto, oldest_ms))
             return True
-        used = self._used()
-        if used <= self._keep.bytes:
+        used = self._used_bytes()
+        if used <= self._keep.max_bytes:
             return False
-        share = 1 - 0.95 * self._keep.bytes / used
-        rows = min(_SLICE, int((last - first + 1) * share) + 1)
+        share = 1 - 0.95 * self._keep.max_bytes / used
+        rows = min(_ROWS_PER_TRIM, int((last - first + 1) * share) + 1)
         self._database.run(remove, (min(first + rows, last),))
         return True
 
-    def _used(self) -> int:
+    def _used_bytes(self) -> int:
         ((pages,),) = self._database.run("pragma page_count")
         ((free,),) = self._database.run("pragma freelist_count")
         return int(pages - free) * self._page_bytes

@@ -6,21 +6,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.door import Severity
-from engine.timeline.level import SEVERITIES, level
-from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.record import (
+    SEVERITIES,
+    LineRecord,
+    PlatformRecord,
+    Record,
+    RequestRecord,
+    StructuredRecord,
+    level,
+)
 
-NUMBERS: dict[Severity, int] = {severity: 1 + 4 * i for i, severity in enumerate(SEVERITIES)}
+SEVERITY_NUMBERS: dict[Severity, int] = {severity: 1 + 4 * i for i, severity in enumerate(SEVERITIES)}
 """OpenTelemetry's severity numbers: 1, 5, 9, 13, 17, 21."""
-LONGEST = 65_536
+MAX_TEXT_CHARS = 65_536
 """Most characters that are kept of one body, and of the attributes of a record together."""
 
-_SEVERITIES = {number: severity for severity, number in NUMBERS.items()}
+_SEVERITIES = {number: severity for severity, number in SEVERITY_NUMBERS.items()}
 _LATEST = (1 << 63) - 1
 _NO_REQUEST = (None,) * 11
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredRecord:
     """A record with its place in the timeline. Cursors only grow."""
 
     cursor: int
@@ -29,7 +36,7 @@ class Entry:
 
 def encode(record: Record) -> tuple[Any, ...]:
     """Return the values of `FIELDS`."""
-    number = NUMBERS[level(record)]
+    number = SEVERITY_NUMBERS[level(record)]
     if isinstance(record, RequestRecord):
         return (
             *(record.time_ns, "request", number, record.resource, record.request_id, _text(record.detail)),
@@ -46,7 +53,7 @@ def encode(record: Record) -> tuple[Any, ...]:
     return (*said, "", "", None, *_NO_REQUEST)
 
 
-def decode(cursor: int, row: Sequence[Any]) -> Entry:
+def decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
     """Return the record of a row, given the values of `FIELDS`."""
     time_ns, kind, number, resource, request_id, body, trace_id, span_id, attributes, *request = row
     severity = _SEVERITIES[number]
@@ -66,7 +73,7 @@ def decode(cursor: int, row: Sequence[Any]) -> Entry:
         record = PlatformRecord(time_ns, resource, severity, body, request_id)
     else:
         record = LineRecord(time_ns, request_id, resource, kind, body)
-    return Entry(cursor, record)
+    return StoredRecord(cursor, record)
 
 
 def searchable(row: Sequence[Any]) -> str:
@@ -81,15 +88,15 @@ def searchable(row: Sequence[Any]) -> str:
 
 def _text(text: str) -> str:
     """Return a text that can be kept: of bounded length, and without halves of surrogate pairs."""
-    if len(text) > LONGEST:
-        text = text[:LONGEST] + "…"
+    if len(text) > MAX_TEXT_CHARS:
+        text = text[:MAX_TEXT_CHARS] + "…"
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _attributes(record: StructuredRecord) -> str:
     """Return attributes as JSON; those for which there is no room are left out, and counted."""
     kept: dict[str, str] = {}
-    room, left = LONGEST, len(record.attributes)
+    room, left = MAX_TEXT_CHARS, len(record.attributes)
     for key, value in record.attributes.items():
         room -= len(key) + len(value)
         if room < 0:

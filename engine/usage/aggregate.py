@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import reduce
 
-from engine.timeline.level import failed
-from engine.timeline.record import Record, RequestRecord
+from engine.timeline.record import Record, RequestRecord, failed
 
 Key = tuple[int, str]
 """A minute (whole minutes since the Unix epoch) and a Resource's name."""
@@ -15,7 +14,7 @@ MINUTE_NS = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class UsageCount:
     """What a number of requests took together.
 
     Times in nanoseconds, sizes in bytes; `peak_memory` is the largest that one of them had, 0 when none is
@@ -30,8 +29,8 @@ class Count:
     bytes_in: int = 0
     bytes_out: int = 0
 
-    def __add__(self, other: "Count") -> "Count":
-        return Count(
+    def __add__(self, other: "UsageCount") -> "UsageCount":
+        return UsageCount(
             self.requests + other.requests,
             self.failures + other.failures,
             self.compute_ns + other.compute_ns,
@@ -42,12 +41,12 @@ class Count:
         )
 
 
-def total(counts: Iterable[Count]) -> Count:
+def sum_counts(counts: Iterable[UsageCount]) -> UsageCount:
     """Return what these are together."""
-    return reduce(Count.__add__, counts, Count())
+    return reduce(UsageCount.__add__, counts, UsageCount())
 
 
-class Counter:
+class Aggregator:
     """A follower of the timeline; may be called from any thread. A request counts when it is over.
 
     Records are only put down as they come, and added up when the sums are asked for: a thousand in a row take
@@ -56,31 +55,31 @@ class Counter:
 
     def __init__(self) -> None:
         self._records: deque[RequestRecord] = deque()
-        self._given_back: dict[Key, Count] = {}
+        self._restored: dict[Key, UsageCount] = {}
 
     def __call__(self, record: Record) -> None:
         """Count a request; other records, and requests for no Resource, are passed over."""
         if isinstance(record, RequestRecord) and record.resource:
             self._records.append(record)
 
-    def take(self) -> dict[Key, Count]:
+    def take(self) -> dict[Key, UsageCount]:
         """Return what was counted since the last time."""
-        sums = {key: list(astuple(count)) for key, count in self._given_back.items()}
-        self._given_back = {}
+        sums = {key: list(astuple(count)) for key, count in self._restored.items()}
+        self._restored = {}
         for _ in range(len(self._records)):
             record = self._records.popleft()
             key = ((record.time_ns + record.wall_ns) // MINUTE_NS, record.resource)
             if key not in sums:
                 sums[key] = [0] * 7
             _add(sums[key], record)
-        return {key: Count(*numbers) for key, numbers in sums.items()}
+        return {key: UsageCount(*numbers) for key, numbers in sums.items()}
 
-    def give_back(self, counts: Mapping[Key, Count], most: int) -> None:
+    def restore(self, counts: Mapping[Key, UsageCount], most: int) -> None:
         """Add what could not be kept to what is counted; of more than `most` keys the oldest are lost."""
         merged = dict(counts)
         for key, count in self.take().items():
-            merged[key] = merged.get(key, Count()) + count
-        self._given_back = dict(sorted(merged.items())[-most:])
+            merged[key] = merged.get(key, UsageCount()) + count
+        self._restored = dict(sorted(merged.items())[-most:])
 
 
 def _add(sums: list[int], record: RequestRecord) -> None:

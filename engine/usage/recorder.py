@@ -10,27 +10,27 @@ from pathlib import Path
 
 from engine.errors import SvcError
 from engine.files.quarantine import quarantine_database
-from engine.timeline.bus import Timeline
-from engine.usage.aggregate import MINUTE_NS, Count, Counter, Key
-from engine.usage.store import DamagedUsage, UsageError, UsageStore, damaged
+from engine.timeline.bus import TimelineBus
+from engine.usage.aggregate import MINUTE_NS, Aggregator, Key, UsageCount
+from engine.usage.store import CorruptUsage, UsageError, UsageStore, is_corrupt
 
-EVERY_SECONDS = 1.0
-KEPT_MINUTES = 31 * 24 * 60
-TIDY_MINUTES = 60
-UNWRITTEN = 20_000
+INTERVAL_SECONDS = 1.0
+RETENTION_MINUTES = 31 * 24 * 60
+DELETE_EVERY_MINUTES = 60
+MAX_UNWRITTEN = 20_000
 """How many sums (a minute of a Resource each) wait at most for a file that can not be written."""
 
 
-class Recorder:
+class UsageRecorder:
     """Follows a timeline from its making until `close`."""
 
     def __init__(
         self,
         path: Path,
-        timeline: Timeline,
+        timeline: TimelineBus,
         warn: Callable[[SvcError], None],
         *,
-        every: float = EVERY_SECONDS,
+        interval: float = INTERVAL_SECONDS,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Write to the file at `path`; it is made when there is something to write.
@@ -40,74 +40,74 @@ class Recorder:
         """
         self._path = path
         self._warn = warn
-        self._every = every
+        self._interval = interval
         self._now_ns = now_ns
-        self._counter = Counter()
+        self._aggregator = Aggregator()
         self._store: UsageStore | None = None
-        self._tidied = 0
+        self._deleted_at = 0
         self._failing = False
-        self._unsubscribe = timeline.subscribe(self._counter)
+        self._unsubscribe = timeline.subscribe(self._aggregator)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="usage", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
-        while not self._stop.wait(self._every):
+        while not self._stop.wait(self._interval):
             self._write()
         self._write()
-        self._let_go()
+        self._close_file()
 
     def _write(self) -> None:
-        counts = self._counter.take()
+        counts = self._aggregator.take()
         if not counts:
             return
         try:
-            store = self._added(counts)
+            store = self._add(counts)
         except SvcError as error:
-            self._counter.give_back(counts, UNWRITTEN)
+            self._aggregator.restore(counts, MAX_UNWRITTEN)
             if not self._failing:
                 self._warn(error)
             self._failing = True
             return
         self._failing = False
-        self._tidy(store)
+        self._delete_old(store)
 
-    def _added(self, counts: Mapping[Key, Count]) -> UsageStore:
+    def _add(self, counts: Mapping[Key, UsageCount]) -> UsageStore:
         """Add to the file, or to a new one in the place of one that is damaged; return the file."""
         try:
-            store = self._opened()
+            store = self._open()
             store.add(counts)
-        except DamagedUsage as error:
-            self._let_go()
-            aside = quarantine_database(self._path, "usage", damaged)
+        except CorruptUsage as error:
+            self._close_file()
+            aside = quarantine_database(self._path, "usage", is_corrupt)
             if aside is None:
                 raise
             self._warn(UsageError(f"{error.message}; a new one is begun", f"The old one is {aside}"))
-            store = self._opened()
+            store = self._open()
             store.add(counts)
         return store
 
-    def _opened(self) -> UsageStore:
+    def _open(self) -> UsageStore:
         if self._store is not None and self._store.replaced():
-            self._let_go()
+            self._close_file()
         if self._store is None:
             self._store = UsageStore(self._path)
         return self._store
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         if self._store is not None:
             self._store.close()
         self._store = None
 
-    def _tidy(self, store: UsageStore) -> None:
+    def _delete_old(self, store: UsageStore) -> None:
         minute = self._now_ns() // MINUTE_NS
-        if minute - self._tidied < TIDY_MINUTES:
+        if minute - self._deleted_at < DELETE_EVERY_MINUTES:
             return
         try:
-            store.forget(minute - KEPT_MINUTES)
+            store.delete_before(minute - RETENTION_MINUTES)
         except SvcError as error:
             self._warn(error)
-        self._tidied = minute
+        self._deleted_at = minute
 
     def close(self) -> None:
         """Write what is left and end; call when all requests are over."""

@@ -16,9 +16,9 @@ import apsw
 from engine.errors import SvcError
 from engine.files.data_dir import FOLDER as FOLDER
 from engine.files.data_dir import made
-from engine.usage.aggregate import Count, Key
+from engine.usage.aggregate import Key, UsageCount
 
-FILE = "usage.db"
+USAGE_FILE = "usage.db"
 VERSION = 1
 BUSY_MS = 5000
 """How long a write or a read waits for another process that writes."""
@@ -56,25 +56,25 @@ class UsageError(SvcError):
     """The file of usage can not be used."""
 
 
-class DamagedUsage(UsageError):
+class CorruptUsage(UsageError):
     """The file is no database, or a broken one."""
 
 
-def place(root: Path) -> Path:
+def usage_path(root: Path) -> Path:
     """Return where the usage of the Project in a folder is kept."""
-    return root / FOLDER / FILE
+    return root / FOLDER / USAGE_FILE
 
 
-def damaged(path: Path) -> bool:
+def is_corrupt(path: Path) -> bool:
     """Whether a file is one that can not be read any more."""
     try:
         store = UsageStore(path)
-    except DamagedUsage:
+    except CorruptUsage:
         return True
     except UsageError:
         return False
     try:
-        return not store.sound()
+        return not store.is_intact()
     finally:
         store.close()
 
@@ -107,29 +107,31 @@ class UsageStore:
             raise UsageError(
                 f"{self._path} was written by a newer svc",
                 "Update svc, or move the file away to begin anew.",
-                for_callers=f"{FILE} was written by a newer svc",
+                for_callers=f"{USAGE_FILE} was written by a newer svc",
             )
         if found < VERSION:
             self._change(lambda: self._run(_SCHEMA))
 
-    def add(self, counts: Mapping[Key, Count]) -> None:
+    def add(self, counts: Mapping[Key, UsageCount]) -> None:
         """Add to what is there: all of it, or, when this raises, nothing."""
         rows = [(minute, resource, *astuple(count)) for (minute, resource), count in counts.items()]
         self._change(lambda: self._database.executemany(_ADD, rows))
 
-    def forget(self, before: int) -> None:
+    def delete_before(self, before: int) -> None:
         """Remove the minutes before one."""
         self._change(lambda: self._run("delete from usage where minute < ?", before))
 
-    def read(self, since: int) -> dict[Key, Count]:
+    def read(self, since: int) -> dict[Key, UsageCount]:
         """Return what was counted from a minute on, in the order of minutes and names."""
-        return {(minute, resource): Count(*numbers) for minute, resource, *numbers in self._run(_READ, since)}
+        return {
+            (minute, resource): UsageCount(*numbers) for minute, resource, *numbers in self._run(_READ, since)
+        }
 
-    def sound(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether SQLite finds all of the file in order."""
         try:
             return bool(self._run("pragma quick_check(1)") == [("ok",)])
-        except DamagedUsage:
+        except CorruptUsage:
             return False
 
     def replaced(self) -> bool:
@@ -166,7 +168,7 @@ class UsageStore:
 
     def _error(self, error: Exception) -> UsageError:
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            return DamagedUsage(
+            return CorruptUsage(
                 f"the usage in {self._path} is damaged: {error}",
                 "`svc dev`, or the service, puts it aside and begins anew.",
                 for_callers=f"the usage is damaged: {error}",
@@ -175,5 +177,5 @@ class UsageStore:
         return UsageError(
             f"usage can not be kept in {self._path}: {reason}",
             "Check that the folder can be written and that its disk has room.",
-            for_callers=f"usage can not be kept in {FILE}: {reason}",
+            for_callers=f"usage can not be kept in {USAGE_FILE}: {reason}",
         )

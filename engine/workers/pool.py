@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from engine.deploy.doors import Uses
 from engine.deploy.versions import Publication
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.recording import Recording
 from engine.workers.protocol import Channel, Noted, Publish, Published, Records, Serve, Start
 
@@ -59,7 +59,7 @@ class Fleet:
         self,
         sockets: list[list[socket.socket]],
         start: Start,
-        timeline_of: Callable[[str], Timeline],
+        timeline_of: Callable[[str], TimelineBus],
         uses_of: Callable[[str], Uses],
         tell: Callable[[str], None],
         program: str,
@@ -147,7 +147,7 @@ class Fleet:
                 self._uses_of(message.project).update(message.uses)
                 for record in message.records:
                     if isinstance(record, Recording):
-                        timeline.hand_on(record)
+                        timeline.publish_recording(record)
                     else:
                         timeline.append(record)
             elif isinstance(message, Noted):

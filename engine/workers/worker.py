@@ -18,7 +18,7 @@ from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.connection_limits import Peers
 from engine.http.server import serve
 from engine.log_forwarding import Faults
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 from engine.wasm.execution.runner import Runner
@@ -61,10 +61,10 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     Faults(lambda level, text: channel.send(Noted(text))).begin()
 
-    def made(project: str, timeline: Timeline) -> None:
+    def made(project: str, timeline: TimelineBus) -> None:
         reporters.append(Reporter(channel, project, lambda name: tenants.uses(name)))
         timeline.subscribe(reporters[-1])
-        timeline.listen(reporters[-1])
+        timeline.on_recording(reporters[-1])
 
     tenants = Tenants(doors, lambda project: start.data / project if start.many else start.data, made)
     versions = VersionFactory(runner, start.mode, lambda line: None, tenants.doors)

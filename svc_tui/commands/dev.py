@@ -18,7 +18,7 @@ from engine.http.sockets import allow_connections, bind, bind_each
 from engine.lane import BuildMode
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from svc_tui.deploy.format import address_lines
 from svc_tui.dev.request_log import DevLog, duration
 from svc_tui.dev.server import DOMAIN, Settings, run_dev
@@ -61,7 +61,7 @@ async def _serve(project: Project, settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     lines = _Lines(loop, stop)
     log = DevLog(lines.add)
-    timeline = Timeline()
+    timeline = TimelineBus()
     timeline.subscribe(log)
     ticking = loop.create_task(_tick(log))
     try:

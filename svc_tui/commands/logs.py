@@ -13,13 +13,13 @@ import typer
 from engine.door import Severity
 from engine.errors import SvcError
 from engine.manifest.load import find, load
-from engine.timeline.database import place
-from engine.timeline.follow import Follower
-from engine.timeline.json_format import document
-from engine.timeline.level import SEVERITIES, severity
-from engine.timeline.query import Filter, opened
-from engine.timeline.selection import Stretch, kept
-from engine.timeline.stored_record import Entry
+from engine.timeline.database import timeline_path
+from engine.timeline.follow import TimelineFollower
+from engine.timeline.json_format import to_json
+from engine.timeline.query import RecordFilter, open_reader
+from engine.timeline.record import SEVERITIES, severity
+from engine.timeline.selection import RecordRange, select
+from engine.timeline.stored_record import StoredRecord
 from svc_tui.logs.format import LogFormatter
 from svc_tui.logs.remote import LogQuery, RemoteLogs
 from svc_tui.logs.target import ServiceOption, resolve_target
@@ -68,8 +68,8 @@ def logs(
 ) -> None:
     """Show requests, log records and what guests printed, in the order in which they were recorded."""
     root = find(Path.cwd())
-    path = place(root)
-    wanted = Filter(resource, request, _severity(level), _pattern(grep))
+    path = timeline_path(root)
+    wanted = RecordFilter(resource, request, _severity(level), _pattern(grep))
     seconds = None if since is None else _seconds(since)
     older = None if until is None else _seconds(until)
     _check_times(seconds, older, follow=follow)
@@ -78,13 +78,13 @@ def logs(
     shown = 0
     view = LogFormatter(dated=not stdout.is_terminal(), apart=resource is not None or grep is not None)
 
-    def show(entries: Sequence[Entry]) -> None:
+    def show(entries: Sequence[StoredRecord]) -> None:
         nonlocal shown
         if not entries:
             return
         shown += len(entries)
         if as_json:
-            stdout.data_lines([document(entry) for entry in entries])
+            stdout.data_lines([to_json(entry) for entry in entries])
         else:
             stdout.styled_lines([line for entry in entries for line in view.lines(entry.record)])
 
@@ -100,21 +100,21 @@ def logs(
             stderr.note(f"nothing is recorded here yet{and_now}")
             if not follow:
                 return
-        stretch = Stretch(_back(seconds), after, tail, _back(older))
+        stretch = RecordRange(_back(seconds), after, tail, _back(older))
         position = after or 0
         # Who was told that there is nothing gets all that comes, however soon it does.
-        for page in kept(path, wanted, stretch) if there else ():
+        for page in select(path, wanted, stretch) if there else ():
             _tell_missed(page.missed)
             show(page.entries)
             position = page.upto
         if follow:
-            _follow(Follower(path, wanted, position), show)
+            _follow(TimelineFollower(path, wanted, position), show)
     stdout.styled_lines(list(view.flush()))
     if not shown and tail != 0:
         stderr.note("nothing that is recorded is what you asked for")
 
 
-def _follow(follower: Follower, show: Callable[[Sequence[Entry]], None]) -> None:
+def _follow(follower: TimelineFollower, show: Callable[[Sequence[StoredRecord]], None]) -> None:
     while True:
         page = follower.poll()
         _tell_missed(page.missed)
@@ -192,7 +192,7 @@ def _check_resource(root: Path, name: str | None, path: Path) -> None:
     if name is None:
         return
     recorded: set[str] = set()
-    if (reader := opened(path)) is not None:
+    if (reader := open_reader(path)) is not None:
         with closing(reader):
             recorded = reader.resources()
     if name in recorded:

@@ -13,8 +13,8 @@ import typer
 
 from engine.errors import SvcError
 from engine.manifest.load import find, load
-from engine.usage.aggregate import MINUTE_NS, Count, Key
-from engine.usage.store import UsageStore, place
+from engine.usage.aggregate import MINUTE_NS, Key, UsageCount
+from engine.usage.store import UsageStore, usage_path
 from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.dev.request_log import duration
 from svc_tui.logs.target import ServiceOption, resolve_target
@@ -50,7 +50,7 @@ def usage(
     root, minutes = find(Path.cwd()), _minutes(since)
     first = time.time_ns() // MINUTE_NS - minutes + 1
     login = resolve_target(root, service)
-    counts = _read(place(root), first) if login is None else _ask(login, load(root).name, minutes)
+    counts = _read(usage_path(root), first) if login is None else _ask(login, load(root).name, minutes)
     if resource is not None:
         counts = {key: count for key, count in counts.items() if key[1] == resource}
     rows = _added(counts, first, by)
@@ -78,7 +78,7 @@ def _minutes(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def _read(path: Path, first: int) -> dict[Key, Count]:
+def _read(path: Path, first: int) -> dict[Key, UsageCount]:
     if not path.exists():
         return {}
     store = UsageStore(path)
@@ -88,16 +88,16 @@ def _read(path: Path, first: int) -> dict[Key, Count]:
         store.close()
 
 
-def _ask(login: Credentials, project: str, minutes: int) -> dict[Key, Count]:
+def _ask(login: Credentials, project: str, minutes: int) -> dict[Key, UsageCount]:
     """Ask a service."""
     with open_client(login) as client:
         rows = client.call("GET", f"/v1/projects/{project}/usage", params={"minutes": minutes})["rows"]
-    return {(row.pop("minute"), row.pop("resource")): Count(**row) for row in rows}
+    return {(row.pop("minute"), row.pop("resource")): UsageCount(**row) for row in rows}
 
 
-def _added(counts: dict[Key, Count], first: int, by: By) -> dict[Key, Count]:
+def _added(counts: dict[Key, UsageCount], first: int, by: By) -> dict[Key, UsageCount]:
     """Add up to one count for each piece of local time and Resource, keyed by the minute it begins with."""
-    rows: defaultdict[Key, Count] = defaultdict(Count)
+    rows: defaultdict[Key, UsageCount] = defaultdict(UsageCount)
     for (minute, resource), count in counts.items():
         rows[_begin(minute, first, by), resource] += count
     return dict(sorted(rows.items()))
@@ -117,12 +117,12 @@ def _iso(minute: int) -> str:
     return datetime.fromtimestamp(minute * 60).astimezone().isoformat()
 
 
-def _document(key: Key, count: Count) -> dict[str, str | int]:
+def _document(key: Key, count: UsageCount) -> dict[str, str | int]:
     """Return the fields of a row, in the order of the columns."""
     return {"begin": _iso(key[0]), "resource": key[1], **asdict(count)}
 
 
-def _table(rows: dict[Key, Count], by: By) -> None:
+def _table(rows: dict[Key, UsageCount], by: By) -> None:
     heads = ["resource", "requests", "failures", "compute", "wall", "memory", "in", "out"]
     lines = [_cells(resource, count) for (_, resource), count in rows.items()]
     widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
@@ -141,7 +141,7 @@ def _table(rows: dict[Key, Count], by: By) -> None:
         )
 
 
-def _cells(resource: str, count: Count) -> list[str]:
+def _cells(resource: str, count: UsageCount) -> list[str]:
     return [
         resource,
         str(count.requests),

@@ -132,14 +132,14 @@ class EmbeddedEngine:
     @contextlib.asynccontextmanager
     async def _serve(self, stop: asyncio.Event) -> AsyncIterator[Presence]:
         # Loading the engine takes a second. On this thread it does not delay the first screen.
-        from engine.timeline.bus import Timeline
+        from engine.timeline.bus import TimelineBus
         from svc_tui.dev.server import Settings, run_dev
 
         cache = Home.from_environment(os.environ).cache()
         settings = Settings([self._sockets], cache, "dev")
         reporter = _NotifyReporter(self._notify)
         try:
-            async with run_dev(load(self._folder), settings, Timeline(), reporter, stop) as running:
+            async with run_dev(load(self._folder), settings, TimelineBus(), reporter, stop) as running:
                 yield await running.presence
         except SvcError as error:
             raise self._unreachable(error) from error

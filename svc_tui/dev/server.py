@@ -27,13 +27,13 @@ from engine.http.server import serve
 from engine.lane import BuildFailed, BuildMode
 from engine.manifest.load import load, warnings
 from engine.manifest.model import Project
-from engine.timeline.bus import Timeline
-from engine.timeline.database import place as timeline_place
-from engine.timeline.rates import Rates
+from engine.timeline.bus import TimelineBus
+from engine.timeline.database import timeline_path
+from engine.timeline.rates import RateMeter
 from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
-from engine.usage.recorder import Recorder
-from engine.usage.store import FOLDER, place
+from engine.usage.recorder import UsageRecorder
+from engine.usage.store import FOLDER, usage_path
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import Fleet
 from engine.workers.protocol import Start
@@ -92,22 +92,22 @@ class DevContext:
     dev: DevProject
     folder: Path
     port: int
-    rates: Rates
+    rates: RateMeter
     uses: Uses
     replayer: Replayer
 
 
 @asynccontextmanager
 async def run_dev(
-    project: Project, settings: Settings, timeline: Timeline, reporter: Reporter, stop: asyncio.Event
+    project: Project, settings: Settings, timeline: TimelineBus, reporter: Reporter, stop: asyncio.Event
 ) -> AsyncIterator[DevServer]:
     """Serve a Project until the context is left or `stop` is set; leaving sets it. Builds have started."""
     loop = asyncio.get_running_loop()
     data = project.root / FOLDER
     async with AsyncExitStack() as stack:
         recorders = (
-            TimelineRecorder(timeline_place(project.root), timeline, reporter.warn),
-            Recorder(place(project.root), timeline, reporter.warn),
+            TimelineRecorder(timeline_path(project.root), timeline, reporter.warn),
+            UsageRecorder(usage_path(project.root), timeline, reporter.warn),
         )
         for recorder in recorders:
             stack.callback(recorder.close)
@@ -139,7 +139,7 @@ async def run_dev(
         )
         dev = DevProject(project, table, config)
         await dev.start()
-        rates = Rates(lambda: dev.project)
+        rates = RateMeter(lambda: dev.project)
         timeline.subscribe(rates)
         gateway = Gateway(
             lambda: table.routes,
@@ -184,7 +184,7 @@ async def _first_done(*tasks: "asyncio.Task[None]") -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _fleet(settings: Settings, data: Path, timeline: Timeline, opened: Doors, reporter: Reporter) -> Fleet:
+def _fleet(settings: Settings, data: Path, timeline: TimelineBus, opened: Doors, reporter: Reporter) -> Fleet:
     start = Start(
         *(False, data, settings.cache, settings.mode, DOMAIN, True, GRACE_SECONDS),
         max_body=settings.max_body,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.timeline.json_format import entry
-from engine.timeline.stored_record import Entry, encode, searchable
+from engine.timeline.json_format import from_json
+from engine.timeline.stored_record import StoredRecord, encode, searchable
 from svc_tui.client import ApiError, Unreachable
 from svc_tui.client.credentials import Credentials, open_client
 from svc_tui.terminal import stderr, stdout
@@ -38,7 +38,7 @@ class RemoteLogs:
         login: Credentials,
         project: str,
         wish: LogQuery,
-        show: Callable[[Sequence[Entry]], None],
+        show: Callable[[Sequence[StoredRecord]], None],
         missed: Callable[[int], None],
     ) -> None:
         self._login = login
@@ -53,7 +53,7 @@ class RemoteLogs:
         """Show what is there and, when following, what comes, until the reader has enough."""
         tail = self._wish.tail
         if tail is not None and self._wish.pattern is not None:
-            found: deque[Entry] = deque(maxlen=tail)
+            found: deque[StoredRecord] = deque(maxlen=tail)
             self._read(found.append)
             self._show(list(found))
             tail = None
@@ -62,7 +62,7 @@ class RemoteLogs:
         if self._wish.follow:
             self._follow(tail)
 
-    def _show_one(self, one: Entry) -> None:
+    def _show_one(self, one: StoredRecord) -> None:
         self._show([one])
 
     def _follow(self, tail: int | None) -> None:
@@ -77,7 +77,9 @@ class RemoteLogs:
                 self._away = True
             stdout.pause(RETRY_SECONDS)
 
-    def _read(self, take: Callable[[Entry], None], tail: int | None = None, *, follow: bool = False) -> None:
+    def _read(
+        self, take: Callable[[StoredRecord], None], tail: int | None = None, *, follow: bool = False
+    ) -> None:
         wish = self._wish
         params: dict[str, Any] = {"resource": wish.resource, "level": wish.level, "request": wish.request}
         if self._position is None:
@@ -90,7 +92,7 @@ class RemoteLogs:
             for line in client.lines("GET", self._path, params=params):
                 self._take(line, take)
 
-    def _take(self, line: dict[str, Any], take: Callable[[Entry], None]) -> None:
+    def _take(self, line: dict[str, Any], take: Callable[[StoredRecord], None]) -> None:
         if "missed" in line:
             self._missed(line["missed"])
             return
@@ -101,7 +103,7 @@ class RemoteLogs:
             return
         if "error" in line:
             raise ApiError.from_problem(line["error"])
-        found = entry(line)
+        found = from_json(line)
         self._position = found.cursor
         if self._wish.pattern is None or self._wish.pattern.search(searchable(encode(found.record))):
             take(found)

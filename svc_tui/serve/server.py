@@ -45,11 +45,11 @@ from engine.manifest.schema import is_name
 from engine.service.deployer import Service
 from engine.service.gc_schedule import sweep_daily
 from engine.timeline import database
-from engine.timeline.bus import Timeline
-from engine.timeline.rates import Rates
+from engine.timeline.bus import TimelineBus
+from engine.timeline.rates import RateMeter
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
-from engine.usage.recorder import Recorder
+from engine.usage.recorder import UsageRecorder
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import Fleet
 from engine.workers.protocol import Start
@@ -131,17 +131,17 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
     """
     bucket = FolderBucket(settings.data, "svc serve")
     faults = Faults(settings.tell)
-    recorders: list[TimelineRecorder | Recorder] = []
-    rates: dict[str, Rates] = {}
+    recorders: list[TimelineRecorder | UsageRecorder] = []
+    rates: dict[str, RateMeter] = {}
 
     def warn(error: SvcError) -> None:
         settings.tell("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
 
-    def made(project: str, feed: Timeline) -> None:
+    def made(project: str, feed: TimelineBus) -> None:
         folder = folder_of(settings.data, project)
-        recorders.append(TimelineRecorder(folder / database.FILE, feed, warn))
-        recorders.append(Recorder(folder / store.FILE, feed, warn))
-        rates[project] = Rates(lambda: site.project(project))
+        recorders.append(TimelineRecorder(folder / database.TIMELINE_FILE, feed, warn))
+        recorders.append(UsageRecorder(folder / store.USAGE_FILE, feed, warn))
+        rates[project] = RateMeter(lambda: site.project(project))
         feed.subscribe(rates[project])
 
     runner = Runner(settings.data / "cache")

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from engine.timeline.database import place
+from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.store import Retention, TimelineStore
 from svc_tui.logs.format import LogFormatter
 from svc_tui.main import run
 
@@ -53,7 +53,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def record(project: Path, *records: Record, now_ns: int = NOW) -> None:
-    store = TimelineStore(place(project))
+    store = TimelineStore(timeline_path(project))
     store.append(records, now_ns)
     store.close()
 
@@ -194,7 +194,7 @@ def test_where_nothing_is_recorded_it_says_what_records(
     assert run(["logs"]) == 0
     told = capsys.readouterr()
     assert told.out == "" and "svc dev" in told.err
-    assert not place(project).exists()
+    assert not timeline_path(project).exists()
     assert run(["logs", "--resource", "wbe"]) == 2
     record(project, PRINTED)
     assert run(["logs", "--request", "another"]) == 0
@@ -204,8 +204,8 @@ def test_where_nothing_is_recorded_it_says_what_records(
 def test_a_damaged_file_is_told_with_what_becomes_of_it(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place(project).parent.mkdir()
-    place(project).write_bytes(b"rubbish" * 1000)
+    timeline_path(project).parent.mkdir()
+    timeline_path(project).write_bytes(b"rubbish" * 1000)
     for options in ([], ["-f"], ["--json"]):
         assert run(["logs", *options]) == 1
         told = capsys.readouterr()
@@ -217,7 +217,7 @@ def test_what_was_removed_before_the_cursor_given_is_told(
 ) -> None:
     record(project, *[PRINTED] * 10)
     cursor = documents(capsys)[0]["cursor"]
-    store = TimelineStore(place(project), Keep(seconds=1))
+    store = TimelineStore(timeline_path(project), Retention(max_age_seconds=1))
     store.append([BUILT], NOW + MINUTE)
     store.trim(NOW + MINUTE)
     store.close()
@@ -363,7 +363,7 @@ def test_twenty_thousand_records_are_followed_in_order(project: Path, followers:
     found: list[str] = []
     reading = threading.Thread(target=lambda: found.extend(follower.row()["body"] for _ in range(20_000)))
     assert "waiting" in follower.err.readline()
-    store = TimelineStore(place(project))
+    store = TimelineStore(timeline_path(project))
     reading.start()
     for begin in range(0, 20_000, 500):
         store.append([replace(PRINTED, text=str(begin + i)) for i in range(500)], NOW)

@@ -13,7 +13,7 @@ import pytest
 
 from engine.timeline.record import LineRecord
 from engine.timeline.store import TimelineStore
-from engine.timeline.stored_record import Entry
+from engine.timeline.stored_record import StoredRecord
 from svc_tui.client import Unreachable
 from svc_tui.client.credentials import Credentials
 from svc_tui.logs.remote import LogQuery, RemoteLogs
@@ -50,13 +50,13 @@ class Reader:
     """What one sees who asks for logs; ends a follower at the text `enough`."""
 
     def __init__(self, hosted: Hosted, wish: LogQuery, enough: str = "") -> None:
-        self.shown: list[Entry] = []
+        self.shown: list[StoredRecord] = []
         self.missed: list[int] = []
         self._enough = enough
         login = Credentials("key", hosted.control, hosted.token)
         self._logs = RemoteLogs(login, "shop", wish, self._show, self.missed.append)
 
-    def _show(self, entries: Sequence[Entry]) -> None:
+    def _show(self, entries: Sequence[StoredRecord]) -> None:
         self.shown += entries
         if self._enough in self.texts[-1:]:
             raise Enough

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from engine.usage.aggregate import MINUTE_NS, Count
-from engine.usage.store import UsageStore, place
+from engine.usage.aggregate import MINUTE_NS, UsageCount
+from engine.usage.store import UsageStore, usage_path
 from svc_tui.commands import usage as command
 from svc_tui.main import run
 
 MIB = 1 << 20
-Counted = dict[tuple[int, str], Count]
+Counted = dict[tuple[int, str], UsageCount]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def now() -> int:
 
 
 def counted(project: Path, counts: Counted) -> None:
-    store = UsageStore(place(project))
+    store = UsageStore(usage_path(project))
     store.add(counts)
     store.close()
 
@@ -44,10 +44,10 @@ def test_each_resource_is_one_row_of_the_last_day(project: Path, capsys: pytest.
     counted(
         project,
         {
-            (minute, "web"): Count(2, 0, 0, 50, 0, 0, 700),
-            (minute - 5, "api"): Count(3, 1, 400, 500, MIB, 10, 20),
-            (minute - 90, "api"): Count(1, 0, 100, 200, 2 * MIB, 1, 2),
-            (minute - 3000, "api"): Count(50),
+            (minute, "web"): UsageCount(2, 0, 0, 50, 0, 0, 700),
+            (minute - 5, "api"): UsageCount(3, 1, 400, 500, MIB, 10, 20),
+            (minute - 90, "api"): UsageCount(1, 0, 100, 200, 2 * MIB, 1, 2),
+            (minute - 3000, "api"): UsageCount(50),
         },
     )
     api, web = rows(capsys)
@@ -70,7 +70,7 @@ def test_rows_begin_with_their_piece_of_local_time(
     project: Path, capsys: pytest.CaptureFixture[str], by: str
 ) -> None:
     minutes = range(now() - 3 * 24 * 60, now(), 30)
-    counted(project, {(minute, "api"): Count(1) for minute in minutes})
+    counted(project, {(minute, "api"): UsageCount(1) for minute in minutes})
     found = rows(capsys, "--since", "5d", "--by", by)
     begins = [datetime.fromisoformat(row["begin"]) for row in found]
     assert begins == sorted(set(begins)) and all(begin.utcoffset() is not None for begin in begins)
@@ -83,7 +83,7 @@ def test_rows_begin_with_their_piece_of_local_time(
 
 
 def test_a_pipe_gets_one_line_a_row(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    counted(project, {(now(), "api"): Count(3, 1, 400, 500, MIB, 10, 20)})
+    counted(project, {(now(), "api"): UsageCount(3, 1, 400, 500, MIB, 10, 20)})
     assert run(["usage"]) == 0
     begin, *rest = capsys.readouterr().out.rstrip("\n").split("\t")
     assert datetime.fromisoformat(begin)
@@ -98,8 +98,8 @@ def test_a_person_gets_a_table(
     counted(
         project,
         {
-            (minute, "api"): Count(1200, 3, 4_500_000_000, 9_000_000_000, 12 * MIB, 0, 5 << 30),
-            (minute, "front"): Count(7, 0, 0, 9_000_000, 0, 0, 812),
+            (minute, "api"): UsageCount(1200, 3, 4_500_000_000, 9_000_000_000, 12 * MIB, 0, 5 << 30),
+            (minute, "front"): UsageCount(7, 0, 0, 9_000_000, 0, 0, 812),
         },
     )
     assert run(["--color", "always", "usage", "--by", "minute"]) == 0
@@ -127,7 +127,7 @@ def test_where_nothing_is_counted_it_says_what_counts(
     assert told.out == ""
     assert "no request to api was counted in the last 30m" in told.err and "svc dev" in told.err
     assert rows(capsys) == []
-    assert not place(project).exists()
+    assert not usage_path(project).exists()
 
 
 @pytest.mark.parametrize("text", ["1", "h", "0h", "-1h", "1w", "1.5h", "1h 2m", "٣h", ""])
@@ -137,8 +137,8 @@ def test_a_time_that_is_none_is_refused(project: Path, capsys: pytest.CaptureFix
 
 
 def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place(project).parent.mkdir()
-    place(project).write_bytes(b"garbage " * 1000)
+    usage_path(project).parent.mkdir()
+    usage_path(project).write_bytes(b"garbage " * 1000)
     assert run(["usage"]) == 1
     told = capsys.readouterr().err
     assert "usage.db" in told and "puts it aside" in told and "Traceback" not in told

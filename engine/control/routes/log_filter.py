@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from engine.errors import SvcError
-from engine.timeline.level import SEVERITIES, severity
-from engine.timeline.query import Filter, TimelineReader
+from engine.timeline.query import RecordFilter, TimelineReader
+from engine.timeline.record import SEVERITIES, severity
 
 LAST = (1 << 63) - 1
 """The highest cursor that there can be."""
@@ -35,7 +35,7 @@ class LogFilter(BaseModel):
     until: float | None = Field(None, ge=0, le=1e9)
     roots: bool = False
 
-    def filter(self) -> Filter:
+    def filter(self) -> RecordFilter:
         """Return it as the timeline takes it. Raises `SvcError`."""
         least = None
         if self.level is not None:
@@ -43,7 +43,7 @@ class LogFilter(BaseModel):
             if least is None:
                 names = ", ".join(each.lower() for each in SEVERITIES)
                 raise SvcError(f'there is no level "{self.level}"', f"There are {names}.", code="invalid")
-        return Filter(
+        return RecordFilter(
             self.resource,
             self.request,
             least,
@@ -62,8 +62,8 @@ class LogFilter(BaseModel):
         """Return the cursor after which, and that up to which, records are of the time that is asked for."""
         since, until = self.times()
         return (
-            reader.before(since) if since is not None else 0,
-            reader.before(until) if until is not None else LAST,
+            reader.cursor_before(since) if since is not None else 0,
+            reader.cursor_before(until) if until is not None else LAST,
         )
 
     def check_follow(self, *, follow: bool) -> None:

@@ -25,11 +25,11 @@ from engine.control.routes.log_filter import LAST, LogFilter
 from engine.control.threaded import threaded
 from engine.errors import SvcError
 from engine.timeline import database
-from engine.timeline.follow import Follower
-from engine.timeline.json_format import document
-from engine.timeline.query import Filter, Skimmed, TimelineReader, opened
+from engine.timeline.follow import TimelineFollower
+from engine.timeline.json_format import to_json
+from engine.timeline.query import CursorPage, RecordFilter, TimelineReader, open_reader
 from engine.timeline.record import RequestRecord
-from engine.timeline.stored_record import Entry
+from engine.timeline.stored_record import StoredRecord
 
 MOST = 1000
 """Records in one answer."""
@@ -134,10 +134,10 @@ def blueprint(projects: Projects, stretch: int = STRETCH) -> Blueprint:
         if len(cursors) > MOST_CURSORS:
             raise SvcError(f"at most {MOST_CURSORS} cursors can be asked for at once", code="invalid")
 
-        def read(reader: TimelineReader) -> list[Entry]:
+        def read(reader: TimelineReader) -> list[StoredRecord]:
             if wish.start is None:
-                return reader.at(cursors)
-            return reader.stretch(wish.start, wish.start + wish.n - 1)
+                return reader.by_cursors(cursors)
+            return reader.between(wish.start, wish.start + wish.n - 1)
 
         return await _answer(projects.data(project), read, wish.below)
 
@@ -149,13 +149,15 @@ def blueprint(projects: Projects, stretch: int = STRETCH) -> Blueprint:
         """Send the cursors of all records that pass a filter, as NDJSON. Needs the role viewer."""
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
-        sent = _cursors(projects.data(project) / database.FILE, query_args.filter(), query_args, stretch)
+        sent = _cursors(
+            projects.data(project) / database.TIMELINE_FILE, query_args.filter(), query_args, stretch
+        )
         return ndjson.answer(sent)
 
     return routes
 
 
-def _window(reader: TimelineReader, wanted: Filter, wish: WindowWish) -> list[Entry]:
+def _window(reader: TimelineReader, wanted: RecordFilter, wish: WindowWish) -> list[StoredRecord]:
     oldest, newest = wish.between(reader)
     if wish.after is not None:
         found = reader.after(max(wish.after, oldest), wanted, wish.n).entries if wish.n else []
@@ -165,19 +167,19 @@ def _window(reader: TimelineReader, wanted: Filter, wish: WindowWish) -> list[En
     return reader.tail(wish.n, wanted, after=oldest, upto=newest)
 
 
-async def _answer(data: Path, read: Callable[[TimelineReader], list[Entry]], below: bool) -> Response:
-    text = await asyncio.to_thread(_read, data / database.FILE, read, below)
+async def _answer(data: Path, read: Callable[[TimelineReader], list[StoredRecord]], below: bool) -> Response:
+    text = await asyncio.to_thread(_read, data / database.TIMELINE_FILE, read, below)
     return Response(text, content_type="application/json")
 
 
-def _read(path: Path, read: Callable[[TimelineReader], list[Entry]], below: bool) -> bytes:
-    reader = opened(path)
+def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], below: bool) -> bytes:
+    reader = open_reader(path)
     if reader is None:
         return ndjson.line({"first": _NONE[0], "last": _NONE[1], "records": []})
     try:
         first, last = reader.bounds()
         entries = read(reader)
-        documents = [document(entry) for entry in entries]
+        documents = [to_json(entry) for entry in entries]
         if below:
             _add_below(reader, entries, documents)
     finally:
@@ -185,17 +187,17 @@ def _read(path: Path, read: Callable[[TimelineReader], list[Entry]], below: bool
     return ndjson.line({"first": first, "last": last, "records": documents})
 
 
-def _add_below(reader: TimelineReader, entries: list[Entry], documents: list[dict[str, Any]]) -> None:
+def _add_below(reader: TimelineReader, entries: list[StoredRecord], documents: list[dict[str, Any]]) -> None:
     fronts: dict[str, dict[str, Any]] = {}
     for entry, told in zip(entries, documents, strict=True):
         if isinstance(entry.record, RequestRecord) and entry.record.root:
             fronts[entry.record.request_id] = told
             told["below"] = []
-    for entry in reader.below(list(fronts)):
-        fronts[entry.record.request_id]["below"].append(document(entry))
+    for entry in reader.child_spans(list(fronts)):
+        fronts[entry.record.request_id]["below"].append(to_json(entry))
 
 
-async def _cursors(path: Path, wanted: Filter, wish: CursorsWish, stretch: int) -> AsyncIterator[bytes]:
+async def _cursors(path: Path, wanted: RecordFilter, wish: CursorsWish, stretch: int) -> AsyncIterator[bytes]:
     try:
         first, last = await threaded(lambda: _bounds(path, wish))
         yield ndjson.line({"first": first, "last": last})
@@ -203,7 +205,7 @@ async def _cursors(path: Path, wanted: Filter, wish: CursorsWish, stretch: int) 
         for after in reversed(begins) if wish.newest else begins:
             yield _line(await threaded(partial(_skim, path, wanted, after, min(after + stretch, last))))
         if wish.follow:
-            with closing(Follower(path, wanted, max(first - 1, last))) as follower:
+            with closing(TimelineFollower(path, wanted, max(first - 1, last))) as follower:
                 async for piece in _followed(follower, stretch):
                     yield piece
     except SvcError as error:
@@ -212,7 +214,7 @@ async def _cursors(path: Path, wanted: Filter, wish: CursorsWish, stretch: int) 
 
 def _bounds(path: Path, wish: CursorsWish) -> tuple[int, int]:
     """Return the first and the last cursor that are looked at."""
-    reader = opened(path)
+    reader = open_reader(path)
     if reader is None:
         return _NONE
     try:
@@ -223,16 +225,16 @@ def _bounds(path: Path, wish: CursorsWish) -> tuple[int, int]:
         reader.close()
 
 
-def _skim(path: Path, wanted: Filter, after: int, upto: int) -> Skimmed:
-    with closing(Follower(path, wanted, after)) as follower:
-        return follower.skim(upto - after)
+def _skim(path: Path, wanted: RecordFilter, after: int, upto: int) -> CursorPage:
+    with closing(TimelineFollower(path, wanted, after)) as follower:
+        return follower.scan_cursors(upto - after)
 
 
-async def _followed(follower: Follower, stretch: int) -> AsyncIterator[bytes]:
+async def _followed(follower: TimelineFollower, stretch: int) -> AsyncIterator[bytes]:
     yield ndjson.line({"live": follower.position})
     quiet = 0.0
     while True:
-        skimmed = await threaded(partial(follower.skim, stretch))
+        skimmed = await threaded(partial(follower.scan_cursors, stretch))
         if skimmed.missed:
             yield ndjson.line({"missed": skimmed.missed})
         if skimmed.offsets != "[]":
@@ -246,5 +248,5 @@ async def _followed(follower: Follower, stretch: int) -> AsyncIterator[bytes]:
             quiet += ndjson.PAUSE_SECONDS
 
 
-def _line(skimmed: Skimmed) -> bytes:
+def _line(skimmed: CursorPage) -> bytes:
     return f'{{"after": {skimmed.after}, "upto": {skimmed.upto}, "offsets": {skimmed.offsets}}}\n'.encode()

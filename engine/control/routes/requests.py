@@ -20,11 +20,11 @@ from engine.dev.project import DevProject
 from engine.gateway.replay import Replayer, mark
 from engine.manifest import MANIFEST
 from engine.timeline import database
-from engine.timeline.json_format import document, utc
-from engine.timeline.query import Filter, opened
+from engine.timeline.json_format import format_utc, to_json
+from engine.timeline.query import RecordFilter, open_reader
 from engine.timeline.record import PlatformRecord, Record, RequestRecord
-from engine.timeline.recording import Exchange, Sent
-from engine.timeline.stored_record import Entry
+from engine.timeline.recording import RecordedExchange, RecordedMessage
+from engine.timeline.stored_record import StoredRecord
 
 MOST_RECORDS = 20_000
 Header = tuple[str, str]
@@ -99,7 +99,7 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
     async def recorded(project: str, id: str) -> RequestRecorded:
         """Send a request and its response as they were recorded. Needs the role viewer."""
         require(project, "viewer")
-        kept, entries = await asyncio.to_thread(_read, projects.data(project) / database.FILE, id)
+        kept, entries = await asyncio.to_thread(_read, projects.data(project) / database.TIMELINE_FILE, id)
         return RequestRecorded(**_members(kept, entries))
 
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
@@ -110,21 +110,21 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         Needs the role deployer. A request whose body was cut is refused (`not-replayable`).
         """
         require(project, "deployer")
-        kept, _ = await asyncio.to_thread(_read, projects.data(project) / database.FILE, id)
+        kept, _ = await asyncio.to_thread(_read, projects.data(project) / database.TIMELINE_FILE, id)
         done = await replayer.replay(kept, dev.project.recorded or frozenset())
-        entries = [Entry(0, record) for record in done.records]
+        entries = [StoredRecord(0, record) for record in done.records]
         return RequestReplayed(**_members(done.exchange, entries), left_out=list(done.left_out))
 
     return routes
 
 
-def _read(path: Path, request_id: str) -> tuple[Exchange, list[Entry]]:
-    reader = opened(path)
+def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[StoredRecord]]:
+    reader = open_reader(path)
     if reader is not None:
         try:
             kept = reader.exchange(request_id)
             if kept is not None:
-                return kept, reader.after(0, Filter(request_id=request_id), MOST_RECORDS).entries
+                return kept, reader.after(0, RecordFilter(request_id=request_id), MOST_RECORDS).entries
         finally:
             reader.close()
     raise NotFound(
@@ -134,7 +134,7 @@ def _read(path: Path, request_id: str) -> tuple[Exchange, list[Entry]]:
     )
 
 
-def _members(kept: Exchange, entries: Sequence[Entry]) -> dict[str, Any]:
+def _members(kept: RecordedExchange, entries: Sequence[StoredRecord]) -> dict[str, Any]:
     records = [entry.record for entry in entries]
     spans = [record for record in records if isinstance(record, RequestRecord)]
     root = next((span for span in spans if span.root), None)
@@ -148,7 +148,7 @@ def _members(kept: Exchange, entries: Sequence[Entry]) -> dict[str, Any]:
     response = ResponseShown(status=kept.status, complete=kept.response.ended, **_sent(kept.response))
     return {
         "request_id": kept.request_id,
-        "time": utc(kept.time_ns),
+        "time": format_utc(kept.time_ns),
         "replay_of": _replay_of(records),
         "request": request,
         "response": response if kept.status else None,
@@ -156,13 +156,13 @@ def _members(kept: Exchange, entries: Sequence[Entry]) -> dict[str, Any]:
         "wall_ns": root.wall_ns if root is not None else 0,
         "compute_ns": sum(span.compute_ns for span in spans),
         "peak_memory": max((s.peak_memory for s in spans if s.peak_memory is not None), default=None),
-        "records": [document(entry) for entry in entries],
+        "records": [to_json(entry) for entry in entries],
     }
 
 
-def _sent(sent: Sent) -> dict[str, Any]:
+def _sent(sent: RecordedMessage) -> dict[str, Any]:
     body = b64encode(sent.body).decode()
-    return {"headers": list(sent.headers), "body": body, "size": sent.size, "cut": not sent.whole}
+    return {"headers": list(sent.headers), "body": body, "size": sent.size, "cut": not sent.complete}
 
 
 def _replay_of(records: Iterable[Record]) -> str | None:

@@ -21,7 +21,7 @@ from engine.dev.project import DevProject
 from engine.errors import SvcError
 from engine.lane import BuildFailed
 from engine.manifest.model import Project, Resource
-from engine.timeline.rates import SECONDS, Rate, Rates, Window
+from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
 
 Kind = Literal["dev", "service"]
 Measure = Callable[[Path], tuple[int, int] | None]
@@ -35,7 +35,7 @@ class _Shape(BaseModel):
 class StateWish(_Shape):
     """How far back rates go: at most a minute."""
 
-    seconds: int = Field(SECONDS, ge=1, le=SECONDS)
+    seconds: int = Field(WINDOW_SECONDS, ge=1, le=WINDOW_SECONDS)
 
 
 class Failure(_Shape):
@@ -127,7 +127,7 @@ class Engine(Protocol):
         """Return the status of a Resource."""
         ...
 
-    def rates(self, project: str) -> Rates | None:
+    def rates(self, project: str) -> RateMeter | None:
         """Return a Project's rates, if anything has happened in it."""
         ...
 
@@ -149,7 +149,7 @@ class Developing:
 
     kind: Kind = "dev"
 
-    def __init__(self, dev: DevProject, rates: Rates, uses: Uses, port: int) -> None:
+    def __init__(self, dev: DevProject, rates: RateMeter, uses: Uses, port: int) -> None:
         self._name = dev.project.name
         self._dev = dev
         self._rates = rates
@@ -166,7 +166,7 @@ class Developing:
         """Return the status of a Resource."""
         return self._dev.status(resource)
 
-    def rates(self, project: str) -> Rates:
+    def rates(self, project: str) -> RateMeter:
         """Return its rates."""
         return self._rates
 
@@ -191,7 +191,7 @@ class Serving:
     def __init__(
         self,
         site: ServingTable,
-        rates: Mapping[str, Rates],
+        rates: Mapping[str, RateMeter],
         uses_of: Callable[[str], Uses],
         url_of: Callable[[str, str], str],
     ) -> None:
@@ -212,7 +212,7 @@ class Serving:
         """Return the status of a Resource."""
         return self._site.status(project, resource)
 
-    def rates(self, project: str) -> Rates | None:
+    def rates(self, project: str) -> RateMeter | None:
         """Return a Project's rates."""
         return self._rates.get(project)
 
@@ -241,7 +241,7 @@ def blueprint(engine: Engine, projects: Projects, doors: Mapping[str, Measure | 
         require(project, "viewer")
         served = engine.project(project)
         rates = engine.rates(project)
-        window = rates.window(query_args.seconds) if rates is not None else Window(0.0, {}, {})
+        window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
         uses = engine.uses(project)
         held = await asyncio.to_thread(_held, doors, projects.data(project))
         return ProjectState(
@@ -309,7 +309,7 @@ def _users(door: str, served: Project, uses: Uses) -> list[DoorUser]:
 
 
 def _door(
-    name: str, measured: bool, held: tuple[int, int] | None, window: Window, users: list[DoorUser]
+    name: str, measured: bool, held: tuple[int, int] | None, window: RateWindow, users: list[DoorUser]
 ) -> DoorState:
     """Return the shape of a Door; one whose tables are not measured takes records."""
     tables, size = held if held is not None else (None, None)

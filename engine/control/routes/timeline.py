@@ -24,10 +24,10 @@ from engine.control.routes.log_filter import LAST, LogFilter
 from engine.control.threaded import threaded
 from engine.errors import SvcError
 from engine.timeline import database
-from engine.timeline.follow import Follower
-from engine.timeline.json_format import document
-from engine.timeline.query import Filter, Page
-from engine.timeline.selection import Stretch, kept
+from engine.timeline.follow import TimelineFollower
+from engine.timeline.json_format import to_json
+from engine.timeline.query import RecordFilter, RecordPage
+from engine.timeline.selection import RecordRange, select
 from engine.usage import store
 from engine.usage.aggregate import MINUTE_NS
 
@@ -84,7 +84,7 @@ def blueprint(projects: Projects) -> Blueprint:
         """
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
-        path = projects.data(project) / database.FILE
+        path = projects.data(project) / database.TIMELINE_FILE
         sent = _records(path, query_args.filter(), query_args)
         return ndjson.answer(sent)
 
@@ -95,7 +95,7 @@ def blueprint(projects: Projects) -> Blueprint:
         """Say what each Resource took, minute by minute."""
         require(project, "viewer")
         first = time.time_ns() // MINUTE_NS - query_args.minutes + 1
-        counts = await asyncio.to_thread(_usage, projects.data(project) / store.FILE, first)
+        counts = await asyncio.to_thread(_usage, projects.data(project) / store.USAGE_FILE, first)
         return Usage(
             rows=[
                 UsageRow(minute=minute, resource=resource, **asdict(count))
@@ -116,23 +116,23 @@ def _usage(path: Path, first: int) -> Any:
         usage.close()
 
 
-async def _records(path: Path, wanted: Filter, wish: LogsWish) -> AsyncIterator[bytes]:
+async def _records(path: Path, wanted: RecordFilter, wish: LogsWish) -> AsyncIterator[bytes]:
     since_ns, until_ns = wish.times()
     position = 0
     try:
-        with closing(kept(path, wanted, Stretch(since_ns, wish.after, wish.tail, until_ns))) as pages:
+        with closing(select(path, wanted, RecordRange(since_ns, wish.after, wish.tail, until_ns))) as pages:
             while (page := await threaded(lambda: next(pages, None))) is not None:
                 yield _lines(page)
                 position = page.upto
         if wish.follow:
             yield ndjson.line({"upto": position})
-            async for piece in _followed(Follower(path, wanted, position)):
+            async for piece in _followed(TimelineFollower(path, wanted, position)):
                 yield piece
     except SvcError as error:
         yield ndjson.line({"error": members(error)})
 
 
-async def _followed(follower: Follower) -> AsyncIterator[bytes]:
+async def _followed(follower: TimelineFollower) -> AsyncIterator[bytes]:
     """Yield what comes; ends when nobody takes it any more."""
     quiet = 0.0
     with closing(follower):
@@ -149,6 +149,6 @@ async def _followed(follower: Follower) -> AsyncIterator[bytes]:
                 quiet = 0.0
 
 
-def _lines(page: Page) -> bytes:
+def _lines(page: RecordPage) -> bytes:
     missed = ndjson.line({"missed": page.missed}) if page.missed else b""
-    return missed + b"".join(ndjson.line(document(entry)) for entry in page.entries)
+    return missed + b"".join(ndjson.line(to_json(entry)) for entry in page.entries)

@@ -14,7 +14,7 @@ from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.http.sockets import bind, bind_each
 from engine.manifest.load import load
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from svc_tui.dev.server import Settings, run_dev
 
 
@@ -47,7 +47,7 @@ async def developed(
     """Run a Project in development until the context is left; it is built by the time this gives it."""
     sockets = bind_each("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
     settings = Settings(sockets, cache or root.parent / "cache", "dev")
-    async with run_dev(load(root), settings, Timeline(), Quiet(), stop) as running:
+    async with run_dev(load(root), settings, TimelineBus(), Quiet(), stop) as running:
         presence = await running.presence
         await running.dev.ready()
         yield Developed(settings.port, presence)

@@ -11,9 +11,9 @@ import pytest
 from engine.control.local_server import listening
 from engine.control.projects import OneProject
 from engine.control.routes import logs
-from engine.timeline.database import FILE
+from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.store import Retention, TimelineStore
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import ApiError, Client
 
@@ -64,11 +64,11 @@ class Shop:
     """A Project's timeline, and a client that reads it over the control API."""
 
     def __init__(self, folder: Path, client: Client) -> None:
-        self.path = folder / FILE
+        self.path = folder / TIMELINE_FILE
         self.client = client
 
-    def write(self, *records: Record, at_ns: int = NOW, keep: Keep | None = None) -> None:
-        store = TimelineStore(self.path, keep or Keep(bytes=1 << 30, seconds=1e12))
+    def write(self, *records: Record, at_ns: int = NOW, keep: Retention | None = None) -> None:
+        store = TimelineStore(self.path, keep or Retention(max_bytes=1 << 30, max_age_seconds=1e12))
         store.append(records, at_ns)
         store.trim(at_ns)
         store.close()
@@ -204,7 +204,9 @@ def test_records_that_are_removed_are_told_of(shop: Shop) -> None:
     assert next(line for line in lines if "live" in line) == {"live": first + 99}
     later = NOW + 9 * SECOND
     shop.write(*(LineRecord(later, "", "web", "stdout", str(n)) for n in range(50_000)), at_ns=later)
-    shop.write(LineRecord(later, "", "web", "stdout", "last"), at_ns=2 * later, keep=Keep(seconds=1.0))
+    shop.write(
+        LineRecord(later, "", "web", "stdout", "last"), at_ns=2 * later, keep=Retention(max_age_seconds=1.0)
+    )
     while "missed" not in (line := next(lines)):
         assert "error" not in line
     assert line["missed"] > 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.timeline.recording import HIDDEN, MOST_BODY
+from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_VALUE
 from tests.engine.control.developing import Shop, develop
 
 STATIC = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
@@ -82,7 +82,7 @@ def test_a_request_and_its_response_are_kept_as_they_were(root: Path) -> None:
         request, response = found["request"], found["response"]
         assert (request["method"], request["target"], request["scheme"]) == ("GET", "/?a=1&b=%20", "http")
         assert request["authority"] == f"localhost:{shop.port}"
-        assert ["x-kind", "plain"] in request["headers"] and ["cookie", HIDDEN] in request["headers"]
+        assert ["x-kind", "plain"] in request["headers"] and ["cookie", REDACTED_VALUE] in request["headers"]
         assert (request["body"], request["size"], request["cut"]) == ("", 0, False)
         assert (response["status"], body(response), response["complete"]) == (200, b"one", True)
         assert ["content-type", "text/html; charset=utf-8"] in response["headers"]
@@ -97,7 +97,7 @@ def test_of_a_large_body_the_beginning_is_kept(root: Path) -> None:
         answer = await shop.public.get("/large.bin", headers={"accept-encoding": "identity"})
         response = (await recorded(shop, answer.headers["x-request-id"]))["response"]
         assert (response["size"], response["cut"]) == (256 * 1024, True)
-        assert body(response) == answer.content[:MOST_BODY]
+        assert body(response) == answer.content[:MAX_BODY_BYTES]
 
     develop(root, test)
 
@@ -153,8 +153,8 @@ def test_a_request_is_sent_anew_to_what_serves_now(root: Path, cache: Path) -> N
         assert (answer.status_code, answer.text) == (201, "POST|?b=c|first|id=secret|4711|four")
         first = await recorded(shop, answer.headers["x-request-id"])
         assert body(first["request"]) == b"four" and body(first["response"]) == answer.content
-        assert ["set-cookie", HIDDEN] in first["response"]["headers"]
-        assert ["x-pin", HIDDEN] in first["request"]["headers"]
+        assert ["set-cookie", REDACTED_VALUE] in first["response"]["headers"]
+        assert ["x-pin", REDACTED_VALUE] in first["request"]["headers"]
         assert [record["kind"] for record in first["records"]] == ["stdout", "request", "request"]
         assert first["compute_ns"] > 0 and first["peak_memory"] > 0
 
@@ -171,7 +171,7 @@ def test_a_request_is_sent_anew_to_what_serves_now(root: Path, cache: Path) -> N
         (root / "api" / "index.js").write_text(HANDLER.replace("four", "").replace("201", "202"))
         await replayed_as(202, shop, first["request_id"])
 
-        large = await shop.public.post("/api/a", content=b"x" * (MOST_BODY + 1))
+        large = await shop.public.post("/api/a", content=b"x" * (MAX_BODY_BYTES + 1))
         await recorded(shop, large.headers["x-request-id"])
         told = await shop.call("POST", f"/requests/{large.headers['x-request-id']}/replay", 422)
         assert told["code"] == "not-replayable" and "first 65536 bytes" in told["title"]

@@ -6,7 +6,7 @@ import pytest
 
 from engine.deploy.doors import Doors
 from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, StructuredRecord
 
 
@@ -39,7 +39,7 @@ class Diary:
 
 
 async def heard_of(path: str, folder: Path) -> list[tuple[Record, int]]:
-    timeline, heard = Timeline(), list[tuple[Record, int]]()
+    timeline, heard = TimelineBus(), list[tuple[Record, int]]()
     timeline.subscribe(lambda record: heard.append((record, threading.get_ident())))
     doors = Doors([Diary()], "shop", folder, timeline)
     answer = doors.open["diary"].door.answer(DoorRequest("POST", path, "", (), b"", Caller("web", "01id")))
@@ -52,7 +52,7 @@ async def heard_of(path: str, folder: Path) -> list[tuple[Record, int]]:
 
 def test_every_use_is_counted_by_door_and_resource(tmp_path: Path) -> None:
     async def used() -> dict[tuple[str, str], int]:
-        doors = Doors([Diary()], "shop", tmp_path, Timeline())
+        doors = Doors([Diary()], "shop", tmp_path, TimelineBus())
         for resource in ("web", "api", "web"):
             asked = DoorRequest("POST", "/loop/1", "", (), b"", Caller(resource, "01id"))
             answer = doors.open["diary"].door.answer(asked)

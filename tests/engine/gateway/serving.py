@@ -13,7 +13,7 @@ from engine.http.connection_limits import Peers
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import RequestRecord
 from engine.wasm.execution.request import Exchange, Outcome, RunReport
 
@@ -57,7 +57,9 @@ def echo() -> Scripted:
 class Site:
     """A served Project; `get` and friends speak to it over a socket."""
 
-    def __init__(self, port: int, timeline: Timeline, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
+    def __init__(
+        self, port: int, timeline: TimelineBus, client: httpx.AsyncClient, stop: asyncio.Event
+    ) -> None:
         self.port = port
         self.stop = stop
         self.timeline = timeline
@@ -100,7 +102,7 @@ def with_site(
     async def main() -> Any:
         project = Project("shop", Path("/"), {r.name: r for r in resources})
         table = RouteTable.build(project, versions, domain="localhost")
-        timeline, stop = Timeline(), asyncio.Event()
+        timeline, stop = TimelineBus(), asyncio.Event()
         settings = GatewaySettings(dev=dev, max_body=max_body, scheme=scheme)
         gateway = Gateway(lambda: table, lambda _: timeline, settings)
         sockets = bind("localhost", 0)

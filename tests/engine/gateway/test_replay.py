@@ -12,9 +12,9 @@ from engine.gateway.recording_limit import MOST_A_SECOND, Capture
 from engine.gateway.replay import NotReplayable, Replayer
 from engine.gateway.routes import RouteTable
 from engine.manifest.model import Project, Resource
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
-from engine.timeline.recording import MOST_BODY, Exchange, Recording, exchange
+from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, Recording, to_exchange
 from engine.wasm.execution.request import Exchange as Run
 from engine.wasm.execution.request import RunReport
 from tests.engine.gateway.serving import Scripted, reply, report
@@ -28,22 +28,22 @@ class Site:
     def __init__(self, body: Callable[[Run], Awaitable[RunReport]], seconds: float = 60.0) -> None:
         project = Project("shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)})
         table = RouteTable.build(project, {"web": Scripted(body)}, domain="localhost")
-        self.timeline = Timeline()
+        self.timeline = TimelineBus()
         self.recordings: list[Recording] = []
-        self.timeline.listen(self.recordings.append)
+        self.timeline.on_recording(self.recordings.append)
         gateway = Gateway(lambda: table, lambda _: self.timeline, GatewaySettings(record=True))
         self.replayer = Replayer(gateway, self.timeline, seconds)
 
 
-def kept(body: bytes = b"question", *headers: tuple[bytes, bytes]) -> Exchange:
+def kept(body: bytes = b"question", *headers: tuple[bytes, bytes]) -> RecordedExchange:
     """Return a request as it was recorded."""
     length = (b"content-length", str(len(body)).encode())
     recording = Recording(
         *("shop", "01old", 1, "POST", "http", "localhost:3000", "/a%20b?c=d"),
         [(b"host", b"localhost:3000"), length, *headers],
     )
-    recording.received({"type": "http.request", "body": body})
-    return exchange(recording)
+    recording.add_request_message({"type": "http.request", "body": body})
+    return to_exchange(recording)
 
 
 async def whole(run: Run) -> bytes:
@@ -69,19 +69,19 @@ def test_it_is_sent_as_it_was_with_a_trace_of_its_own() -> None:
         done = await site.replayer.replay(kept(b"question", *hidden, (b"traceparent", b"00-1-2-01")), NONE)
         sent = b"POST /a%20b?c=d localhost:3000|host content-length x-kind|question"
         assert (done.exchange.status, done.exchange.response.body) == (201, sent)
-        assert done.exchange.response.whole and done.left_out == ("authorization", "cookie")
+        assert done.exchange.response.complete and done.left_out == ("authorization", "cookie")
         mark, line, span = done.records
         assert isinstance(mark, PlatformRecord) and mark.text == "replay of 01old"
         assert isinstance(line, LineRecord) and isinstance(span, RequestRecord)
         assert {record.request_id for record in done.records} == {done.exchange.request_id}
         (recorded,) = site.recordings
-        assert exchange(recorded).request.body == b"question"
+        assert to_exchange(recorded).request.body == b"question"
         assert recorded.request_id == done.exchange.request_id != "01old"
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("size", [MOST_BODY + 1, 5 * MOST_BODY])
+@pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 5 * MAX_BODY_BYTES])
 def test_a_body_of_which_a_part_is_missing_is_not_sent(size: int) -> None:
     async def answer(run: Run) -> RunReport:
         raise AssertionError("sent")
@@ -151,8 +151,8 @@ def test_where_nothing_is_to_be_recorded_nothing_is() -> None:
         return await reply(run, b"")
 
     async def main(settings: GatewaySettings, recorded: frozenset[str] | None) -> int:
-        timeline, found = Timeline(), list[Any]()
-        timeline.listen(found.append)
+        timeline, found = TimelineBus(), list[Any]()
+        timeline.on_recording(found.append)
         project = Project(
             "shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)}, recorded=recorded
         )

@@ -18,7 +18,7 @@ from engine.gateway.routes import RouteTable
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import RequestRecord
 from engine.wasm.execution.runner import Runner
 from tests.engine.wasm.text_guest import artifact
@@ -41,7 +41,7 @@ class Hosted:
 
     port: int
     runner: Runner
-    timeline: Timeline
+    timeline: TimelineBus
 
     @property
     def records(self) -> list[RequestRecord]:
@@ -65,7 +65,7 @@ def hosted(
     """Serve the text guest and run `await test(hosted)`; `fields` are the Resource's."""
 
     async def main() -> Any:
-        runner, timeline, stop = Runner(cache, pool, queue=queue), Timeline(), asyncio.Event()
+        runner, timeline, stop = Runner(cache, pool, queue=queue), TimelineBus(), asyncio.Event()
         resource = Resource("api", "rust", Path("/"), public=True, **fields)
         guest = await runner.guest(resource, artifact(cache), {}, fast=False, report=lambda line: None)
         project = Project("shop", Path("/"), {"api": resource})

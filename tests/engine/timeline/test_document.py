@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from engine.timeline.json_format import document, entry
+from engine.timeline.json_format import from_json, to_json
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.stored_record import Entry
+from engine.timeline.stored_record import StoredRecord
 
 TIME = 1_700_000_000_123_456_789
 
@@ -23,11 +23,11 @@ TIME = 1_700_000_000_123_456_789
     ],
 )
 def test_a_record_is_the_same_again(record: Record) -> None:
-    before = Entry(7, record)
-    assert entry(json.loads(json.dumps(document(before)))) == before
+    before = StoredRecord(7, record)
+    assert from_json(json.loads(json.dumps(to_json(before)))) == before
 
 
 @pytest.mark.parametrize("wrong", [{}, {"kind": "other"}, {"kind": "stdout", "time": "now"}])
 def test_what_is_no_record_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises((KeyError, ValueError, TypeError)):
-        entry(wrong)
+        from_json(wrong)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.timeline.database import place
-from engine.timeline.follow import Follower
-from engine.timeline.query import Filter
+from engine.timeline.database import timeline_path
+from engine.timeline.follow import TimelineFollower
+from engine.timeline.query import RecordFilter
 from engine.timeline.record import Record
-from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, LINE, SECOND, line
 
 WRITE = """
@@ -27,7 +27,7 @@ for start in range(0, 3000, 100):
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return place(tmp_path)
+    return timeline_path(tmp_path)
 
 
 def write(path: Path, *records: Record) -> None:
@@ -36,12 +36,12 @@ def write(path: Path, *records: Record) -> None:
     store.close()
 
 
-def polled(follower: Follower) -> list[Record]:
+def polled(follower: TimelineFollower) -> list[Record]:
     return [entry.record for entry in follower.poll().entries]
 
 
 def test_it_waits_for_a_file_that_is_not_there_and_makes_none(path: Path) -> None:
-    follower = Follower(path, Filter(), 0)
+    follower = TimelineFollower(path, RecordFilter(), 0)
     assert polled(follower) == []
     assert not path.parent.exists()
     write(path, line(1))
@@ -51,7 +51,7 @@ def test_it_waits_for_a_file_that_is_not_there_and_makes_none(path: Path) -> Non
 
 def test_each_record_comes_once_while_writers_come_and_go(path: Path) -> None:
     writing = subprocess.Popen([sys.executable, "-c", WRITE, str(path)])
-    follower = Follower(path, Filter(), 0)
+    follower = TimelineFollower(path, RecordFilter(), 0)
     found: list[int] = []
     while writing.poll() is None:
         found += [record.time_ns for record in polled(follower)]
@@ -64,16 +64,16 @@ def test_each_record_comes_once_while_writers_come_and_go(path: Path) -> None:
 
 def test_a_place_can_be_taken_up_by_another_follower(path: Path) -> None:
     write(path, *map(line, range(5)))
-    first = Follower(path, Filter(), 0)
+    first = TimelineFollower(path, RecordFilter(), 0)
     cursors = [entry.cursor for entry in first.poll().entries]
     first.close()
-    again = Follower(path, Filter(), cursors[2])
+    again = TimelineFollower(path, RecordFilter(), cursors[2])
     assert polled(again) == [line(3), line(4)]
     again.close()
 
 
 def test_what_is_not_wanted_is_not_looked_at_twice(path: Path) -> None:
-    follower = Follower(path, Filter(resource="api"), 0)
+    follower = TimelineFollower(path, RecordFilter(resource="api"), 0)
     write(path, *map(line, range(2500)), replace(LINE, resource="api"))
     assert polled(follower) == [replace(LINE, resource="api")]
     position = follower.position
@@ -84,9 +84,9 @@ def test_what_is_not_wanted_is_not_looked_at_twice(path: Path) -> None:
 
 def test_a_slow_follower_is_told_how_much_it_missed(path: Path) -> None:
     write(path, line(1))
-    follower = Follower(path, Filter(), 0)
+    follower = TimelineFollower(path, RecordFilter(), 0)
     assert polled(follower) == [line(1)]
-    store = TimelineStore(path, Keep(seconds=1))
+    store = TimelineStore(path, Retention(max_age_seconds=1))
     store.append([line(number) for number in range(2, 10)], BEGAN)
     store.append([line(10)], BEGAN + 10 * SECOND)
     store.trim(BEGAN + 10 * SECOND)
@@ -100,7 +100,7 @@ def test_a_slow_follower_is_told_how_much_it_missed(path: Path) -> None:
 
 def test_a_file_that_was_begun_anew_is_followed_from_its_beginning(path: Path) -> None:
     write(path, line(1))
-    follower = Follower(path, Filter(), 0)
+    follower = TimelineFollower(path, RecordFilter(), 0)
     assert polled(follower) == [line(1)]
     for file in path.parent.glob("timeline.db*"):
         file.unlink()
@@ -112,6 +112,6 @@ def test_a_file_that_was_begun_anew_is_followed_from_its_beginning(path: Path) -
 
 def test_a_place_beyond_the_end_is_one_of_another_file(path: Path) -> None:
     write(path, line(1))
-    follower = Follower(path, Filter(), (1 << 63) - 1)
+    follower = TimelineFollower(path, RecordFilter(), (1 << 63) - 1)
     assert polled(follower) == [line(1)]
     follower.close()

@@ -2,17 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.timeline.database import place
-from engine.timeline.query import PAGE, Filter, Page, TimelineReader
-from engine.timeline.selection import Stretch, kept
-from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.database import timeline_path
+from engine.timeline.query import PAGE_RECORDS, RecordFilter, RecordPage, TimelineReader
+from engine.timeline.selection import RecordRange, select
+from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, SECOND, line
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """2500 records, ten a second, every tenth of another Resource."""
-    path = place(tmp_path)
+    path = timeline_path(tmp_path)
     store = TimelineStore(path)
     for second in range(250):
         tens = [line(second * 10 + i, "api" if i == 0 else "web") for i in range(10)]
@@ -29,74 +29,76 @@ def ends(path: Path) -> tuple[int, int]:
         reader.close()
 
 
-def pages(path: Path, stretch: Stretch, wanted: Filter | None = None) -> list[Page]:
-    return list(kept(path, wanted or Filter(), stretch))
+def pages(path: Path, stretch: RecordRange, wanted: RecordFilter | None = None) -> list[RecordPage]:
+    return list(select(path, wanted or RecordFilter(), stretch))
 
 
-def numbers(path: Path, stretch: Stretch, wanted: Filter | None = None) -> list[int]:
+def numbers(path: Path, stretch: RecordRange, wanted: RecordFilter | None = None) -> list[int]:
     found = [entry.record for page in pages(path, stretch, wanted) for entry in page.entries]
     return [record.time_ns - BEGAN for record in found]
 
 
 def test_all_that_is_there_comes_in_pages_of_bounded_size(path: Path) -> None:
-    found = pages(path, Stretch())
-    assert max(len(page.entries) for page in found) == PAGE and found[-1].upto == ends(path)[1]
-    assert numbers(path, Stretch()) == list(range(2500))
+    found = pages(path, RecordRange())
+    assert max(len(page.entries) for page in found) == PAGE_RECORDS and found[-1].upto == ends(path)[1]
+    assert numbers(path, RecordRange()) == list(range(2500))
 
 
 def test_what_is_given_holds_together(path: Path) -> None:
     first = ends(path)[0]
     since = BEGAN + 200 * SECOND
-    assert numbers(path, Stretch(since_ns=since)) == list(range(2000, 2500))
-    assert numbers(path, Stretch(after=first + 2399)) == list(range(2400, 2500))
-    assert numbers(path, Stretch(since, first + 2399)) == list(range(2400, 2500))
-    assert numbers(path, Stretch(since, first + 9)) == list(range(2000, 2500))
-    assert numbers(path, Stretch(since, first + 9, 2)) == [2498, 2499]
-    assert numbers(path, Stretch(since, first + 9, 600)) == list(range(2000, 2500))
-    assert numbers(path, Stretch(since, None, 2), Filter(resource="api")) == [2480, 2490]
-    assert numbers(path, Stretch(since_ns=BEGAN + 900 * SECOND)) == []
+    assert numbers(path, RecordRange(since_ns=since)) == list(range(2000, 2500))
+    assert numbers(path, RecordRange(after=first + 2399)) == list(range(2400, 2500))
+    assert numbers(path, RecordRange(since, first + 2399)) == list(range(2400, 2500))
+    assert numbers(path, RecordRange(since, first + 9)) == list(range(2000, 2500))
+    assert numbers(path, RecordRange(since, first + 9, 2)) == [2498, 2499]
+    assert numbers(path, RecordRange(since, first + 9, 600)) == list(range(2000, 2500))
+    assert numbers(path, RecordRange(since, None, 2), RecordFilter(resource="api")) == [2480, 2490]
+    assert numbers(path, RecordRange(since_ns=BEGAN + 900 * SECOND)) == []
 
 
 def test_what_is_until_a_time_was_recorded_before(path: Path) -> None:
     first, until = ends(path)[0], BEGAN + 210 * SECOND
-    assert numbers(path, Stretch(until_ns=until)) == list(range(2100))
-    assert numbers(path, Stretch(since_ns=BEGAN + 209 * SECOND, until_ns=until)) == list(range(2090, 2100))
-    assert numbers(path, Stretch(after=first + 2097, until_ns=until)) == [2098, 2099]
-    assert numbers(path, Stretch(tail=2, until_ns=until), Filter(resource="api")) == [2080, 2090]
-    assert numbers(path, Stretch(until_ns=BEGAN)) == []
-    assert numbers(path, Stretch(until_ns=BEGAN + 900 * SECOND)) == list(range(2500))
+    assert numbers(path, RecordRange(until_ns=until)) == list(range(2100))
+    assert numbers(path, RecordRange(since_ns=BEGAN + 209 * SECOND, until_ns=until)) == list(
+        range(2090, 2100)
+    )
+    assert numbers(path, RecordRange(after=first + 2097, until_ns=until)) == [2098, 2099]
+    assert numbers(path, RecordRange(tail=2, until_ns=until), RecordFilter(resource="api")) == [2080, 2090]
+    assert numbers(path, RecordRange(until_ns=BEGAN)) == []
+    assert numbers(path, RecordRange(until_ns=BEGAN + 900 * SECOND)) == list(range(2500))
 
 
 @pytest.mark.parametrize(
-    "stretch", [Stretch(), Stretch(tail=3), Stretch(tail=0), Stretch(BEGAN + 900 * SECOND)]
+    "stretch", [RecordRange(), RecordRange(tail=3), RecordRange(tail=0), RecordRange(BEGAN + 900 * SECOND)]
 )
-def test_it_ends_where_a_follower_goes_on(path: Path, stretch: Stretch) -> None:
-    assert pages(path, stretch, Filter(resource="none"))[-1].upto == ends(path)[1]
+def test_it_ends_where_a_follower_goes_on(path: Path, stretch: RecordRange) -> None:
+    assert pages(path, stretch, RecordFilter(resource="none"))[-1].upto == ends(path)[1]
 
 
 def test_a_place_beyond_the_end_is_left_to_the_follower(path: Path) -> None:
     beyond = ends(path)[1] + 5
-    for stretch in (Stretch(after=beyond), Stretch(after=beyond, tail=3)):
+    for stretch in (RecordRange(after=beyond), RecordRange(after=beyond, tail=3)):
         (page,) = pages(path, stretch)
         assert (page.entries, page.upto) == ([], beyond)
 
 
 def test_what_was_removed_after_the_place_given_is_told_once(path: Path) -> None:
     first = ends(path)[0]
-    store = TimelineStore(path, Keep(seconds=100))
+    store = TimelineStore(path, Retention(max_age_seconds=100))
     store.trim(BEGAN + 250 * SECOND)
     store.close()
-    for stretch in (Stretch(after=first + 9), Stretch(after=first + 9, tail=1)):
+    for stretch in (RecordRange(after=first + 9), RecordRange(after=first + 9, tail=1)):
         assert sum(page.missed for page in pages(path, stretch)) == 1490
-    for stretch in (Stretch(), Stretch(tail=1), Stretch(BEGAN + 200 * SECOND, first + 9)):
+    for stretch in (RecordRange(), RecordRange(tail=1), RecordRange(BEGAN + 200 * SECOND, first + 9)):
         assert sum(page.missed for page in pages(path, stretch)) == 0
 
 
 def test_a_place_in_an_older_file_misses_only_what_this_one_lost(path: Path) -> None:
     first = ends(path)[0]
-    assert sum(page.missed for page in pages(path, Stretch(after=first - 1_000_000))) == 0
+    assert sum(page.missed for page in pages(path, RecordRange(after=first - 1_000_000))) == 0
 
 
 def test_without_a_file_the_place_stays(tmp_path: Path) -> None:
-    assert pages(place(tmp_path), Stretch(after=7)) == [Page([], 7)]
-    assert pages(place(tmp_path), Stretch(tail=7)) == [Page([], 0)]
+    assert pages(timeline_path(tmp_path), RecordRange(after=7)) == [RecordPage([], 7)]
+    assert pages(timeline_path(tmp_path), RecordRange(tail=7)) == [RecordPage([], 0)]

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.timeline.database import place
-from engine.timeline.query import Filter, TimelineReader
+from engine.timeline.database import timeline_path
+from engine.timeline.query import RecordFilter, TimelineReader
 from engine.timeline.record import Record
-from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return place(tmp_path)
+    return timeline_path(tmp_path)
 
 
 @pytest.fixture
@@ -39,30 +39,30 @@ def reader(path: Path) -> Iterator[TimelineReader]:
     reading.close()
 
 
-def found(reader: TimelineReader, wanted: Filter) -> list[Record]:
+def found(reader: TimelineReader, wanted: RecordFilter) -> list[Record]:
     forwards = reader.after(0, wanted).entries
     assert reader.tail(1000, wanted) == forwards
     return [entry.record for entry in forwards]
 
 
 def test_a_resource_is_picked_by_name(reader: TimelineReader) -> None:
-    assert {record.resource for record in found(reader, Filter(resource="api"))} == {"api"}
-    assert len(found(reader, Filter(resource="api"))) == 3
-    assert found(reader, Filter(resource="ap")) == []
+    assert {record.resource for record in found(reader, RecordFilter(resource="api"))} == {"api"}
+    assert len(found(reader, RecordFilter(resource="api"))) == 3
+    assert found(reader, RecordFilter(resource="ap")) == []
     assert reader.resources() == {"api", "web"}
 
 
 def test_a_request_is_picked_with_all_that_it_said(reader: TimelineReader) -> None:
-    assert len(found(reader, Filter(request_id="02id"))) == 2
-    assert found(reader, Filter(request_id="' or 1=1 --")) == []
-    assert found(reader, Filter(request_id="")) == []
+    assert len(found(reader, RecordFilter(request_id="02id"))) == 2
+    assert found(reader, RecordFilter(request_id="' or 1=1 --")) == []
+    assert found(reader, RecordFilter(request_id="")) == []
 
 
 @pytest.mark.parametrize(
     ("least", "count"), [("TRACE", 10), ("DEBUG", 10), ("INFO", 9), ("WARN", 4), ("ERROR", 2), ("FATAL", 0)]
 )
 def test_a_level_picks_what_matters_as_much_or_more(reader: TimelineReader, least: str, count: int) -> None:
-    assert len(found(reader, Filter(least=least))) == count  # type: ignore[arg-type]
+    assert len(found(reader, RecordFilter(min_level=least))) == count  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_a_level_picks_what_matters_as_much_or_more(reader: TimelineReader, leas
 def test_a_pattern_is_searched_in_what_a_record_says(
     reader: TimelineReader, pattern: str, count: int
 ) -> None:
-    assert len(found(reader, Filter(pattern=re.compile(pattern)))) == count
+    assert len(found(reader, RecordFilter(pattern=re.compile(pattern)))) == count
 
 
 def test_all_that_is_asked_must_hold(reader: TimelineReader) -> None:
-    wanted = Filter("web", "01id", "WARN", re.compile("low"))
+    wanted = RecordFilter("web", "01id", "WARN", re.compile("low"))
     assert found(reader, wanted) == [SAID]
 
 
@@ -103,9 +103,9 @@ def many(path: Path) -> Iterator[TimelineReader]:
 
 def test_pages_go_on_where_the_last_ended(many: TimelineReader) -> None:
     for wanted, count in (
-        (Filter(), 5000),
-        (Filter(resource="api"), 500),
-        (Filter(pattern=re.compile("^..0$")), 90),
+        (RecordFilter(), 5000),
+        (RecordFilter(resource="api"), 500),
+        (RecordFilter(pattern=re.compile("^..0$")), 90),
     ):
         cursor, texts = 0, []
         while cursor < many.bounds()[1]:
@@ -117,37 +117,39 @@ def test_pages_go_on_where_the_last_ended(many: TimelineReader) -> None:
 
 
 def test_the_last_ones_are_found_however_far_back_they_are(many: TimelineReader) -> None:
-    last = [entry.record.time_ns - BEGAN for entry in many.tail(3, Filter(pattern=re.compile("^1?..0$")))]
+    last = [
+        entry.record.time_ns - BEGAN for entry in many.tail(3, RecordFilter(pattern=re.compile("^1?..0$")))
+    ]
     assert last == [1970, 1980, 1990]
-    assert many.tail(0, Filter()) == []
+    assert many.tail(0, RecordFilter()) == []
     first, end = many.bounds()
-    assert [entry.cursor for entry in many.tail(9, Filter(), after=end - 5, upto=end - 1)] == [
+    assert [entry.cursor for entry in many.tail(9, RecordFilter(), after=end - 5, upto=end - 1)] == [
         *range(end - 4, end)
     ]
-    assert len(many.tail(10_000, Filter(), after=first)) == 4999
+    assert len(many.tail(10_000, RecordFilter(), after=first)) == 4999
 
 
 @pytest.mark.parametrize("second", [0, 1, 250, 498, 499])
 def test_a_time_is_found_among_the_cursors(many: TimelineReader, second: int) -> None:
-    page = many.after(many.before(BEGAN + second * SECOND), Filter(), most=10)
+    page = many.after(many.cursor_before(BEGAN + second * SECOND), RecordFilter(), most=10)
     assert page.entries[0].record == line(second * 10, "api")
 
 
 def test_times_before_and_after_all_records_are_their_ends(many: TimelineReader) -> None:
     first, last = many.bounds()
-    assert many.before(0) == first - 1
-    assert many.before(BEGAN + 500 * SECOND) == last
+    assert many.cursor_before(0) == first - 1
+    assert many.cursor_before(BEGAN + 500 * SECOND) == last
 
 
 def test_a_reader_is_told_how_many_records_were_removed_before_it_came_to_them(
     path: Path, many: TimelineReader
 ) -> None:
     first = many.bounds()[0]
-    store = TimelineStore(path, Keep(seconds=100))
+    store = TimelineStore(path, Retention(max_age_seconds=100))
     store.trim(BEGAN + 500 * SECOND)
     store.close()
     assert many.bounds()[0] == first + 4000
-    assert many.after(first + 9, Filter()).missed == 3990
-    assert many.after(first + 3999, Filter()).missed == 0
-    assert many.after(0, Filter()).missed == 0
-    assert many.after(0, Filter()).entries[0].cursor == first + 4000
+    assert many.after(first + 9, RecordFilter()).missed == 3990
+    assert many.after(first + 3999, RecordFilter()).missed == 0
+    assert many.after(0, RecordFilter()).missed == 0
+    assert many.after(0, RecordFilter()).entries[0].cursor == first + 4000

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.manifest.model import Mount, Project, Resource
-from engine.timeline.rates import Rates, Window
+from engine.timeline.rates import RateMeter, RateWindow
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord, StructuredRecord
 
 MS = 1_000_000
@@ -31,8 +31,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def rates(clock: Clock) -> Rates:
-    return Rates(lambda: SHOP, clock)
+def rates(clock: Clock) -> RateMeter:
+    return RateMeter(lambda: SHOP, clock)
 
 
 def request(
@@ -50,11 +50,11 @@ def request(
     return RequestRecord(*head, wall_ns, 0, peak, 0, 0, root)
 
 
-def test_before_anything_happens_there_is_nothing(rates: Rates) -> None:
-    assert rates.window() == Window(1.0, {}, {})
+def test_before_anything_happens_there_is_nothing(rates: RateMeter) -> None:
+    assert rates.window() == RateWindow(1.0, {}, {})
 
 
-def test_requests_are_told_per_second_of_the_window(rates: Rates, clock: Clock) -> None:
+def test_requests_are_told_per_second_of_the_window(rates: RateMeter, clock: Clock) -> None:
     clock.now += 100
     for _ in range(60):
         rates(request())
@@ -64,7 +64,7 @@ def test_requests_are_told_per_second_of_the_window(rates: Rates, clock: Clock) 
     assert window.resources["web"].requests == pytest.approx(60 / 10.5)
 
 
-def test_what_is_older_than_the_window_counts_no_longer(rates: Rates, clock: Clock) -> None:
+def test_what_is_older_than_the_window_counts_no_longer(rates: RateMeter, clock: Clock) -> None:
     rates(request())
     clock.now += 30
     assert rates.window().resources["web"].requests > 0
@@ -73,7 +73,7 @@ def test_what_is_older_than_the_window_counts_no_longer(rates: Rates, clock: Clo
     assert rates.window().resources == {}
 
 
-def test_shortly_after_the_start_rates_are_of_the_time_since(rates: Rates, clock: Clock) -> None:
+def test_shortly_after_the_start_rates_are_of_the_time_since(rates: RateMeter, clock: Clock) -> None:
     for _ in range(8):
         rates(request())
     clock.now += 4
@@ -81,13 +81,13 @@ def test_shortly_after_the_start_rates_are_of_the_time_since(rates: Rates, clock
     assert (rates.window().seconds, rates.window().resources["web"].requests) == (4.0, 2.0)
 
 
-def test_failures_are_those_of_500_and_up(rates: Rates) -> None:
+def test_failures_are_those_of_500_and_up(rates: RateMeter) -> None:
     for status in (200, 304, 404, 499, 500, 503, 504, 200):
         rates(request(status=status))
     assert rates.window().resources["web"].failures == pytest.approx(3 / 8)
 
 
-def test_the_highest_memory_is_kept(rates: Rates, clock: Clock) -> None:
+def test_the_highest_memory_is_kept(rates: RateMeter, clock: Clock) -> None:
     for peak in (None, 7, 9, 8):
         rates(request("api", peak=peak))
         clock.now += 1
@@ -96,7 +96,7 @@ def test_the_highest_memory_is_kept(rates: Rates, clock: Clock) -> None:
     assert (window.resources["api"].peak_memory, window.resources["web"].peak_memory) == (9, None)
 
 
-def test_95_of_100_are_below_the_time_that_is_told(rates: Rates) -> None:
+def test_95_of_100_are_below_the_time_that_is_told(rates: RateMeter) -> None:
     for number in range(100):
         rates(request(wall_ns=(1 + number) * MS))
     p95 = rates.window().resources["web"].p95_ns
@@ -105,12 +105,12 @@ def test_95_of_100_are_below_the_time_that_is_told(rates: Rates) -> None:
 
 @given(st.integers(0, 1 << 62))
 def test_times_are_told_within_seven_percent(wall_ns: int) -> None:
-    rates = Rates(lambda: SHOP)
+    rates = RateMeter(lambda: SHOP)
     rates(request(wall_ns=wall_ns))
     assert rates.window().resources["web"].p95_ns == pytest.approx(wall_ns, rel=0.07)
 
 
-def test_a_mount_counts_the_requests_that_took_it(rates: Rates, clock: Clock) -> None:
+def test_a_mount_counts_the_requests_that_took_it(rates: RateMeter, clock: Clock) -> None:
     for target in ("/api/x?y=1", "/api/old", "/api/z"):
         rates(request("api", target=target, span="inner", parent="outer", root=False))
         rates(request("web", target=target, span="outer"))
@@ -119,7 +119,7 @@ def test_a_mount_counts_the_requests_that_took_it(rates: Rates, clock: Clock) ->
     assert rates.window().mounts == {("web", "/api/*"): 2.0, ("web", "/api/old"): 1.0}
 
 
-def test_records_of_guests_are_counted_and_lines_are_not(rates: Rates) -> None:
+def test_records_of_guests_are_counted_and_lines_are_not(rates: RateMeter) -> None:
     rates(StructuredRecord(1, "r", "t", "s", "api", "INFO", "hello", {}))
     rates(LineRecord(1, "r", "api", "stdout", "hello"))
     rates(PlatformRecord(1, "web", "INFO", "built"))
@@ -128,7 +128,7 @@ def test_records_of_guests_are_counted_and_lines_are_not(rates: Rates) -> None:
     assert window.resources["api"].requests == 0 and window.resources["api"].p95_ns is None
 
 
-def test_fronts_that_never_come_are_forgotten(rates: Rates) -> None:
+def test_fronts_that_never_come_are_forgotten(rates: RateMeter) -> None:
     for number in range(30_000):
         rates(request("api", target="/api/x", span="i", parent=str(number), root=False))
     rates(request("web", target="/api/x", span="29999"))

@@ -10,10 +10,10 @@ import apsw
 import pytest
 
 from engine.errors import SvcError
-from engine.timeline.bus import Timeline
-from engine.timeline.database import place
-from engine.timeline.follow import Follower
-from engine.timeline.query import Filter, TimelineReader
+from engine.timeline.bus import TimelineBus
+from engine.timeline.database import timeline_path
+from engine.timeline.follow import TimelineFollower
+from engine.timeline.query import RecordFilter, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record
 from engine.timeline.recorder import TimelineRecorder
 from engine.timeline.store import TimelineStore
@@ -23,7 +23,7 @@ from tests.waiting import until
 FULL = """
 import resource, signal, sys, threading
 from pathlib import Path
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord
 from engine.timeline.recorder import TimelineRecorder
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -31,8 +31,8 @@ told = threading.Event()
 def warn(error):
     print(error.message, flush=True)
     told.set()
-timeline = Timeline()
-recorder = TimelineRecorder(Path(sys.argv[1]), timeline, warn, every=0.01, retry=0.01)
+timeline = TimelineBus()
+recorder = TimelineRecorder(Path(sys.argv[1]), timeline, warn, interval=0.01, retry=0.01)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 for number in range(600):
     timeline.append(LineRecord(number, "", "web", "stdout", str(number) * 500))
@@ -45,12 +45,12 @@ recorder.close()
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return place(tmp_path)
+    return timeline_path(tmp_path)
 
 
 def kept(path: Path) -> list[Record]:
     reader = TimelineReader(path)
-    found = [entry.record for entry in reader.tail(1 << 40, Filter())] if reader.ready() else []
+    found = [entry.record for entry in reader.tail(1 << 40, RecordFilter())] if reader.ready() else []
     reader.close()
     return found
 
@@ -73,8 +73,8 @@ def told() -> Iterator[Told]:
 
 
 def test_what_is_recorded_is_kept_when_it_ends_and_meanwhile(path: Path, told: Told) -> None:
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
     timeline.append(REQUEST)
     until(lambda: path.exists() and bool(kept(path)))
     timeline.append(SAID)
@@ -85,13 +85,13 @@ def test_what_is_recorded_is_kept_when_it_ends_and_meanwhile(path: Path, told: T
 
 
 def test_nothing_is_made_where_nothing_happens(path: Path, told: Told) -> None:
-    TimelineRecorder(path, Timeline(), told).close()
+    TimelineRecorder(path, TimelineBus(), told).close()
     assert not path.parent.exists()
 
 
 def test_many_threads_lose_nothing_and_keep_their_own_order(path: Path, told: Told) -> None:
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
 
     def many(who: str) -> None:
         for number in range(3000):
@@ -108,8 +108,8 @@ def test_many_threads_lose_nothing_and_keep_their_own_order(path: Path, told: To
 
 
 def test_two_that_record_one_project_keep_everything(path: Path, told: Told) -> None:
-    timelines = [Timeline(), Timeline()]
-    recorders = [TimelineRecorder(path, timeline, told, every=0.005) for timeline in timelines]
+    timelines = [TimelineBus(), TimelineBus()]
+    recorders = [TimelineRecorder(path, timeline, told, interval=0.005) for timeline in timelines]
     for number in range(4000):
         timelines[number % 2].append(line(number))
     for recorder in recorders:
@@ -119,8 +119,8 @@ def test_two_that_record_one_project_keep_everything(path: Path, told: Told) -> 
 
 
 def test_it_goes_on_where_the_folder_was_deleted(path: Path, told: Told) -> None:
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
     timeline.append(line(1))
     until(lambda: path.exists() and bool(kept(path)))
     for file in path.parent.iterdir():
@@ -135,8 +135,8 @@ def test_it_goes_on_where_the_folder_was_deleted(path: Path, told: Told) -> None
 def test_a_file_that_is_damaged_is_put_aside_and_another_begun(path: Path, told: Told) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
     timeline.append(LINE)
     recorder.close()
     assert kept(path) == [LINE]
@@ -147,11 +147,11 @@ def test_a_file_that_is_damaged_is_put_aside_and_another_begun(path: Path, told:
 
 
 def test_a_file_that_is_damaged_while_it_is_written_is_put_aside_too(path: Path, told: Told) -> None:
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01, retry=0.01)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01, retry=0.01)
     timeline.append(line(1))
     until(lambda: path.exists() and bool(kept(path)))
-    follower = Follower(path, Filter(), 0)
+    follower = TimelineFollower(path, RecordFilter(), 0)
     assert [entry.record for entry in follower.poll().entries] == [line(1)]
     for file in path.parent.glob("timeline.db*"):
         file.unlink()
@@ -171,8 +171,8 @@ def test_a_file_whose_inside_is_damaged_is_put_aside_as_soon_as_that_shows(path:
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(b"\xee" * (path.stat().st_size - 4096))
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
     timeline.append(LINE)
     recorder.close()
     assert kept(path) == [LINE]
@@ -185,8 +185,8 @@ def test_a_file_of_a_newer_svc_is_not_touched(path: Path, told: Told) -> None:
     database.execute("pragma user_version = 99")
     database.close()
     before = path.read_bytes()
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01)
     timeline.append(LINE)
     assert told.event.wait(60)
     timeline.append(LINE)
@@ -197,8 +197,8 @@ def test_a_file_of_a_newer_svc_is_not_touched(path: Path, told: Told) -> None:
 
 def test_records_wait_for_a_folder_that_can_not_be_made_for_a_while(path: Path, told: Told) -> None:
     path.parent.write_text("in the way")
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01, retry=0.01)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01, retry=0.01)
     timeline.append(line(1))
     assert told.event.wait(60)
     timeline.append(line(2))
@@ -210,8 +210,8 @@ def test_records_wait_for_a_folder_that_can_not_be_made_for_a_while(path: Path, 
 
 def test_what_waits_is_bounded_and_the_timeline_says_how_much_is_lost(path: Path, told: Told) -> None:
     path.parent.write_text("in the way")
-    timeline = Timeline()
-    recorder = TimelineRecorder(path, timeline, told, every=0.01, retry=0.01, waiting_bytes=100_000)
+    timeline = TimelineBus()
+    recorder = TimelineRecorder(path, timeline, told, interval=0.01, retry=0.01, max_pending_bytes=100_000)
     for number in range(1000):
         timeline.append(replace(line(number), text="x" * 488))
     path.parent.unlink()
@@ -232,7 +232,7 @@ def test_a_full_disk_is_told_once_and_loses_nothing(path: Path, tmp_path: Path) 
 
 
 def test_a_record_costs_its_appender_microseconds(path: Path, told: Told) -> None:
-    timeline = Timeline()
+    timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, told)
     began = time.thread_time()
     for _ in range(20_000):

@@ -6,19 +6,19 @@ from typing import Any
 import apsw
 import pytest
 
-from engine.timeline.bus import Timeline
-from engine.timeline.database import FILE
+from engine.timeline.bus import TimelineBus
+from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.query import TimelineReader
 from engine.timeline.record import Record
 from engine.timeline.recorder import TimelineRecorder
-from engine.timeline.recording import HIDDEN, MOST_BODY, REDACTED, Recording, exchange
-from engine.timeline.store import Keep, TimelineStore
+from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_HEADERS, REDACTED_VALUE, Recording, to_exchange
+from engine.timeline.store import Retention, TimelineStore
 from tests.engine.timeline.records import BEGAN, SECOND, line
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / FILE
+    return tmp_path / TIMELINE_FILE
 
 
 def recording(request_id: str = "01a", body: bytes = b"question", **fields: Any) -> Recording:
@@ -27,15 +27,15 @@ def recording(request_id: str = "01a", body: bytes = b"question", **fields: Any)
         [(b"X-Kind", b"caf\xe9")],
         **fields,
     )
-    made.received({"type": "http.request", "body": body, "more_body": False})
-    made.sent({"type": "http.response.start", "status": 201, "headers": [(b"x-a", b"b")]})
-    made.sent({"type": "http.response.body", "body": b"ans", "more_body": True})
-    made.sent({"type": "http.response.body", "body": b"wer", "more_body": False})
+    made.add_request_message({"type": "http.request", "body": body, "more_body": False})
+    made.add_response_message({"type": "http.response.start", "status": 201, "headers": [(b"x-a", b"b")]})
+    made.add_response_message({"type": "http.response.body", "body": b"ans", "more_body": True})
+    made.add_response_message({"type": "http.response.body", "body": b"wer", "more_body": False})
     return made
 
 
-def write(path: Path, *records: Record | Recording, keep: Keep | None = None) -> None:
-    store = TimelineStore(path, keep or Keep(seconds=1e12))
+def write(path: Path, *records: Record | Recording, keep: Retention | None = None) -> None:
+    store = TimelineStore(path, keep or Retention(max_age_seconds=1e12))
     store.append(records, BEGAN)
     store.trim(BEGAN)
     store.close()
@@ -55,32 +55,32 @@ def test_what_was_recorded_is_read_as_it_was(path: Path) -> None:
     reader = TimelineReader(path)
     found = reader.exchange("01a")
     reader.close()
-    assert found == exchange(made) and found is not None
+    assert found == to_exchange(made) and found is not None
     assert found.request.headers == (("x-kind", "café"),) and found.request.body == b"question"
-    assert (found.status, found.response.body, found.response.whole) == (201, b"answer", True)
-    assert found.request.whole and found.target == "/a?b=c"
+    assert (found.status, found.response.body, found.response.complete) == (201, b"answer", True)
+    assert found.request.complete and found.target == "/a?b=c"
 
 
 def test_a_body_is_kept_up_to_its_limit_whatever_its_pieces(path: Path) -> None:
     made = recording(body=b"")
-    for size in (MOST_BODY - 3, 7, 1000):
-        made.received({"type": "http.request", "body": memoryview(b"x" * size), "more_body": True})
-    found = exchange(made).request
-    assert (found.body, found.size, found.whole) == (b"x" * MOST_BODY, MOST_BODY + 1004, False)
+    for size in (MAX_BODY_BYTES - 3, 7, 1000):
+        made.add_request_message({"type": "http.request", "body": memoryview(b"x" * size), "more_body": True})
+    found = to_exchange(made).request
+    assert (found.body, found.size, found.complete) == (b"x" * MAX_BODY_BYTES, MAX_BODY_BYTES + 1004, False)
 
 
 def test_a_body_of_just_the_limit_is_whole() -> None:
-    found = exchange(recording(body=b"x" * MOST_BODY)).request
-    assert len(found.body) == MOST_BODY and found.whole
+    found = to_exchange(recording(body=b"x" * MAX_BODY_BYTES)).request
+    assert len(found.body) == MAX_BODY_BYTES and found.complete
 
 
 def test_a_body_that_was_not_read_to_its_end_is_not_whole() -> None:
     made = recording()
-    made.received({"type": "http.request", "body": b"more", "more_body": True})
-    assert not exchange(made).request.whole
+    made.add_request_message({"type": "http.request", "body": b"more", "more_body": True})
+    assert not to_exchange(made).request.complete
 
 
-@pytest.mark.parametrize("name", sorted(REDACTED))
+@pytest.mark.parametrize("name", sorted(REDACTED_HEADERS))
 def test_secrets_in_headers_never_reach_the_file(path: Path, name: str) -> None:
     made = recording(redact=frozenset({"x-pin"}))
     made.headers = [(name.title().encode(), b"opensesame"), (b"X-PIN", b"opensesame"), (b"x-b", b"c")]
@@ -92,30 +92,35 @@ def test_secrets_in_headers_never_reach_the_file(path: Path, name: str) -> None:
     found = reader.exchange("01a")
     reader.close()
     assert found is not None
-    assert found.request.headers == ((name, HIDDEN), ("x-pin", HIDDEN), ("x-b", "c"))
-    assert found.response.headers == ((name, HIDDEN),)
+    assert found.request.headers == ((name, REDACTED_VALUE), ("x-pin", REDACTED_VALUE), ("x-b", "c"))
+    assert found.response.headers == ((name, REDACTED_VALUE),)
 
 
 def test_nobody_else_may_read_the_file(path: Path) -> None:
     store = TimelineStore(path)
     store.append([line(1), recording()], BEGAN)
-    assert [file.name for file in path.parent.glob(f"{FILE}*") if file.stat().st_mode & 0o077] == []
+    assert [file.name for file in path.parent.glob(f"{TIMELINE_FILE}*") if file.stat().st_mode & 0o077] == []
     store.close()
 
 
 def test_recordings_go_with_the_records_of_their_time(path: Path) -> None:
     write(path, line(1), recording("01a"))
     write(path, *map(line, range(20_000)))
-    write(path, line(2), recording("01b"), keep=Keep(bytes=1 << 20, seconds=1e12))
+    write(path, line(2), recording("01b"), keep=Retention(max_bytes=1 << 20, max_age_seconds=1e12))
     assert kept(path, "01a", "01b") == ["01b"]
 
 
 def test_of_too_many_recordings_the_oldest_go(path: Path) -> None:
     ids = [f"01{n:02}" for n in range(40)]
     for each in ids:
-        write(path, line(1), recording(each, b"x" * MOST_BODY))
+        write(path, line(1), recording(each, b"x" * MAX_BODY_BYTES))
     assert kept(path, *ids) == ids
-    write(path, line(1), recording("02"), keep=Keep(seconds=1e12, recorded=10 * MOST_BODY))
+    write(
+        path,
+        line(1),
+        recording("02"),
+        keep=Retention(max_age_seconds=1e12, max_recording_bytes=10 * MAX_BODY_BYTES),
+    )
     left = kept(path, *ids, "02")
     assert left == [*ids[-len(left) + 1 :], "02"] and 7 <= len(left) <= 10
 
@@ -131,24 +136,24 @@ def test_a_timeline_without_recordings_takes_them_from_now_on(path: Path) -> Non
 
 
 def test_the_recorder_writes_what_is_handed_on(path: Path) -> None:
-    timeline, warnings = Timeline(), list[Exception]()
+    timeline, warnings = TimelineBus(), list[Exception]()
     recorder = TimelineRecorder(path, timeline, warnings.append, now_ns=lambda: BEGAN + SECOND)
     timeline.append(line(1))
-    timeline.hand_on(recording("01a"))
-    timeline.hand_on(recording("01b"))
+    timeline.publish_recording(recording("01a"))
+    timeline.publish_recording(recording("01b"))
     recorder.close()
-    timeline.hand_on(recording("01c"))
+    timeline.publish_recording(recording("01c"))
     assert kept(path, "01a", "01b", "01c") == ["01a", "01b"] and warnings == []
 
 
 def test_a_listener_that_fails_hears_no_more() -> None:
-    timeline, heard = Timeline(), list[Recording]()
+    timeline, heard = TimelineBus(), list[Recording]()
 
     def fail(recording: Recording) -> None:
         heard.append(recording)
         raise ValueError
 
-    timeline.listen(fail)
-    timeline.hand_on(recording())
-    timeline.hand_on(recording())
+    timeline.on_recording(fail)
+    timeline.publish_recording(recording())
+    timeline.publish_recording(recording())
     assert len(heard) == 1

@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.door import Severity
-from engine.timeline.database import BOUNDS, DamagedTimeline, NewerTimeline, TimelineError, place
-from engine.timeline.query import Filter, TimelineReader
+from engine.timeline.database import BOUNDS, CorruptTimeline, NewerTimeline, TimelineError, timeline_path
+from engine.timeline.query import RecordFilter, TimelineReader
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.store import Keep, TimelineStore
-from engine.timeline.stored_record import LONGEST, decode, encode
+from engine.timeline.store import Retention, TimelineStore
+from engine.timeline.stored_record import MAX_TEXT_CHARS, decode, encode
 from tests.engine.timeline.records import BEGAN, BUILT, LINE, REQUEST, SAID, SECOND, line
 from tests.examples import examples
 
-ALL = Filter()
+ALL = RecordFilter()
 APPEND_FOREVER = """
 import sys
 from pathlib import Path
@@ -37,10 +37,10 @@ for number in range(int(sys.argv[2])):
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return place(tmp_path / "project ü")
+    return timeline_path(tmp_path / "project ü")
 
 
-def written(path: Path, *records: Record, now_ns: int = BEGAN, keep: Keep | None = None) -> None:
+def written(path: Path, *records: Record, now_ns: int = BEGAN, keep: Retention | None = None) -> None:
     store = TimelineStore(path, keep)
     store.append(records, now_ns)
     store.trim(now_ns)
@@ -94,7 +94,9 @@ def test_nothing_in_a_text_is_lost(path: Path, records: list[Record]) -> None:
     assert kept(path) == records
 
 
-@pytest.mark.parametrize("text", ["a\0b", "\x1b[2J\x9b", "\u202e", "日本語 🏴‍☠️", "\r\n", "x" * LONGEST])
+@pytest.mark.parametrize(
+    "text", ["a\0b", "\x1b[2J\x9b", "\u202e", "日本語 🏴‍☠️", "\r\n", "x" * MAX_TEXT_CHARS]
+)
 def test_odd_texts_come_back_as_they_were(path: Path, text: str) -> None:
     written(path, replace(LINE, text=text), replace(SAID, body=text, attributes={text[:10]: text[:10]}))
     assert [getattr(record, "text", None) or record.body for record in kept(path)] == [text, text]  # type: ignore[union-attr]
@@ -105,8 +107,8 @@ def test_what_no_file_can_hold_is_made_to_fit() -> None:
     record = decode(1, half).record
     assert isinstance(record, StructuredRecord)
     assert (record.body, record.attributes, record.time_ns) == ("?a", {"?": "?"}, (1 << 63) - 1)
-    long = decode(1, encode(replace(LINE, text="é" * 3 * LONGEST))).record
-    assert isinstance(long, LineRecord) and long.text == "é" * LONGEST + "…"
+    long = decode(1, encode(replace(LINE, text="é" * 3 * MAX_TEXT_CHARS))).record
+    assert isinstance(long, LineRecord) and long.text == "é" * MAX_TEXT_CHARS + "…"
     many = decode(1, encode(replace(SAID, attributes={str(i): "x" * 1000 for i in range(100)}))).record
     assert isinstance(many, StructuredRecord)
     assert many.attributes["…"] == "35 more" and len(many.attributes) == 66
@@ -148,7 +150,7 @@ def test_processes_that_write_at_once_lose_nothing_and_keep_their_order(path: Pa
 
 def test_a_file_that_many_open_at_once_is_made_for_all_of_them(tmp_path: Path) -> None:
     for round_ in range(10):
-        path = place(tmp_path / str(round_))
+        path = timeline_path(tmp_path / str(round_))
         with ThreadPoolExecutor(6) as pool:
             for done in [pool.submit(written, path, LINE) for _ in range(6)]:
                 done.result()
@@ -168,7 +170,7 @@ def test_a_process_that_is_killed_leaves_whole_batches(path: Path) -> None:
 
 
 def test_what_is_too_old_is_removed_up_to_the_last(path: Path) -> None:
-    keep = Keep(seconds=60)
+    keep = Retention(max_age_seconds=60)
     written(path, *map(line, range(25_000)), now_ns=BEGAN, keep=keep)
     written(path, line(1), now_ns=BEGAN + 60 * SECOND, keep=keep)
     assert len(kept(path)) == 25_001
@@ -179,7 +181,7 @@ def test_what_is_too_old_is_removed_up_to_the_last(path: Path) -> None:
 
 
 def test_guests_can_not_make_records_stay_or_go_with_the_times_they_claim(path: Path) -> None:
-    keep = Keep(seconds=60)
+    keep = Retention(max_age_seconds=60)
     written(path, replace(SAID, time_ns=(1 << 64) - 1), replace(SAID, time_ns=0), LINE, keep=keep)
     assert len(kept(path)) == 3
     written(path, line(1), now_ns=BEGAN + 61 * SECOND, keep=keep)
@@ -187,7 +189,7 @@ def test_guests_can_not_make_records_stay_or_go_with_the_times_they_claim(path: 
 
 
 def test_the_file_stays_below_its_size_and_keeps_the_newest(path: Path) -> None:
-    store, most = TimelineStore(path, Keep(bytes=1 << 20)), 0
+    store, most = TimelineStore(path, Retention(max_bytes=1 << 20)), 0
     for batch in range(60):
         store.append([replace(line(batch * 100 + i), text=f"{i}" * 1000) for i in range(100)], BEGAN)
         store.trim(BEGAN)
@@ -216,7 +218,7 @@ def test_a_file_that_is_none_of_ours_is_refused(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
     for opening in (TimelineStore, TimelineReader):
-        with pytest.raises(DamagedTimeline, match=r"timeline\.db"):
+        with pytest.raises(CorruptTimeline, match=r"timeline\.db"):
             opening(path)
 
 
@@ -233,7 +235,7 @@ def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / ".svc").write_text("in the way")
     with pytest.raises(TimelineError, match="can not be kept"):
-        TimelineStore(place(tmp_path))
+        TimelineStore(timeline_path(tmp_path))
 
 
 def test_reading_makes_no_file(path: Path) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SvcError
-from engine.timeline.bus import Timeline
+from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, RequestRecord
-from engine.usage.aggregate import MINUTE_NS, Count, Counter, total
-from engine.usage.recorder import KEPT_MINUTES, Recorder
-from engine.usage.store import UsageStore, place
+from engine.usage.aggregate import MINUTE_NS, Aggregator, UsageCount, sum_counts
+from engine.usage.recorder import RETENTION_MINUTES, UsageRecorder
+from engine.usage.store import UsageStore, usage_path
 from tests.waiting import until
 
 BEGAN = 1_000 * MINUTE_NS
@@ -20,10 +20,10 @@ OK = RequestRecord(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return place(tmp_path)
+    return usage_path(tmp_path)
 
 
-def kept(path: Path) -> dict[tuple[int, str], Count]:
+def kept(path: Path) -> dict[tuple[int, str], UsageCount]:
     store = UsageStore(path)
     try:
         return store.read(0)
@@ -36,8 +36,8 @@ def raised(error: SvcError) -> None:
 
 
 def record(path: Path, *records: RequestRecord | LineRecord) -> None:
-    timeline = Timeline()
-    recorder = Recorder(path, timeline, raised, now_ns=lambda: BEGAN)
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, raised, now_ns=lambda: BEGAN)
     for each in records:
         timeline.append(each)
     recorder.close()
@@ -46,9 +46,9 @@ def record(path: Path, *records: RequestRecord | LineRecord) -> None:
 def test_a_request_counts_in_the_minute_in_which_it_ends(path: Path) -> None:
     record(path, OK, OK, replace(OK, wall_ns=2 * MINUTE_NS), replace(OK, resource="api", peak_memory=None))
     assert kept(path) == {
-        (1000, "web"): Count(2, 0, 4_000_000, 10_000_000, 65_536, 6, 12),
-        (1002, "web"): Count(1, 0, 2_000_000, 2 * MINUTE_NS, 65_536, 3, 6),
-        (1000, "api"): Count(1, 0, 2_000_000, 5_000_000, 0, 3, 6),
+        (1000, "web"): UsageCount(2, 0, 4_000_000, 10_000_000, 65_536, 6, 12),
+        (1002, "web"): UsageCount(1, 0, 2_000_000, 2 * MINUTE_NS, 65_536, 3, 6),
+        (1000, "api"): UsageCount(1, 0, 2_000_000, 5_000_000, 0, 3, 6),
     }
 
 
@@ -67,7 +67,7 @@ def test_a_request_counts_in_the_minute_in_which_it_ends(path: Path) -> None:
     ],
 )
 def test_failures_are_those_that_no_client_is_to_blame_for(status: int, code: str, failures: int) -> None:
-    counter = Counter()
+    counter = Aggregator()
     counter(replace(OK, status=status, code=code))
     assert [count.failures for count in counter.take().values()] == [failures]
 
@@ -78,8 +78,8 @@ def test_what_is_no_request_to_a_resource_is_not_counted(path: Path) -> None:
 
 
 def test_it_is_written_while_requests_go_on(path: Path) -> None:
-    timeline, store = Timeline(), UsageStore(path)
-    recorder = Recorder(path, timeline, raised, every=0.01, now_ns=lambda: BEGAN)
+    timeline, store = TimelineBus(), UsageStore(path)
+    recorder = UsageRecorder(path, timeline, raised, interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
     end = threading.Event()
     for _ in range(1000):
@@ -100,8 +100,8 @@ def test_counts_survive_a_file_that_can_not_be_written_for_a_while(path: Path) -
         told.set()
 
     path.parent.write_text("in the way")
-    timeline = Timeline()
-    recorder = Recorder(path, timeline, warn, every=0.01, now_ns=lambda: BEGAN)
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, warn, interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
     assert told.wait(30)
     timeline.append(OK)
@@ -115,8 +115,8 @@ def test_a_damaged_file_is_put_aside_and_another_begun(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
     warnings: list[SvcError] = []
-    timeline = Timeline()
-    recorder = Recorder(path, timeline, warnings.append, now_ns=lambda: BEGAN)
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, warnings.append, now_ns=lambda: BEGAN)
     timeline.append(OK)
     recorder.close()
     assert kept(path)[1000, "web"].requests == 1
@@ -128,14 +128,14 @@ def test_a_damaged_file_is_put_aside_and_another_begun(path: Path) -> None:
 
 def test_a_file_that_is_damaged_inside_is_put_aside_when_that_shows(path: Path) -> None:
     store = UsageStore(path)
-    store.add({(minute, "web"): Count(1) for minute in range(5000)})
+    store.add({(minute, "web"): UsageCount(1) for minute in range(5000)})
     store.close()
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(b"\xee" * (path.stat().st_size - 4096))
     warnings: list[SvcError] = []
-    timeline = Timeline()
-    recorder = Recorder(path, timeline, warnings.append, now_ns=lambda: BEGAN)
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, warnings.append, now_ns=lambda: BEGAN)
     timeline.append(OK)
     recorder.close()
     assert list(kept(path)) == [(1000, "web")]
@@ -143,8 +143,8 @@ def test_a_file_that_is_damaged_inside_is_put_aside_when_that_shows(path: Path) 
 
 
 def test_it_goes_on_where_the_folder_was_deleted(path: Path) -> None:
-    timeline = Timeline()
-    recorder = Recorder(path, timeline, raised, every=0.01, now_ns=lambda: BEGAN)
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, raised, interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
     until(lambda: path.exists() and bool(kept(path)))
     for file in path.parent.iterdir():
@@ -156,9 +156,9 @@ def test_it_goes_on_where_the_folder_was_deleted(path: Path) -> None:
 
 
 def test_what_waits_for_a_file_is_bounded() -> None:
-    counter = Counter()
+    counter = Aggregator()
     counter(OK)
-    counter.give_back({(minute, "web"): Count(1) for minute in range(2000)}, 10)
+    counter.restore({(minute, "web"): UsageCount(1) for minute in range(2000)}, 10)
     counts = counter.take()
     assert list(counts) == [(minute, "web") for minute in range(1990, 2000)]
 
@@ -166,18 +166,20 @@ def test_what_waits_for_a_file_is_bounded() -> None:
 def test_minutes_older_than_a_month_are_forgotten(path: Path) -> None:
     store = UsageStore(path)
     old = 100_000
-    store.add({(old - KEPT_MINUTES - 1, "web"): Count(1), (old - KEPT_MINUTES, "web"): Count(1)})
-    timeline = Timeline()
-    recorder = Recorder(path, timeline, raised, now_ns=lambda: old * MINUTE_NS)
+    store.add(
+        {(old - RETENTION_MINUTES - 1, "web"): UsageCount(1), (old - RETENTION_MINUTES, "web"): UsageCount(1)}
+    )
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, raised, now_ns=lambda: old * MINUTE_NS)
     timeline.append(replace(OK, time_ns=old * MINUTE_NS))
     recorder.close()
-    assert [minute for minute, _ in store.read(0)] == [old - KEPT_MINUTES, old]
+    assert [minute for minute, _ in store.read(0)] == [old - RETENTION_MINUTES, old]
     store.close()
 
 
 def test_counts_are_exact_when_threads_append_at_once(path: Path) -> None:
-    timeline = Timeline()
-    recorder = Recorder(path, timeline, raised, every=0.001, now_ns=lambda: BEGAN)
+    timeline = TimelineBus()
+    recorder = UsageRecorder(path, timeline, raised, interval=0.001, now_ns=lambda: BEGAN)
 
     def many() -> None:
         for _ in range(500):
@@ -189,6 +191,6 @@ def test_counts_are_exact_when_threads_append_at_once(path: Path) -> None:
     for thread in threads:
         thread.join()
     recorder.close()
-    assert total(kept(path).values()) == Count(
+    assert sum_counts(kept(path).values()) == UsageCount(
         2000, 0, 2000 * OK.compute_ns, 2000 * OK.wall_ns, 65_536, 2000 * 3, 2000 * 6
     )

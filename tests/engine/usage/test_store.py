@@ -9,20 +9,20 @@ from pathlib import Path
 import apsw
 import pytest
 
-from engine.usage.aggregate import Count
-from engine.usage.store import UsageError, UsageStore, place
+from engine.usage.aggregate import UsageCount
+from engine.usage.store import UsageError, UsageStore, usage_path
 
-ONE = Count(1, 0, 2_000, 3_000, 65_536, 10, 20)
+ONE = UsageCount(1, 0, 2_000, 3_000, 65_536, 10, 20)
 ADD_FOREVER = """
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from engine.usage.aggregate import Count
+from engine.usage.aggregate import UsageCount
 from engine.usage.store import UsageStore
 store = UsageStore(Path(sys.argv[1]))
 for number in range(int(sys.argv[2])):
-    store.add({(7, "web"): Count(requests=1, bytes_out=5), (8, "api"): Count(requests=1)})
+    store.add({(7, "web"): UsageCount(requests=1, bytes_out=5), (8, "api"): UsageCount(requests=1)})
     if number == 0:
         print("begun", flush=True)
 """
@@ -30,7 +30,7 @@ for number in range(int(sys.argv[2])):
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return place(tmp_path / "project ü")
+    return usage_path(tmp_path / "project ü")
 
 
 def adding(path: Path, times: int) -> subprocess.Popen[str]:
@@ -42,10 +42,10 @@ def adding(path: Path, times: int) -> subprocess.Popen[str]:
 def test_counts_add_up_and_the_highest_peak_stays(path: Path) -> None:
     store = UsageStore(path)
     store.add({(7, "web"): ONE, (8, "web"): ONE})
-    store.add({(7, "web"): Count(2, 1, 5, 6, 1_000, 1, 1), (7, "api"): ONE})
+    store.add({(7, "web"): UsageCount(2, 1, 5, 6, 1_000, 1, 1), (7, "api"): ONE})
     assert store.read(0) == {
         (7, "api"): ONE,
-        (7, "web"): Count(3, 1, 2_005, 3_006, 65_536, 11, 21),
+        (7, "web"): UsageCount(3, 1, 2_005, 3_006, 65_536, 11, 21),
         (8, "web"): ONE,
     }
     assert list(store.read(8)) == [(8, "web")]
@@ -57,7 +57,7 @@ def test_counts_outlive_the_process_and_old_minutes_can_be_forgotten(path: Path)
     first.add({(minute, "web"): ONE for minute in range(10)})
     first.close()
     again = UsageStore(path)
-    again.forget(8)
+    again.delete_before(8)
     assert [minute for minute, _ in again.read(0)] == [8, 9]
     again.close()
 
@@ -71,7 +71,7 @@ def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
         other.stdout.close()
     store = UsageStore(path)
     counts = store.read(0)
-    assert counts[7, "web"] == Count(requests=600, bytes_out=3000)
+    assert counts[7, "web"] == UsageCount(requests=600, bytes_out=3000)
     assert counts[8, "api"].requests == 600
     store.close()
 
@@ -79,7 +79,7 @@ def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
 @pytest.mark.slow
 def test_a_file_that_many_make_at_once_is_made_for_all_of_them(tmp_path: Path) -> None:
     for round_ in range(20):
-        path, together = place(tmp_path / str(round_)), threading.Barrier(6)
+        path, together = usage_path(tmp_path / str(round_)), threading.Barrier(6)
 
         def add(path: Path = path, together: threading.Barrier = together) -> None:
             together.wait()
@@ -102,7 +102,7 @@ def test_a_process_that_is_killed_leaves_whole_transactions(path: Path) -> None:
         assert other.stdout is not None and other.stdout.readline() == "begun\n"
         opened = UsageStore(path)
         os.kill(other.pid, signal.SIGKILL)
-        opened.add({(7, "web"): Count(1), (8, "api"): Count(1)})
+        opened.add({(7, "web"): UsageCount(1), (8, "api"): UsageCount(1)})
         opened.close()
         other.wait()
         other.stdout.close()
@@ -151,4 +151,4 @@ def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / ".svc").write_text("in the way")
     with pytest.raises(UsageError, match="can not be kept"):
-        UsageStore(place(tmp_path))
+        UsageStore(usage_path(tmp_path))

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from engine.timeline.database import place
+from engine.timeline.database import timeline_path
 from engine.timeline.record import StructuredRecord
 from engine.timeline.store import TimelineStore
 from tests.screens.developed import root, shop
@@ -20,7 +20,7 @@ def record(number: int) -> StructuredRecord:
 
 def fill(root: Path, count: int, first: int = 0) -> None:
     """Add records to a Project's timeline."""
-    store = TimelineStore(place(root))
+    store = TimelineStore(timeline_path(root))
     for start in range(first, first + count, 10_000):
         numbers = range(start, min(start + 10_000, first + count))
         store.append([record(number) for number in numbers], time.time_ns())

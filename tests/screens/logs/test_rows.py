@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from engine.timeline.json_format import document
+from engine.timeline.json_format import to_json
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.stored_record import Entry
+from engine.timeline.stored_record import StoredRecord
 from screens.logs.format import COLUMNS, clock, duration, marked, row
 from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns
 
@@ -48,7 +48,7 @@ def shown(record: Record, *below: RequestRecord, room: int = 120) -> str:
 
 
 def doc(record: Record) -> dict[str, Any]:
-    return document(Entry(7, record))
+    return to_json(StoredRecord(7, record))
 
 
 def tones(record: Record, cell: int) -> list[str]:

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from engine.timeline.database import place
+from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
 from screens.dialog import ConfirmDialog
@@ -143,7 +143,7 @@ async def test_what_is_older_than_a_time_is_not_followed(shop: Shop) -> None:
 
 def tell_of_a_past_hour(shop: Shop) -> None:
     at = time.time_ns() - 2 * 3600 * 1_000_000_000
-    store = TimelineStore(place(shop.root))
+    store = TimelineStore(timeline_path(shop.root))
     store.append([LineRecord(at, "", "web", "stdout", "two hours ago")], at)
     store.close()
 
@@ -268,7 +268,7 @@ async def test_the_record_of_the_cursor_can_be_seen_whole_and_copied(shop: Shop)
 
 
 async def test_a_request_of_many_records_and_a_long_one_are_shown(shop: Shop) -> None:
-    store = TimelineStore(place(shop.root))
+    store = TimelineStore(timeline_path(shop.root))
     said = [LineRecord(time.time_ns(), "many", "docs", "stdout", f"line {n}") for n in range(10_000)]
     last = StructuredRecord(time.time_ns(), "many", "", "", "docs", "INFO", "wide " * 10_000, {"end": "here"})
     store.append([*said, last], time.time_ns())

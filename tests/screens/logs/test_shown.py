@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
-from engine.timeline.database import place
+from engine.timeline.database import timeline_path
 from engine.timeline.record import LineRecord, RequestRecord, StructuredRecord
 from engine.timeline.store import TimelineStore
 from tests.screens.developed import Shop
@@ -24,7 +24,7 @@ def tell(root: Path) -> None:
     good, bad, trace = "01jentry00000000000000good", "01jentry000000000000000bad", "f" * 32
     spent = (8_200_000, 5_100_000, 3 << 20, 120, 4_000)
     failed = (30_000_000_000, 200_000, 3 << 20, 0, 0)
-    store = TimelineStore(place(root))
+    store = TimelineStore(timeline_path(root))
     store.append(
         [
             StructuredRecord(
