@@ -11,7 +11,7 @@ from quart import Blueprint
 from doors.tables.api.routes import blueprint as tables
 from doors.tables.api.stats import size
 from engine.control import projects
-from engine.control.projects import OneProject
+from engine.control.projects import SingleProject
 from engine.control.routes import logs, timeline
 
 DOOR_STATS = {"tables": size, "telemetry": None}
@@ -20,5 +20,5 @@ DOOR_STATS = {"tables": size, "telemetry": None}
 
 def project_api(name: str, folder: Path) -> tuple[Blueprint, ...]:
     """Return the subjects of the control API of one Project, whose data is in a folder."""
-    there = OneProject(name, folder)
+    there = SingleProject(name, folder)
     return (projects.blueprint(there), tables(there), timeline.blueprint(there), logs.blueprint(there))

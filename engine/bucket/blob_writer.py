@@ -11,12 +11,12 @@ from pathlib import Path
 from engine.bucket import durable
 from engine.bucket.errors import disk_error
 from engine.bucket.protocols import Digest
-from engine.bucket.verifying_reader import CHUNK
+from engine.bucket.verifying_reader import CHUNK_BYTES
 
 READ_ONLY = 0o444
 
 
-class Incoming:
+class BlobWriter:
     """One content."""
 
     def __init__(self, folder: Path) -> None:
@@ -43,13 +43,13 @@ class Incoming:
     def copy(self, source: Path) -> None:
         """Add a whole file. Raises OSError too, for the source."""
         with source.open("rb") as file:
-            while chunk := file.read(CHUNK):
+            while chunk := file.read(CHUNK_BYTES):
                 self.write(chunk)
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Have the content on disk, never to be written again."""
         try:
-            settle(self._descriptor)
+            commit_file(self._descriptor)
         except OSError as error:
             raise disk_error(self.path, error) from error
 
@@ -59,7 +59,7 @@ class Incoming:
         self.path.unlink(missing_ok=True)
 
 
-def settle(descriptor: int) -> None:
+def commit_file(descriptor: int) -> None:
     """Have a file's content on disk, never to be written again. Raises OSError."""
     os.fchmod(descriptor, READ_ONLY)
     durable.sync(descriptor)

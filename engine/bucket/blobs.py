@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.bucket import durable, layout, uploads
-from engine.bucket.blob_writer import Incoming
-from engine.bucket.blocking_calls import Threads
-from engine.bucket.errors import BlobDamaged, BucketError, DigestMismatch, UploadBusy, disk_error
+from engine.bucket.blob_writer import BlobWriter
+from engine.bucket.blocking_calls import BlockingCalls
+from engine.bucket.errors import BlobCorrupt, BucketError, DigestMismatch, UploadBusy, disk_error
 from engine.bucket.protocols import BlobInfo, Conflict, Digest, as_digest, is_digest
-from engine.bucket.rechunk import gathered
+from engine.bucket.rechunk import rechunk
 from engine.bucket.uploads import Upload
-from engine.bucket.verifying_reader import Damaged, Reading, digest_of
+from engine.bucket.verifying_reader import CorruptContent, VerifyingReader, digest_of
 
 T = TypeVar("T")
 THREADS = 4
@@ -35,7 +35,7 @@ class FolderBlobs:
         self._damaged = root / layout.DAMAGED
         self._uploads = root / layout.UPLOADS
         self._busy: set[Digest] = set()
-        self._threads = Threads(THREADS)
+        self._threads = BlockingCalls(THREADS)
         # Between looking at a blob and removing or moving it, nobody else gives it its name.
         self._naming = threading.Lock()
 
@@ -46,9 +46,9 @@ class FolderBlobs:
         """See the Protocol. A `Path` that can not be read raises OSError."""
         if isinstance(content, bytes | Path):
             return await self._threads.call(self._put, content, digest)
-        incoming = Incoming(self._incoming)
+        incoming = BlobWriter(self._incoming)
         try:
-            async for chunk in gathered(content):
+            async for chunk in rechunk(content):
                 await self._threads.call(incoming.write, chunk)
             return await self._threads.call(self._take, incoming, digest)
         finally:
@@ -59,7 +59,7 @@ class FolderBlobs:
         _check_same(found, digest)
         if self._keep(found) and self._intact(found):
             return found
-        incoming = Incoming(self._incoming)
+        incoming = BlobWriter(self._incoming)
         try:
             if isinstance(content, Path):
                 incoming.copy(content)
@@ -69,10 +69,10 @@ class FolderBlobs:
         finally:
             incoming.close()
 
-    def _take(self, incoming: Incoming, digest: Digest | None) -> Digest:
+    def _take(self, incoming: BlobWriter, digest: Digest | None) -> Digest:
         found = incoming.digest
         _check_same(found, digest)
-        incoming.settle()
+        incoming.commit()
         self._name(incoming.path, found)
         return found
 
@@ -90,7 +90,7 @@ class FolderBlobs:
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
         """See the Protocol."""
-        reading = Reading(self._path(digest), digest)
+        reading = VerifyingReader(self._path(digest), digest)
         try:
             while chunk := await self._threads.call(self._seen, reading.next, digest):
                 yield chunk
@@ -102,7 +102,7 @@ class FolderBlobs:
         await self._threads.call(self._verify, digest)
 
     def _verify(self, digest: Digest) -> None:
-        reading = Reading(self._path(digest), digest)
+        reading = VerifyingReader(self._path(digest), digest)
         try:
             self._seen(reading.rest, digest)
         finally:
@@ -112,7 +112,7 @@ class FolderBlobs:
         """Return what a step of reading returns; put the file aside if it is found damaged."""
         try:
             return step()
-        except Damaged as damaged:
+        except CorruptContent as damaged:
             aside = self._damaged / digest
             path = self._path(digest)
             try:
@@ -122,7 +122,7 @@ class FolderBlobs:
                         durable.sync_folder(self._folder)
             except OSError:  # a disk that can not be written is for the next who writes
                 aside = path
-            raise BlobDamaged(digest, aside) from damaged
+            raise BlobCorrupt(digest, aside) from damaged
 
     def _intact(self, digest: Digest) -> bool:
         try:
@@ -150,7 +150,7 @@ class FolderBlobs:
         """See the Protocol."""
         return await self._threads.call(self._path(digest).exists)
 
-    async def keep(self, digest: Digest) -> bool:
+    async def touch(self, digest: Digest) -> bool:
         """See the Protocol."""
         return await self._threads.call(self._keep, digest)
 
@@ -195,7 +195,7 @@ class FolderBlobs:
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
     ) -> int | Conflict:
         """See the Protocol."""
-        if await self.keep(digest):
+        if await self.touch(digest):
             return size
         if digest in self._busy:
             raise UploadBusy(digest)
@@ -215,17 +215,17 @@ class FolderBlobs:
         if offset != upload.received:
             return Conflict(upload.received)
         try:
-            async for chunk in gathered(chunks):
+            async for chunk in rechunk(chunks):
                 await self._threads.call(upload.write, chunk)
         finally:
-            if await self._threads.call(upload.settle):
+            if await self._threads.call(upload.commit):
                 await self._threads.call(self._name, upload.path, digest)
         return upload.received
 
-    async def forget_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
+    async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """See the Protocol."""
         busy = set(self._busy)
-        return await self._threads.call(uploads.forget, self._uploads, before_ns, busy, count_only)
+        return await self._threads.call(uploads.delete_stale, self._uploads, before_ns, busy, count_only)
 
     async def aclose(self) -> None:
         """Wait for what is under way."""

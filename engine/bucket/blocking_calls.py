@@ -11,7 +11,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Threads:
+class BlockingCalls:
     """A few threads; what they work on is theirs until the call is over, cancelled or not."""
 
     def __init__(self, count: int) -> None:

@@ -19,12 +19,12 @@ import apsw
 from engine.bucket.errors import BucketClosed, BucketError, DiskError
 
 T = TypeVar("T")
-Run = Callable[..., list[Any]]
+Execute = Callable[..., list[Any]]
 """`run(sql, *values)` returns the rows."""
 
-BUSY_MS = 5000
+BUSY_TIMEOUT_MS = 5000
 """How long a write waits for a tool that reads or copies the file."""
-TOGETHER = 64
+MAX_BATCH = 64
 
 _SCHEMA = """
 create table if not exists cell (
@@ -49,7 +49,7 @@ create table if not exists entry (
 class _Job:
     """What is asked: `topic` is who hears of it when it is done, empty for what only reads."""
 
-    work: Callable[[Run], Any]
+    work: Callable[[Execute], Any]
     topic: str
     done: "Future[Any]"
 
@@ -78,22 +78,22 @@ class Database:
 
     @staticmethod
     def _prepare(connection: apsw.Connection) -> None:
-        connection.set_busy_timeout(BUSY_MS)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         for setting in ("journal_mode=wal", "synchronous=full", "fullfsync=1"):
             connection.execute(f"pragma {setting}").fetchall()
         if (found := connection.execute("pragma quick_check(1)").fetchall()) != [("ok",)]:
             raise apsw.CorruptError(str(found[0][0]))
         connection.execute(_SCHEMA)
 
-    async def read(self, work: Callable[[Run], T]) -> T:
+    async def read(self, work: Callable[[Execute], T]) -> T:
         """Return what `work` returns; it changes nothing. Raises what it raises, and `BucketError`."""
         return await self._ask(work, "")
 
-    async def write(self, work: Callable[[Run], T], topic: str) -> T:
+    async def write(self, work: Callable[[Execute], T], topic: str) -> T:
         """Do as `read` with what changes rows, wholly or not at all; who waits for `topic` hears of it."""
         return await self._ask(work, topic)
 
-    async def _ask(self, work: Callable[[Run], T], topic: str) -> T:
+    async def _ask(self, work: Callable[[Execute], T], topic: str) -> T:
         done: Future[T] = Future()
         with self._closing:
             if self._closed:
@@ -102,7 +102,7 @@ class Database:
         return await asyncio.wrap_future(done)
 
     @contextmanager
-    def changes(self, topic: str) -> Iterator[asyncio.Event]:
+    def subscribe(self, topic: str) -> Iterator[asyncio.Event]:
         """Give an event of the running loop that is set at each change of a topic, and at the end."""
         waiting = (topic, asyncio.get_running_loop(), asyncio.Event())
         with self._closing:
@@ -128,7 +128,7 @@ class Database:
             jobs = []
             while job is not None:
                 jobs.append(job)
-                if len(jobs) == TOGETHER:
+                if len(jobs) == MAX_BATCH:
                     break
                 try:
                     job = self._jobs.get_nowait()

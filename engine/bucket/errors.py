@@ -67,7 +67,7 @@ class BlobMissing(BucketError):
         super().__init__(f"there is no blob sha256:{digest}", "Deploy again what it belongs to.")
 
 
-class BlobDamaged(BucketError):
+class BlobCorrupt(BucketError):
     """What is kept is not what was put."""
 
     code = "blob-damaged"
@@ -100,14 +100,14 @@ class UploadBusy(BucketError):
         super().__init__(f"sha256:{digest} is being uploaded by another", "Wait for it, or try again later.")
 
 
-def is_no_room(error: OSError) -> bool:
+def is_disk_full(error: OSError) -> bool:
     """Whether a disk is full, or somebody's share of it."""
     return error.errno in _NO_ROOM
 
 
 def disk_error(path: Path, error: OSError) -> DiskError:
     """Return the error for a person: which file, why, and what to do."""
-    if is_no_room(error):
+    if is_disk_full(error):
         hint = "Make room on its disk and try again."
     elif error.errno in _NOT_ALLOWED:
         hint = "Check that the folder, and all in it, can be written by the user who runs svc."

@@ -7,7 +7,7 @@ from engine.bucket import layout
 from engine.bucket.blobs import FolderBlobs
 from engine.bucket.database import Database
 from engine.bucket.errors import disk_error
-from engine.bucket.kv import DatabaseCells
+from engine.bucket.kv import DatabaseKeyValue
 from engine.bucket.lock import lock
 from engine.bucket.log import DatabaseLog
 
@@ -25,7 +25,7 @@ class FolderBucket:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise disk_error(root, error) from error
-        layout.check_ours(root)
+        layout.check_format(root)
         self._lock = lock(root, opened_by)
         try:
             layout.prepare(root)
@@ -34,7 +34,7 @@ class FolderBucket:
             os.close(self._lock)
             raise
         self.blobs = FolderBlobs(root)
-        self.cells = DatabaseCells(self._database)
+        self.kv = DatabaseKeyValue(self._database)
         self.log = DatabaseLog(self._database)
         self._open = True
 

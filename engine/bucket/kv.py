@@ -6,12 +6,12 @@ so that those who watch hear of it however late they come.
 
 from collections.abc import AsyncGenerator
 
-from engine.bucket.database import Database, Run
+from engine.bucket.database import Database, Execute
 from engine.bucket.errors import BucketClosed, TooLarge
-from engine.bucket.protocols import MOST_BYTES, Cell, Conflict, check_name
+from engine.bucket.protocols import MAX_VALUE_BYTES, Conflict, VersionedValue, check_name
 
 TOPIC = "cells"
-AT_ONCE = 256
+PAGE_ROWS = 256
 _END = "\U0010ffff"
 """Comes after every character that a key may have."""
 
@@ -24,25 +24,25 @@ _LIST = "select * from cell where key >= ? and key < ? and value is not null ord
 _CHANGED = "select * from cell where revision > ? and key >= ? and key < ? order by revision limit ?"
 
 
-class DatabaseCells:
+class DatabaseKeyValue:
     """Implements `engine.bucket.protocols.Cells`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, key: str) -> Cell | None:
+    async def get(self, key: str) -> VersionedValue | None:
         """See the Protocol."""
         check_name(key)
         rows = await self._database.read(lambda run: run(_GET, key))
-        return Cell(key, *rows[0]) if rows else None
+        return VersionedValue(key, *rows[0]) if rows else None
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
         """See the Protocol."""
         check_name(key)
-        if value is not None and len(value) > MOST_BYTES:
-            raise TooLarge(f"the cell {key}", len(value), MOST_BYTES)
+        if value is not None and len(value) > MAX_VALUE_BYTES:
+            raise TooLarge(f"the cell {key}", len(value), MAX_VALUE_BYTES)
 
-        def work(run: Run) -> int | Conflict:
+        def work(run: Execute) -> int | Conflict:
             rows = run(_GET, key)
             found = rows[0][1] if rows else None
             if found != revision:
@@ -51,27 +51,27 @@ class DatabaseCells:
 
         return await self._database.write(work, TOPIC)
 
-    async def list(self, prefix: str) -> list[Cell]:
+    async def list(self, prefix: str) -> list[VersionedValue]:
         """See the Protocol."""
         first = check_name(prefix) if prefix else ""
         rows = await self._database.read(lambda run: run(_LIST, first, first + _END))
-        return [Cell(*row) for row in rows]
+        return [VersionedValue(*row) for row in rows]
 
-    async def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[Cell, None]:
+    async def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[VersionedValue, None]:
         """See the Protocol."""
         first = check_name(prefix) if prefix else ""
-        with self._database.changes(TOPIC) as changed:
+        with self._database.subscribe(TOPIC) as changed:
             while True:
                 changed.clear()
                 since = after
                 try:
                     rows = await self._database.read(
-                        lambda run, since=since: run(_CHANGED, since, first, first + _END, AT_ONCE)  # type: ignore[misc]
+                        lambda run, since=since: run(_CHANGED, since, first, first + _END, PAGE_ROWS)  # type: ignore[misc]
                     )
                 except BucketClosed:
                     return
                 for row in rows:
-                    cell = Cell(*row)
+                    cell = VersionedValue(*row)
                     yield cell
                     after = cell.revision
                 if not rows:

@@ -32,7 +32,7 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
     try:
         version = _version(root)
         if version is None:
-            check_ours(root)
+            check_format(root)
             _write(root, current)
             version = current
         if version > current:
@@ -71,7 +71,7 @@ def _write(root: Path, version: int) -> None:
     durable.write(root / VERSION, f"svc bucket, layout {version}\n".encode())
 
 
-def check_ours(root: Path) -> None:
+def check_format(root: Path) -> None:
     """Refuse to put a bucket between somebody's files; the lock need not be held. Raises `BucketError`."""
     try:
         others = sorted(path.name for path in root.iterdir() if path.name not in {LOCK, VERSION + ".new"})

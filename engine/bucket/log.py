@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator
 
-from engine.bucket.database import Database, Run
+from engine.bucket.database import Database, Execute
 from engine.bucket.errors import BucketClosed, TooLarge
-from engine.bucket.protocols import MOST_BYTES, Conflict, Entry, check_name
+from engine.bucket.protocols import MAX_VALUE_BYTES, Conflict, LogEntry, check_name
 
-AT_ONCE = 256
+PAGE_ROWS = 256
 _LAST = "select last from log where name = ?"
 _RAISE = "insert into log values (?, ?) on conflict do update set last = excluded.last"
 _ADD = "insert into entry values (?, ?, ?)"
@@ -23,10 +23,10 @@ class DatabaseLog:
     async def append(self, name: str, content: bytes, expect: int | None = None) -> int | Conflict:
         """See the Protocol."""
         check_name(name)
-        if len(content) > MOST_BYTES:
-            raise TooLarge(f"an entry of {name}", len(content), MOST_BYTES)
+        if len(content) > MAX_VALUE_BYTES:
+            raise TooLarge(f"an entry of {name}", len(content), MAX_VALUE_BYTES)
 
-        def work(run: Run) -> int | Conflict:
+        def work(run: Execute) -> int | Conflict:
             last = _last(run, name)
             if expect is not None and expect != last:
                 return Conflict(last)
@@ -41,19 +41,19 @@ class DatabaseLog:
         check_name(name)
         return await self._database.read(lambda run: _last(run, name))
 
-    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[Entry]:
+    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[LogEntry]:
         """See the Protocol."""
         check_name(name)
         rows = await self._database.read(lambda run: run(_READ, name, after, limit))
-        return [Entry(*row) for row in rows]
+        return [LogEntry(*row) for row in rows]
 
-    async def follow(self, name: str, after: int = 0) -> AsyncGenerator[Entry, None]:
+    async def follow(self, name: str, after: int = 0) -> AsyncGenerator[LogEntry, None]:
         """See the Protocol."""
-        with self._database.changes(_topic(name)) as changed:
+        with self._database.subscribe(_topic(name)) as changed:
             while True:
                 changed.clear()
                 try:
-                    entries = await self.read(name, after, AT_ONCE)
+                    entries = await self.read(name, after, PAGE_ROWS)
                 except BucketClosed:
                     return
                 for entry in entries:
@@ -72,6 +72,6 @@ def _topic(name: str) -> str:
     return f"log {name}"
 
 
-def _last(run: Run, name: str) -> int:
+def _last(run: Execute, name: str) -> int:
     rows = run(_LAST, name)
     return int(rows[0][0]) if rows else 0

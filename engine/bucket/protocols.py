@@ -16,9 +16,9 @@ from engine.bucket.errors import BadName
 Digest = NewType("Digest", str)
 """The sha256 of a content: 64 hexadecimal digits, lower case."""
 
-MOST_BYTES = 1 << 20
+MAX_VALUE_BYTES = 1 << 20
 """How long the value of a cell or an entry of a log may be; what is longer belongs into a blob."""
-MOST_NAME = 512
+MAX_NAME_LENGTH = 512
 """How many characters a key or the name of a log may have."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -32,7 +32,7 @@ class Conflict:
     `None` stands for a cell without a value.
     """
 
-    found: int | None
+    current: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class BlobInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class VersionedValue:
     """A cell as it is now. `value` is `None` when it was removed, which only those who watch see."""
 
     key: str
@@ -54,7 +54,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One entry of a log; `seq` counts from 1 and never comes twice, whatever was trimmed."""
 
     seq: int
@@ -92,7 +92,7 @@ class Blobs(Protocol):
         """Whether there is such a blob; it may be damaged."""
         ...
 
-    async def keep(self, digest: Digest) -> bool:
+    async def touch(self, digest: Digest) -> bool:
         """Do as `exists`, and have a blob that is there count as used now (`delete`)."""
         ...
 
@@ -119,15 +119,15 @@ class Blobs(Protocol):
         """
         ...
 
-    async def forget_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
+    async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
         """Remove uploads that nothing was added to since that time, or only count them; return how many."""
         ...
 
 
-class Cells(Protocol):
+class KeyValue(Protocol):
     """Small values by key, each with a revision; revisions grow over all cells together."""
 
-    async def get(self, key: str) -> Cell | None:
+    async def get(self, key: str) -> VersionedValue | None:
         """Return a cell that has a value."""
         ...
 
@@ -138,11 +138,11 @@ class Cells(Protocol):
         """
         ...
 
-    async def list(self, prefix: str) -> list[Cell]:
+    async def list(self, prefix: str) -> list[VersionedValue]:
         """Return the cells with values whose keys begin so, in the order of keys."""
         ...
 
-    def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[Cell, None]:
+    def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[VersionedValue, None]:
         """Yield cells whose keys begin so and that changed after a revision, then each change; never ends.
 
         In the order of revisions. Who is slow sees the latest value of a cell instead of each, but misses no
@@ -165,11 +165,11 @@ class Log(Protocol):
         """Return the `seq` of the last entry ever added, 0 where there was none."""
         ...
 
-    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[Entry]:
+    async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[LogEntry]:
         """Return at most `limit` entries after a `seq`. A gap before the first one tells what was trimmed."""
         ...
 
-    def follow(self, name: str, after: int = 0) -> AsyncGenerator[Entry, None]:
+    def follow(self, name: str, after: int = 0) -> AsyncGenerator[LogEntry, None]:
         """Yield what `read` returns, then each new entry. Ends when the bucket is closed."""
         ...
 
@@ -187,7 +187,7 @@ class Bucket(Protocol):
         ...
 
     @property
-    def cells(self) -> Cells:
+    def kv(self) -> KeyValue:
         """What changes: records and routes."""
         ...
 
@@ -216,9 +216,9 @@ def as_digest(text: str) -> Digest:
 
 def check_name(name: str) -> str:
     """Return the key of a cell or the name of a log if it can be one. Raises `BadName`."""
-    if not name or len(name) > MOST_NAME or _NO_NAME.search(name):
+    if not name or len(name) > MAX_NAME_LENGTH or _NO_NAME.search(name):
         raise BadName(
             f"{name[:80]!r} can not name anything in a bucket",
-            f"A name has 1 to {MOST_NAME} characters, none of them a control character.",
+            f"A name has 1 to {MAX_NAME_LENGTH} characters, none of them a control character.",
         )
     return name

@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator, AsyncIterable
 
-GATHERED = 256 * 1024
+PIECE_BYTES = 256 * 1024
 
 
-async def gathered(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+async def rechunk(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
     """Yield pieces of at least `GATHERED` bytes, the last but for that; what came before an error too."""
     waiting: list[bytes] = []
     size = 0
@@ -14,7 +14,7 @@ async def gathered(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
         async for chunk in chunks:
             waiting.append(chunk)
             size += len(chunk)
-            if size >= GATHERED:
+            if size >= PIECE_BYTES:
                 yield b"".join(waiting)
                 waiting, size = [], 0
     except Exception as error:

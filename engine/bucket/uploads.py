@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.bucket import durable
-from engine.bucket.blob_writer import settle, write_all
-from engine.bucket.errors import DigestMismatch, disk_error, is_no_room
+from engine.bucket.blob_writer import commit_file, write_all
+from engine.bucket.errors import DigestMismatch, disk_error, is_disk_full
 from engine.bucket.protocols import Digest
 from engine.bucket.verifying_reader import digest_of
 
@@ -45,13 +45,13 @@ class Upload:
         try:
             write_all(self._descriptor, chunk)
         except OSError as error:
-            if is_no_room(error):
+            if is_disk_full(error):
                 self._drop()  # Else it would keep the last of the room for days.
             raise disk_error(self.path, error) from error
         finally:
             self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
 
-    def settle(self) -> bool:
+    def commit(self) -> bool:
         """Have what there is on disk; whether it is whole.
 
         Raises `DigestMismatch` for what is something else, and the upload is gone.
@@ -67,7 +67,7 @@ class Upload:
             if found != self._digest:
                 self._drop()
                 raise DigestMismatch(self._digest, f"sha256:{found}")
-            settle(self._descriptor)
+            commit_file(self._descriptor)
         except OSError as error:
             raise disk_error(self.path, error) from error
         return True
@@ -87,7 +87,7 @@ def received(path: Path) -> int:
         raise disk_error(path, error) from error
 
 
-def forget(folder: Path, before_ns: int, busy: set[Digest], count_only: bool) -> int:
+def delete_stale(folder: Path, before_ns: int, busy: set[Digest], count_only: bool) -> int:
     """Remove, or only count, the uploads not under way that nothing was added to since a time."""
     forgotten = 0
     try:

@@ -8,10 +8,10 @@ from typing import BinaryIO
 from engine.bucket.errors import BlobMissing, disk_error
 from engine.bucket.protocols import Digest
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
-class Damaged(Exception):
+class CorruptContent(Exception):
     """The content is not the one that the name says; `inode` is the file that was read."""
 
     def __init__(self, inode: int) -> None:
@@ -19,7 +19,7 @@ class Damaged(Exception):
         self.inode = inode
 
 
-class Reading:
+class VerifyingReader:
     """One blob, from its beginning."""
 
     def __init__(self, path: Path, digest: Digest) -> None:
@@ -53,12 +53,12 @@ class Reading:
 
     def _read(self) -> bytes:
         try:
-            chunk = self._file.read(CHUNK)
+            chunk = self._file.read(CHUNK_BYTES)
         except OSError as error:
             raise disk_error(self._path, error) from error
         self._sha256.update(chunk)
         if not chunk and self._sha256.hexdigest() != self._digest:
-            raise Damaged(os.fstat(self._file.fileno()).st_ino)
+            raise CorruptContent(os.fstat(self._file.fileno()).st_ino)
         return chunk
 
     def close(self) -> None:

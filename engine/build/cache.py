@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
 from engine.build.inputs import TooMuch, content_digest, input_digest
-from engine.files import atomic
+from engine.files.atomic import write_atomic
 from engine.lane import BuildMode
 from engine.manifest.model import Resource
 from engine.static_files.bundle import ImageDamaged, blob_path, read_index
@@ -83,7 +83,7 @@ class BuildCache:
                 return
             place = self._note(resource, root, mode, begun.key, identity)
             place.parent.mkdir(parents=True, exist_ok=True)
-            atomic.write(place, json.dumps(note).encode())
+            write_atomic(place, json.dumps(note).encode())
             notes = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
             for old in notes[:-KEPT]:
                 old.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from engine.errors import SvcError
 
 Role = Literal["viewer", "deployer", "owner"]
 _RANK: Mapping[Role, int] = {"viewer": 1, "deployer": 2, "owner": 3}
-EVERY_PROJECT = "*"
+ALL_PROJECTS = "*"
 
 
 def weaker(one: Role, other: Role) -> Role:
@@ -41,7 +41,7 @@ class Principal:
 
     def role(self, project: str) -> Role | None:
         """Return the stronger of the roles in a Project and in all."""
-        found = [self.roles[key] for key in (project, EVERY_PROJECT) if key in self.roles]
+        found = [self.roles[key] for key in (project, ALL_PROJECTS) if key in self.roles]
         return max(found, key=_RANK.__getitem__, default=None)
 
     def require(self, project: str, role: Role) -> None:
@@ -55,7 +55,7 @@ class Principal:
             )
 
 
-class Authority(Protocol):
+class Authenticator(Protocol):
     """Knows whose a token is."""
 
     async def principal(self, token: str) -> Principal | None:
@@ -63,7 +63,7 @@ class Authority(Protocol):
         ...
 
 
-class OneToken:
+class StaticToken:
     """The authority of a Project in its developer's hands: who may read its folder may do everything."""
 
     def __init__(self, token: str) -> None:
@@ -72,13 +72,13 @@ class OneToken:
     async def principal(self, token: str) -> Principal | None:
         """Return the developer for their token."""
         right = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
-        return Principal("developer", {EVERY_PROJECT: "owner"}) if right else None
+        return Principal("developer", {ALL_PROJECTS: "owner"}) if right else None
 
 
-class EitherOf:
+class AnyOf:
     """Several authorities in one: a token is whose it is for the first that knows it."""
 
-    def __init__(self, *authorities: Authority) -> None:
+    def __init__(self, *authorities: Authenticator) -> None:
         self._authorities = authorities
 
     async def principal(self, token: str) -> Principal | None:

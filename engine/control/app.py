@@ -13,15 +13,15 @@ from quart import Blueprint, Quart, Response, current_app, g, request
 from quart_schema import Info, QuartSchema, RequestSchemaValidationError, validate_response
 from werkzeug.exceptions import HTTPException
 
-from engine.bucket.errors import is_no_room
+from engine.bucket.errors import is_disk_full
 from engine.control import errors, openapi
-from engine.control.access import Authority, Principal, Role, Unauthenticated
+from engine.control.access import Authenticator, Principal, Role, Unauthenticated
 from engine.control.streaming_body import StreamedConnection, StreamedRequest
 from engine.errors import SvcError
 from engine.manifest.schema import NAME_RULE, is_name
 
 API_VERSION = "1"
-MOST_BODY = 4 << 20
+MAX_BODY_BYTES = 4 << 20
 """Bytes of a request, where a route does not take a stream."""
 _OPEN = "open_to_all"
 _log = logging.getLogger("svc.control")
@@ -29,7 +29,7 @@ _log.addHandler(logging.NullHandler())
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def open_to_all(view: _F) -> _F:
+def public_route(view: _F) -> _F:
     """Mark a route that needs no session."""
     setattr(view, _OPEN, True)
     return view
@@ -51,11 +51,11 @@ def require(project: str, role: Role) -> Principal:
     return asking
 
 
-def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
+def create_app(authority: Authenticator, blueprints: Iterable[Blueprint]) -> Quart:
     """Return the application of these subjects."""
     app = Quart("engine.control")
     app.request_class, app.asgi_http_class = StreamedRequest, StreamedConnection
-    app.config["MAX_CONTENT_LENGTH"] = MOST_BODY
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["RESPONSE_TIMEOUT"] = None
     app.config["BODY_TIMEOUT"] = None
     QuartSchema(
@@ -94,21 +94,21 @@ def create(authority: Authority, blueprints: Iterable[Blueprint]) -> Quart:
 
 
 async def _refused(error: Exception) -> Response:
-    return errors.problem(cast(SvcError, error))
+    return errors.problem_response(cast(SvcError, error))
 
 
 async def _malformed(error: Exception) -> Response:
-    return errors.of_schema(cast(RequestSchemaValidationError, error))
+    return errors.from_validation(cast(RequestSchemaValidationError, error))
 
 
 async def _http(error: Exception) -> Response:
-    return errors.of_http(cast(HTTPException, error))
+    return errors.from_http(cast(HTTPException, error))
 
 
-def failed(error: Exception) -> SvcError:
+def internal_error(error: Exception) -> SvcError:
     """Note a fault of the service itself; return what is said of it."""
     _log.error("a request failed", exc_info=error)
-    if isinstance(error, OSError) and is_no_room(error):
+    if isinstance(error, OSError) and is_disk_full(error):
         return SvcError(
             "there is no room on the service's disk", "Make room there and try again.", code="unavailable"
         )
@@ -117,8 +117,8 @@ def failed(error: Exception) -> SvcError:
 
 async def _failed(error: Exception) -> Response:
     if isinstance(error, RecursionError | UnicodeDecodeError):
-        return errors.problem(SvcError("the request can not be read as JSON", code="invalid"))
-    return errors.problem(failed(error))
+        return errors.problem_response(SvcError("the request can not be read as JSON", code="invalid"))
+    return errors.problem_response(internal_error(error))
 
 
 class Health(BaseModel):
@@ -132,7 +132,7 @@ def _about() -> Blueprint:
     blueprint = Blueprint("about", __name__)
 
     @blueprint.get("/v1/health")
-    @open_to_all
+    @public_route
     @validate_response(Health)
     async def health() -> Health:
         """Say that the service answers."""

@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.files import atomic
-from engine.files.data_dir import made
+from engine.files.atomic import write_atomic
+from engine.files.data_dir import ensure_data_dir
 
-FILE = "control.json"
+ENDPOINT_FILE = "control.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class Endpoint:
     """A control API that was reachable when this was written."""
 
     url: str
@@ -25,27 +25,27 @@ class Presence:
     pid: int
 
 
-def announce(folder: Path, presence: Presence) -> None:
+def publish_endpoint(folder: Path, presence: Endpoint) -> None:
     """Write where the API is; the newest of several processes is the one that is found."""
     try:
-        atomic.write(made(folder) / FILE, json.dumps(asdict(presence)).encode())
+        write_atomic(ensure_data_dir(folder) / ENDPOINT_FILE, json.dumps(asdict(presence)).encode())
     except OSError as error:
         raise SvcError(
-            f"{folder / FILE} can not be written: {error.strerror}",
+            f"{folder / ENDPOINT_FILE} can not be written: {error.strerror}",
             "Check that the Project's folder can be written and that its disk has room.",
         ) from error
 
 
-def find(folder: Path) -> Presence | None:
+def find_endpoint(folder: Path) -> Endpoint | None:
     """Return what was announced last, if it can be read."""
     try:
-        return Presence(**json.loads((folder / FILE).read_text()))
+        return Endpoint(**json.loads((folder / ENDPOINT_FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def withdraw(folder: Path, presence: Presence) -> None:
+def remove_endpoint(folder: Path, presence: Endpoint) -> None:
     """Remove what was announced, unless another process announced itself since."""
-    if find(folder) == presence:
+    if find_endpoint(folder) == presence:
         with contextlib.suppress(OSError):
-            (folder / FILE).unlink()
+            (folder / ENDPOINT_FILE).unlink()

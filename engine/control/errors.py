@@ -35,7 +35,7 @@ STATUS: Mapping[str, int] = {
 }
 """Every code that is not here is the caller's mistake: 422."""
 _TITLES = {404: "the control API has nothing at this path", 405: "the control API has no such method there"}
-MISTAKE = 422
+DEFAULT_STATUS = 422
 _log = logging.getLogger("svc.control")
 
 
@@ -45,7 +45,7 @@ class NotFound(SvcError):
     code = "not-found"
 
 
-class TooLong(SvcError):
+class BodyTooLarge(SvcError):
     """A request is longer than its route takes."""
 
     code = "body-too-large"
@@ -54,21 +54,21 @@ class TooLong(SvcError):
         super().__init__(f"the request is longer than {most} bytes")
 
 
-def members(error: SvcError) -> dict[str, Any]:
+def problem_members(error: SvcError) -> dict[str, Any]:
     """Return the members of the problem document of an error; the log has what callers are not told."""
     if error.for_callers != error.message:
         _log.error("%s (%s)", error.message, error.hint)
     found = {
         "title": error.for_callers,
-        "status": STATUS.get(error.code, MISTAKE),
+        "status": STATUS.get(error.code, DEFAULT_STATUS),
         "code": error.code,
     }
     return found | ({"hint": error.hint} if error.hint else {})
 
 
-def problem(error: SvcError, **more: Any) -> Response:
+def problem_response(error: SvcError, **more: Any) -> Response:
     """Return the problem document of an error; `more` are members that say more."""
-    document = members(error) | more
+    document = problem_members(error) | more
     status = document["status"]
     response = Response(json.dumps(document), status, content_type="application/problem+json")
     if isinstance(error, TooManyAttempts):
@@ -78,7 +78,7 @@ def problem(error: SvcError, **more: Any) -> Response:
     return response
 
 
-def of_http(error: HTTPException) -> Response:
+def from_http(error: HTTPException) -> Response:
     """Return the problem document for what the framework refuses: unknown paths, methods, large bodies."""
     codes = {404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
     status = error.code or 500
@@ -94,7 +94,7 @@ def of_http(error: HTTPException) -> Response:
     return Response(json.dumps(members), status, Headers(headers), content_type="application/problem+json")
 
 
-def of_schema(error: RequestSchemaValidationError) -> Response:
+def from_validation(error: RequestSchemaValidationError) -> Response:
     """Return the problem document for a body or a query that has not the form that the API says."""
     found = error.validation_error
     details = (
@@ -104,6 +104,6 @@ def of_schema(error: RequestSchemaValidationError) -> Response:
     )
     first = details[0] if details else {"loc": (), "msg": "it has another form"}
     place = ".".join(str(part) for part in first["loc"]) or "the request"
-    return problem(
+    return problem_response(
         SvcError(f"{place}: {first['msg']}", "/openapi.json says what is expected.", code="invalid")
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from quart import Blueprint
 
-from engine.control.access import OneToken
-from engine.control.app import create
-from engine.control.discovery import Presence, announce, withdraw
+from engine.control.access import StaticToken
+from engine.control.app import create_app
+from engine.control.discovery import Endpoint, publish_endpoint, remove_endpoint
 from engine.http.server import serve
 from engine.http.sockets import bind
 
@@ -19,24 +19,26 @@ GRACE_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def listening(folder: Path, blueprints: Iterable[Blueprint], *, told: bool) -> AsyncIterator[Presence]:
+async def serve_local(
+    folder: Path, blueprints: Iterable[Blueprint], *, announce: bool
+) -> AsyncIterator[Endpoint]:
     """Serve the control API on a free loopback port for as long as the context lasts.
 
-    `told` has it announced in the Project's `.svc` folder, for other processes to find. Raises `SvcError`
+    `announce` publishes it in the Project's `.svc` folder, for other processes to find. Raises `SvcError`
     when there is no port or the folder can not be written.
     """
     sockets = bind("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
-    presence = Presence(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
+    presence = Endpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
     stop = asyncio.Event()
-    app = create(OneToken(presence.token), blueprints)
+    app = create_app(StaticToken(presence.token), blueprints)
     serving = asyncio.create_task(serve(app, sockets, stop=stop, grace=GRACE_SECONDS))
     try:
-        if told:
-            announce(folder, presence)
+        if announce:
+            publish_endpoint(folder, presence)
         yield presence
     finally:
-        if told:
-            withdraw(folder, presence)
+        if announce:
+            remove_endpoint(folder, presence)
         stop.set()
         await serving

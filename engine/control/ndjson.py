@@ -7,9 +7,9 @@ from typing import Any
 from quart import Response
 
 MEDIA_TYPE = "application/x-ndjson"
-PAUSE_SECONDS = 0.1
+POLL_SECONDS = 0.1
 """How long a stream that follows waits between two looks at what is new."""
-ALIVE_SECONDS = 1.0
+KEEPALIVE_SECONDS = 1.0
 """How long a stream says nothing at most: what is in between does not close it, and its reader gets to look
 whether anybody reads it in turn.
 """
@@ -20,6 +20,6 @@ def line(told: Mapping[str, Any]) -> bytes:
     return json.dumps(told, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def answer(lines: AsyncIterator[bytes]) -> Response:
+def ndjson_response(lines: AsyncIterator[bytes]) -> Response:
     """Return the response that sends lines as they come."""
     return Response(lines, content_type=MEDIA_TYPE)

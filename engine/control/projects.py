@@ -19,7 +19,7 @@ class Projects(Protocol):
         """Return the names of all."""
         ...
 
-    def data(self, project: str) -> Path:
+    def data_dir(self, project: str) -> Path:
         """Return the folder of a Project's data; each Door has one of its own name in it.
 
         Raises `NotFound`.
@@ -28,7 +28,7 @@ class Projects(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OneProject:
+class SingleProject:
     """The Project in one folder."""
 
     name: str
@@ -38,21 +38,21 @@ class OneProject:
         """Return its name."""
         return (self.name,)
 
-    def data(self, project: str) -> Path:
+    def data_dir(self, project: str) -> Path:
         """Return its data's folder."""
         if project != self.name:
-            raise unknown(project)
+            raise unknown_project(project)
         return self.folder
 
 
 @dataclass(frozen=True, slots=True)
-class Visible:
+class ProjectList:
     """Names of Projects, in their order."""
 
     projects: list[str]
 
 
-def unknown(project: str) -> NotFound:
+def unknown_project(project: str) -> NotFound:
     """Return the error for a Project that is not there, or that the caller may not know of."""
     return NotFound(
         f"there is no Project {project} here", "`svc whoami` lists the Projects you have a part in."
@@ -64,10 +64,10 @@ def blueprint(projects: Projects) -> Blueprint:
     routes = Blueprint("projects", __name__)
 
     @routes.get("/v1/projects")
-    @validate_response(Visible)
-    async def visible() -> Visible:
+    @validate_response(ProjectList)
+    async def visible() -> ProjectList:
         """List the Projects that the caller has a part in."""
         asking = principal()
-        return Visible(sorted(name for name in await projects.names() if asking.role(name)))
+        return ProjectList(sorted(name for name in await projects.names() if asking.role(name)))
 
     return routes

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 
-class Shape(BaseModel):
+class StrictModel(BaseModel):
     """A JSON object with these members and no other; no value is taken for one of another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)

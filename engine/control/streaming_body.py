@@ -15,15 +15,15 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from engine.errors import SvcError
 
-HELD = 256 << 10
+MAX_BUFFERED_BYTES = 256 << 10
 """Bytes that are held for a route that reads a stream."""
-STALLED_SECONDS = 60.0
+IDLE_TIMEOUT_SECONDS = 60.0
 """How long a stream may bring nothing: who has left without a word holds nothing up for others."""
-WHOLE_SECONDS = 120.0
+BODY_TIMEOUT_SECONDS = 120.0
 """How long a body may take that is taken whole."""
 
 
-class Stalled(SvcError):
+class BodyTimeout(SvcError):
     """The rest of a body does not come."""
 
     code = "slow"
@@ -45,7 +45,7 @@ class StreamedBody(Body):
     def append(self, data: bytes) -> None:
         """Take what came."""
         super().append(data)
-        if not self._whole and len(self._data) >= HELD:
+        if not self._whole and len(self._data) >= MAX_BUFFERED_BYTES:
             self._room.clear()
 
     async def room(self) -> None:
@@ -59,10 +59,10 @@ class StreamedBody(Body):
 
     async def __anext__(self) -> bytes:
         try:
-            async with asyncio.timeout(STALLED_SECONDS):
+            async with asyncio.timeout(IDLE_TIMEOUT_SECONDS):
                 data = await super().__anext__()
         except TimeoutError as error:
-            raise Stalled from error
+            raise BodyTimeout from error
         self._room.set()
         return data
 
@@ -75,10 +75,10 @@ class StreamedBody(Body):
 
     async def _all(self) -> bytes:
         try:
-            async with asyncio.timeout(WHOLE_SECONDS):
+            async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
                 await self._complete.wait()
         except TimeoutError as error:
-            raise Stalled from error
+            raise BodyTimeout from error
         if self._must_raise is not None:
             raise self._must_raise
         return bytes(self._data)

@@ -54,7 +54,7 @@ async def sweep(
         if unused and (count_only or await bucket.blobs.delete(blob.digest, before)):
             blobs += 1
             size += blob.size
-    uploads = await bucket.blobs.forget_uploads(before, count_only=count_only)
+    uploads = await bucket.blobs.delete_uploads(before, count_only=count_only)
     folders = 0
     if unpacked is not None:
         folders = await package_store.forget_unpacked(unpacked, needed, before, count_only=count_only)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from engine.bucket.protocols import Bucket, Cell, Conflict
+from engine.bucket.protocols import Bucket, Conflict, VersionedValue
 from engine.deploy import package_store
 from engine.deploy.deployment import Deployment, RecordError, decode
 from engine.errors import SvcError
@@ -59,7 +59,7 @@ class History:
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
-        self._cells = bucket.cells
+        self._cells = bucket.kv
 
     async def add(self, deployment: Deployment) -> None:
         """Record a deployment whose packages are stored. Raises `DeploymentError` where its id is taken."""
@@ -141,7 +141,7 @@ def _record(project: str, id_: str) -> str:
     return f"{RECORDS}{project}/{id_}"
 
 
-def _live(cell: Cell) -> Live:
+def _live(cell: VersionedValue) -> Live:
     try:
         flips = _FLIPS.validate_json(cell.value or b"", strict=True)
         if not flips:

@@ -34,7 +34,7 @@ _NEW, _GONE = ".new-", ".gone-"
 async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
     """Return which contents must be sent; the others are kept from now on for the time that garbage is."""
     digests = sorted(package.digests)
-    kept = await _each(blobs.keep, digests)
+    kept = await _each(blobs.touch, digests)
     return frozenset(digest for digest, there in zip(digests, kept, strict=True) if not there)
 
 
@@ -48,7 +48,7 @@ async def keep(blobs: Blobs, digest: Digest) -> Package:
 
     Raises as `load` does.
     """
-    if not await blobs.keep(digest):
+    if not await blobs.touch(digest):
         raise BlobMissing(digest)
     package = await load(blobs, digest)
     for gone in sorted(await missing(blobs, package)):

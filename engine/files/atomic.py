@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 
-def write(target: Path, content: bytes) -> None:
+def write_atomic(target: Path, content: bytes) -> None:
     """Replace a file whole; only the user may read it. Raises OSError, and leaves nothing beside it then."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".tmp")
     try:

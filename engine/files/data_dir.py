@@ -5,10 +5,10 @@ Owns its name and its making. It tells git to leave it alone.
 
 from pathlib import Path
 
-FOLDER = ".svc"
+DATA_DIR = ".svc"
 
 
-def made(folder: Path) -> Path:
+def ensure_data_dir(folder: Path) -> Path:
     """Return svc's own folder, made when it is missing. Raises `OSError` when it can not be."""
     folder.mkdir(parents=True, exist_ok=True)
     ignore = folder / ".gitignore"

@@ -27,15 +27,15 @@ from engine.deploy.versions import Publication
 from engine.errors import SvcError
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project
-from engine.service.health_check import check
-from engine.service.policy import Change, Refused, changes, imports, judge
-from engine.service.secrets import Vault
-from engine.service.spec import BadOrder, Order
+from engine.service.health_check import check_health
+from engine.service.policy import Change, PolicyViolation, changes, component_imports, enforce_policy
+from engine.service.secrets import SecretStore
+from engine.service.spec import DeploySpec, InvalidDeploySpec
 
 T = TypeVar("T")
 
 
-class Outrun(SvcError):
+class RevisionConflict(SvcError):
     """Somebody else changed what is live; nothing of this change is."""
 
     code = "conflict"
@@ -58,7 +58,7 @@ class _Candidate:
     artifacts: Mapping[str, Artifact]
 
 
-class Service:
+class Deployer:
     """All Projects of a bucket. Use on one event loop."""
 
     def __init__(
@@ -80,16 +80,16 @@ class Service:
         """
         self.bucket = bucket
         self.history = History(bucket)
-        self.vault = Vault(bucket.cells)
+        self.secrets = SecretStore(bucket.kv)
         self._unpacked = unpacked
         self._site = site
         self._tenants = tenants
         self._domain = domain
-        self._publish = publish
+        self._publish_to_workers = publish
         self._migrate = migrate
         self._now_ns = now_ns
-        self._flipping: set[asyncio.Task[Any]] = set()
-        self._busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._committing: set[asyncio.Task[Any]] = set()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
         """Serve what is live. A Project that can not be served is told of, and the others are."""
@@ -104,10 +104,10 @@ class Service:
         self, project: str, planned: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
     ) -> list[Change]:
         """Return what having these Resources live would change; `sizes` are those of their packages."""
-        live = await self._live(project)
+        live = await self._live_resources(project)
         return changes(live, planned, {**await self._sizes(live), **sizes})
 
-    async def deploy(self, order: Order) -> AsyncIterator[Step | Deployment]:
+    async def deploy(self, order: DeploySpec) -> AsyncIterator[Step | Deployment]:
         """Have an order go live; yields steps, and last the deployment.
 
         Raises `Outrun` when something else went live since the client looked, and `SvcError` for what the
@@ -121,16 +121,16 @@ class Service:
                 yield step
             yield job.result()
         finally:
-            self._abandon(job)
+            self._cancel_unless_committing(job)
 
-    async def _deploy(self, order: Order, steps: asyncio.Queue[Step | None]) -> Deployment:
+    async def _deploy(self, order: DeploySpec, steps: asyncio.Queue[Step | None]) -> Deployment:
         name = order.project.name
-        async with self._busy[name]:
-            await self._expect(name, order.revision)
+        async with self._locks[name]:
+            await self._check_revision(name, order.revision)
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
             candidate = await self._candidate(order)
-            found = changes(await self._live(name), candidate.deployment.resources, {})
-            judge(found, allow=order.allow)
+            found = changes(await self._live_resources(name), candidate.deployment.resources, {})
+            enforce_policy(found, allow=order.allow_new_capability)
             publication = await self._publication(candidate)
             _check_secrets(publication)
             steps.put_nowait(Step("policy", "compiling and linking components"))
@@ -140,7 +140,9 @@ class Service:
                 await self._migrate(name, order.tables)
             if order.project.check is not None:
                 steps.put_nowait(Step("policy", f"checking {order.project.check}"))
-                await check(order.project, order.project.check, ready, self._domain, self._tenants.timeline)
+                await check_health(
+                    order.project, order.project.check, ready, self._domain, self._tenants.timeline
+                )
             steps.put_nowait(Step("flip", "flipping routes"))
             await self.history.add(candidate.deployment)
             await self._go_live(
@@ -149,9 +151,9 @@ class Service:
         await self.history.forget_old(name)
         return candidate.deployment
 
-    def _abandon(self, job: "asyncio.Task[Deployment]") -> None:
+    def _cancel_unless_committing(self, job: "asyncio.Task[Deployment]") -> None:
         """End a job that nobody waits for, unless it is going live, which it does wholly."""
-        if job not in self._flipping:
+        if job not in self._committing:
             job.cancel()
 
     async def _go_live(
@@ -165,12 +167,12 @@ class Service:
     ) -> None:
         job = asyncio.current_task()
         assert job is not None
-        self._flipping.add(job)
+        self._committing.add(job)
         try:
-            await self._flip(deployment, revision, by, message)
-            await self._show(publication, ready)
+            await self._commit(deployment, revision, by, message)
+            await self._activate(publication, ready)
         finally:
-            self._flipping.discard(job)
+            self._committing.discard(job)
 
     async def rollback(
         self, project: str, id_: str, *, by: str, message: str, revision: int | None
@@ -183,13 +185,13 @@ class Service:
         try:
             return await asyncio.shield(job)
         finally:
-            self._abandon(job)
+            self._cancel_unless_committing(job)
 
     async def _rollback(
         self, project: str, id_: str, *, by: str, message: str, revision: int | None
     ) -> Deployment:
-        async with self._busy[project]:
-            await self._expect(project, revision)
+        async with self._locks[project]:
+            await self._check_revision(project, revision)
             deployment = await self.history.get(project, id_)
             candidate = await self._unpack(deployment)
             publication = await self._publication(candidate)
@@ -207,60 +209,60 @@ class Service:
         """Give a secret a value; guests have it from their next request on. Raises `SecretError`."""
 
         async def change() -> None:
-            await self.vault.set(project, name, value)
-            await self._refresh(project)
+            await self.secrets.set(project, name, value)
+            await self._reload(project)
 
-        await self._wholly(change())
+        await self._uninterruptible(change())
 
     async def remove_secret(self, project: str, name: str) -> bool:
         """Remove a secret; whether it was there."""
 
         async def change() -> bool:
-            there = await self.vault.remove(project, name)
+            there = await self.secrets.remove(project, name)
             if there:
-                await self._refresh(project)
+                await self._reload(project)
             return there
 
-        return await self._wholly(change())
+        return await self._uninterruptible(change())
 
-    async def sweep(self, *, count_only: bool = False) -> Swept:
+    async def collect_garbage(self, *, count_only: bool = False) -> Swept:
         """Remove what no deployment that is on record needs, or only count it. Raises `GarbageError`."""
         return await sweep(self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only)
 
-    async def _refresh(self, project: str) -> None:
+    async def _reload(self, project: str) -> None:
         """Serve what is live anew: its secrets have changed."""
-        async with self._busy[project]:
+        async with self._locks[project]:
             live = await self.history.live(project)
             if live is not None:
                 deployment = await self.history.get(project, live.deployment)
                 await self._serve(await self._unpack(deployment), lenient=True)
 
-    async def _wholly(self, steps: Coroutine[Any, Any, T]) -> T:
+    async def _uninterruptible(self, steps: Coroutine[Any, Any, T]) -> T:
         """Take steps to their end, even when nobody waits for them any more."""
         job = asyncio.create_task(steps)
-        self._flipping.add(job)
-        job.add_done_callback(self._flipping.discard)
+        self._committing.add(job)
+        job.add_done_callback(self._committing.discard)
         return await asyncio.shield(job)
 
     async def aclose(self) -> None:
         """Wait for what is going live."""
-        if self._flipping:
-            await asyncio.wait(self._flipping)
+        if self._committing:
+            await asyncio.wait(self._committing)
 
     # -- steps -------------------------------------------------------------------------------------------
 
-    async def _candidate(self, order: Order) -> _Candidate:
+    async def _candidate(self, order: DeploySpec) -> _Candidate:
         parts, artifacts = {}, {}
         for name, resource in order.project.resources.items():
             package = await package_store.keep(self.bucket.blobs, order.packages[name])
             if package.kind != kind_of(resource.lane):
-                raise BadOrder(
+                raise InvalidDeploySpec(
                     f"the package of the {resource.lane} Resource {name} is of kind {package.kind}"
                 )
             artifacts[name] = await package_store.unpack(
                 self.bucket.blobs, order.packages[name], self._unpacked
             )
-            imported = await asyncio.to_thread(imports, artifacts[name])
+            imported = await asyncio.to_thread(component_imports, artifacts[name])
             parts[name] = DeployedResource.of(resource, order.packages[name], package.artifact, imported)
         now = self._now_ns()
         deployment = Deployment(
@@ -275,7 +277,7 @@ class Service:
         }
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
-    async def _live(self, project: str) -> Mapping[str, DeployedResource]:
+    async def _live_resources(self, project: str) -> Mapping[str, DeployedResource]:
         """Return what is live, as far as it can be told."""
         live = await self.history.live(project)
         if live is None:
@@ -295,7 +297,7 @@ class Service:
             if part.imports is None and kind_of(part.lane) == "component":
                 with suppress(SvcError):
                     artifact = await package_store.unpack(self.bucket.blobs, part.package, self._unpacked)
-                    found = await asyncio.to_thread(imports, artifact)
+                    found = await asyncio.to_thread(component_imports, artifact)
                     known[name] = replace(part, imports=tuple(sorted(found or ())))
         return known
 
@@ -309,19 +311,19 @@ class Service:
         return sizes
 
     async def _publication(self, candidate: _Candidate) -> Publication:
-        values = await self.vault.values(candidate.project.name)
+        values = await self.secrets.values(candidate.project.name)
         return Publication(candidate.project, candidate.artifacts, candidate.deployment.id, values)
 
     async def _serve(self, candidate: _Candidate, *, lenient: bool) -> None:
         publication = await self._publication(candidate)
-        await self._show(publication, await self._site.prepare(publication, lenient=lenient))
+        await self._activate(publication, await self._site.prepare(publication, lenient=lenient))
 
-    async def _show(self, publication: Publication, ready: PreparedProject) -> None:
+    async def _activate(self, publication: Publication, ready: PreparedProject) -> None:
         self._site.activate(ready)
-        if self._publish is not None:
-            await self._publish(publication)
+        if self._publish_to_workers is not None:
+            await self._publish_to_workers(publication)
 
-    async def _flip(self, deployment: Deployment, revision: int | None, by: str, message: str) -> None:
+    async def _commit(self, deployment: Deployment, revision: int | None, by: str, message: str) -> None:
         flipped = await self.history.flip(
             *(deployment.project, deployment.id),
             at_ns=self._now_ns(),
@@ -330,20 +332,22 @@ class Service:
             revision=revision,
         )
         if isinstance(flipped, Conflict):
-            raise await self._outrun(deployment.project)
+            raise await self._conflict(deployment.project)
 
-    async def _expect(self, project: str, revision: int | None) -> None:
+    async def _check_revision(self, project: str, revision: int | None) -> None:
         live = await self.history.live(project)
         if (live.revision if live is not None else None) != revision:
-            raise await self._outrun(project)
+            raise await self._conflict(project)
 
-    async def _outrun(self, project: str) -> Outrun:
+    async def _conflict(self, project: str) -> RevisionConflict:
         live: Live | None = await self.history.live(project)
         if live is None:
-            return Outrun(f"{project} is not live any more", "Look again with --plan, and deploy again.")
+            return RevisionConflict(
+                f"{project} is not live any more", "Look again with --plan, and deploy again."
+            )
         flip = live.flips[-1]
         when = time.strftime("%H:%M:%S", time.gmtime(flip.at_ns // 10**9))
-        return Outrun(
+        return RevisionConflict(
             f"{flip.by or 'somebody'} had {flip.deployment} of {project} go live at {when} UTC, after this"
             " deploy had looked; nothing was changed",
             "See what changed with --plan, and deploy again.",
@@ -361,7 +365,7 @@ def _check_secrets(publication: Publication) -> None:
     for name, resource in publication.project.resources.items():
         for secret in resource.secrets:
             if secret not in publication.secrets:
-                raise Refused(
+                raise PolicyViolation(
                     f"resource {name} needs the secret {secret}, which has no value",
                     f"Give it one: svc secret set {secret}",
                 )

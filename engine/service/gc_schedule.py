@@ -7,19 +7,19 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from engine.bucket.protocols import Cells, Conflict
+from engine.bucket.protocols import Conflict, KeyValue
 from engine.deploy.gc import Swept
 from engine.errors import SvcError
 
-LOOK_SECONDS = 3600.0
+CHECK_SECONDS = 3600.0
 DAY_NS = 24 * 3600 * 10**9
-_CELL = "swept"
+_LAST_RUN_KEY = "swept"
 
 
-async def sweep_daily(
-    cells: Cells,
-    sweep: Callable[[], Awaitable[Swept]],
-    tell: Callable[[str, str], None],
+async def run_gc_daily(
+    cells: KeyValue,
+    collect: Callable[[], Awaitable[Swept]],
+    log: Callable[[str, str], None],
     *,
     now_ns: Callable[[], int] = time.time_ns,
     wait: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -30,29 +30,29 @@ async def sweep_daily(
     seconds.
     """
     while True:
-        await wait(LOOK_SECONDS)
+        await wait(CHECK_SECONDS)
         try:
-            if not await _take_turn(cells, now_ns()):
+            if not await _claim_run(cells, now_ns()):
                 continue
-            swept = await sweep()
+            swept = await collect()
         except SvcError as error:
-            tell("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
+            log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
             continue
         if swept != Swept(0, 0, 0):
-            tell(
+            log(
                 "info",
                 f"removed what no deployment needs: {swept.blobs} contents of {swept.size} bytes,"
                 f" {swept.unpacked} unpacked packages, {swept.uploads} uploads given up",
             )
 
 
-async def _take_turn(cells: Cells, now_ns: int) -> bool:
+async def _claim_run(cells: KeyValue, now_ns: int) -> bool:
     """Whether a sweep is due; then the last one is now. One in the future is of a clock that was wrong."""
-    cell = await cells.get(_CELL)
+    cell = await cells.get(_LAST_RUN_KEY)
     if cell is not None and cell.value is not None and 0 <= now_ns - _time(cell.value) < DAY_NS:
         return False
     revision = cell.revision if cell is not None else None
-    return not isinstance(await cells.cas(_CELL, str(now_ns).encode(), revision), Conflict)
+    return not isinstance(await cells.cas(_LAST_RUN_KEY, str(now_ns).encode(), revision), Conflict)
 
 
 def _time(value: bytes) -> int:

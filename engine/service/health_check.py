@@ -10,16 +10,16 @@ from engine.gateway.app import Cut, Gateway, GatewaySettings
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 
-MOST_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
-class CheckFailed(SvcError):
+class HealthCheckFailed(SvcError):
     """A Resource did not answer well, so nothing went live."""
 
     code = "check-failed"
 
 
-async def check(
+async def check_health(
     project: Project,
     path: str,
     ready: PreparedProject,
@@ -32,17 +32,17 @@ async def check(
         if not resource.public:
             continue
         try:
-            async with asyncio.timeout(MOST_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 status = await _ask(gateway, f"{name}--{project.name}.{domain}", path)
         except TimeoutError:
-            said = f"did not answer {path} within {MOST_SECONDS:.0f} s"
+            said = f"did not answer {path} within {TIMEOUT_SECONDS:.0f} s"
         except Cut:
             said = f"broke its answer to {path} off"
         else:
             if status < 400:
                 continue
             said = f"answered {path} with {status}"
-        raise CheckFailed(
+        raise HealthCheckFailed(
             f"resource {name} {said}; what was live goes on serving",
             "`svc logs` has what it printed; project.check in svc.toml names the path.",
         )

@@ -10,7 +10,7 @@ from engine.errors import SvcError
 from engine.wasm.compile.check import capabilities
 
 
-class Refused(SvcError):
+class PolicyViolation(SvcError):
     """The policy does not let this go live."""
 
     code = "policy"
@@ -30,7 +30,7 @@ class Change:
     grave: bool = False
 
 
-def imports(artifact: Artifact) -> frozenset[str] | None:
+def component_imports(artifact: Artifact) -> frozenset[str] | None:
     """Return what an artifact's component imports (`compile.check.capabilities`); `None` without one.
 
     Blocks while it reads.
@@ -63,12 +63,12 @@ def changes(
     return found
 
 
-def judge(found: Iterable[Change], *, allow: bool) -> None:
+def enforce_policy(found: Iterable[Change], *, allow: bool) -> None:
     """Raise `Refused` for what a component imports that the one that is live does not."""
     grave = [change for change in found if change.grave]
     if grave and not allow:
         told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
-        raise Refused(told, "If that is meant, deploy with --allow-new-capability.")
+        raise PolicyViolation(told, "If that is meant, deploy with --allow-new-capability.")
 
 
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:

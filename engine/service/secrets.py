@@ -4,12 +4,12 @@ import json
 import re
 from collections.abc import Callable
 
-from engine.bucket.protocols import Cell, Cells, Conflict
+from engine.bucket.protocols import Conflict, KeyValue, VersionedValue
 from engine.errors import SvcError
 from engine.manifest.validate import RESERVED
 
-PREFIX = "secrets/"
-MOST_BYTES = 64 << 10
+KEY_PREFIX = "secrets/"
+MAX_VALUE_BYTES = 64 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -19,15 +19,15 @@ class SecretError(SvcError):
     code = "invalid"
 
 
-class Vault:
+class SecretStore:
     """The values lie in the bucket's control database as they are: who may read that file may read them."""
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: KeyValue) -> None:
         self._cells = cells
 
     async def values(self, project: str) -> dict[str, str]:
         """Return the values by name."""
-        return _values(await self._cells.get(PREFIX + project))
+        return _values(await self._cells.get(KEY_PREFIX + project))
 
     async def names(self, project: str) -> list[str]:
         """Return the names."""
@@ -40,9 +40,9 @@ class Vault:
                 f'"{name}" can not be the name of a secret',
                 "It is a variable's name: letters, digits and _, not beginning with SVC_.",
             )
-        if len(value.encode("utf-8", "surrogateescape")) > MOST_BYTES or "\0" in value:
+        if len(value.encode("utf-8", "surrogateescape")) > MAX_VALUE_BYTES or "\0" in value:
             raise SecretError(
-                f"the value of {name} has a NUL or more than {MOST_BYTES >> 10} KiB",
+                f"the value of {name} has a NUL or more than {MAX_VALUE_BYTES >> 10} KiB",
                 "Guests get it as a variable.",
             )
         await self._change(project, lambda values: {**values, name: value})
@@ -56,13 +56,13 @@ class Vault:
 
     async def _change(self, project: str, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
         while True:
-            cell = await self._cells.get(PREFIX + project)
+            cell = await self._cells.get(KEY_PREFIX + project)
             new = json.dumps(change(_values(cell)), ensure_ascii=False).encode("utf-8", "surrogatepass")
             if not isinstance(
-                await self._cells.cas(PREFIX + project, new, cell.revision if cell else None), Conflict
+                await self._cells.cas(KEY_PREFIX + project, new, cell.revision if cell else None), Conflict
             ):
                 return
 
 
-def _values(cell: Cell | None) -> dict[str, str]:
+def _values(cell: VersionedValue | None) -> dict[str, str]:
     return dict(json.loads(cell.value)) if cell is not None and cell.value is not None else {}

@@ -13,18 +13,18 @@ from engine.errors import SvcError
 from engine.manifest.load import parsed
 from engine.manifest.model import Project
 
-NOWHERE = Path("/dev/null/project")
+NO_PROJECT_DIR = Path("/dev/null/project")
 """The folder of a Project whose files are with its developer: nothing can be there."""
 
 
-class BadOrder(SvcError):
+class InvalidDeploySpec(SvcError):
     """What is to be deployed does not fit together."""
 
     code = "invalid"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class DeploySpec:
     """One deploy. `revision` is that of what was live when the client looked (`None`: nothing).
 
     `tables` are the Project's migrations by file name; `allow` lets components import what those that are
@@ -37,7 +37,7 @@ class Order:
     revision: int | None
     commit: str = ""
     message: str = ""
-    allow: bool = False
+    allow_new_capability: bool = False
     tables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -46,9 +46,9 @@ def read_project(manifest: str, name: str) -> Project:
 
     Raises `ManifestError` with every mistake, and `BadOrder` when it is another Project's.
     """
-    project = parsed(NOWHERE, manifest.encode())
+    project = parsed(NO_PROJECT_DIR, manifest.encode())
     if project.name != name:
-        raise BadOrder(f"the manifest is of the Project {project.name}, not of {name}")
+        raise InvalidDeploySpec(f"the manifest is of the Project {project.name}, not of {name}")
     return project
 
 
@@ -60,8 +60,8 @@ def read_packages(project: Project, packages: Mapping[str, str]) -> dict[str, Di
         what = (
             f"no package for {', '.join(lacking)}" if lacking else f"no Resource named {', '.join(unknown)}"
         )
-        raise BadOrder(f"the deploy of {project.name} has {what}")
+        raise InvalidDeploySpec(f"the deploy of {project.name} has {what}")
     try:
         return {name: as_digest(packages[name]) for name in project.resources}
     except BadName as error:
-        raise BadOrder(f"a package's name is no sha256: {error.message}") from error
+        raise InvalidDeploySpec(f"a package's name is no sha256: {error.message}") from error

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import apsw
 
 from engine.errors import SvcError
-from engine.files.data_dir import FOLDER, made
+from engine.files.data_dir import DATA_DIR, ensure_data_dir
 
 TIMELINE_FILE = "timeline.db"
 VERSION = 1
@@ -77,7 +77,7 @@ class NewerTimeline(TimelineError):
 
 def timeline_path(root: Path) -> Path:
     """Return where the timeline of the Project in a folder is kept."""
-    return root / FOLDER / TIMELINE_FILE
+    return root / DATA_DIR / TIMELINE_FILE
 
 
 class TimelineDatabase:
@@ -91,7 +91,7 @@ class TimelineDatabase:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if write else 0)
         try:
             if write:
-                made(path.parent)
+                ensure_data_dir(path.parent)
                 # Nobody else's to read: bodies of requests are in it. SQLite's other files have its mode.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._database = apsw.Connection(str(path), flags=flags)

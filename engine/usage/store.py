@@ -14,8 +14,8 @@ from typing import Any
 import apsw
 
 from engine.errors import SvcError
-from engine.files.data_dir import FOLDER as FOLDER
-from engine.files.data_dir import made
+from engine.files.data_dir import DATA_DIR as DATA_DIR
+from engine.files.data_dir import ensure_data_dir
 from engine.usage.aggregate import Key, UsageCount
 
 USAGE_FILE = "usage.db"
@@ -62,7 +62,7 @@ class CorruptUsage(UsageError):
 
 def usage_path(root: Path) -> Path:
     """Return where the usage of the Project in a folder is kept."""
-    return root / FOLDER / USAGE_FILE
+    return root / DATA_DIR / USAGE_FILE
 
 
 def is_corrupt(path: Path) -> bool:
@@ -86,7 +86,7 @@ class UsageStore:
         """Open the file, and make it where there is none."""
         self._path = path
         try:
-            made(path.parent)
+            ensure_data_dir(path.parent)
             self._database = apsw.Connection(str(path))
         except (OSError, apsw.Error) as error:
             raise self._error(error) from error

@@ -16,7 +16,15 @@ from engine.deploy.doors import Uses
 from engine.deploy.versions import Publication
 from engine.timeline.bus import TimelineBus
 from engine.timeline.recording import Recording
-from engine.workers.protocol import Channel, Noted, Publish, Published, Records, Serve, Start
+from engine.workers.protocol import (
+    Channel,
+    Publish,
+    Published,
+    RecordBatch,
+    Serve,
+    WorkerConfig,
+    WorkerWarning,
+)
 
 PAUSE_SECONDS = 1.0
 """How long a worker that ended at once is not started again."""
@@ -32,33 +40,33 @@ class _Worker:
     channel: Channel
     number: int = 0
     confirmed: asyncio.Condition = field(default_factory=asyncio.Condition)
-    gone: bool = False
+    exited: bool = False
 
-    async def serves(self, number: int) -> None:
+    async def wait_published(self, number: int) -> None:
         """Wait until the worker serves a publication, or has ended."""
         async with self.confirmed:
-            await self.confirmed.wait_for(lambda: self.gone or self.number >= number)
+            await self.confirmed.wait_for(lambda: self.exited or self.number >= number)
 
-    async def heard(self, number: int) -> None:
+    async def set_published(self, number: int) -> None:
         """Note what the worker serves."""
         async with self.confirmed:
             self.number = number
             self.confirmed.notify_all()
 
-    async def ended(self) -> None:
+    async def set_exited(self) -> None:
         """Note that the worker says no more."""
         async with self.confirmed:
-            self.gone = True
+            self.exited = True
             self.confirmed.notify_all()
 
 
-class Fleet:
+class WorkerPool:
     """All workers of a server."""
 
     def __init__(
         self,
         sockets: list[list[socket.socket]],
-        start: Start,
+        start: WorkerConfig,
         timeline_of: Callable[[str], TimelineBus],
         uses_of: Callable[[str], Uses],
         tell: Callable[[str], None],
@@ -83,32 +91,32 @@ class Fleet:
         """Have every worker serve this; returns when each that lives does."""
         self._number = number = self._number + 1
         message = Publish(number, publication)
-        self._last = (self._last if self._start.many else {}) | {publication.project.name: message}
+        self._last = (self._last if self._start.multi_project else {}) | {publication.project.name: message}
         workers = list(self._workers.values())
         for worker in workers:
             worker.channel.send(message)
             worker.channel.send(Serve())
         for worker in workers:
-            await worker.serves(number)
+            await worker.wait_published(number)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep all workers running until `stop` is set; then let each end well."""
-        keepers = [asyncio.create_task(self._keep(i, stop)) for i in range(len(self._sockets))]
+        keepers = [asyncio.create_task(self._supervise(i, stop)) for i in range(len(self._sockets))]
         try:
             await asyncio.gather(*keepers)
         finally:
             for opened in (opened for each in self._sockets for opened in each):
                 opened.close()
 
-    async def _keep(self, place: int, stop: asyncio.Event) -> None:
+    async def _supervise(self, place: int, stop: asyncio.Event) -> None:
         stopping = asyncio.create_task(stop.wait())
         while not stop.is_set():
             began = time.monotonic()
             worker = self._workers[place] = await self._spawn(place)
-            hearing = asyncio.create_task(self._hear(worker))
+            hearing = asyncio.create_task(self._read_messages(worker))
             await asyncio.wait({hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
-                await self._end(worker, hearing)
+                await self._stop(worker, hearing)
                 break
             status = await worker.process.wait()
             how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -136,13 +144,13 @@ class Fleet:
         worker.channel.send(self._start)
         for message in self._last.values():
             worker.channel.send(message)
-        if self._start.many or self._last:
+        if self._start.multi_project or self._last:
             worker.channel.send(Serve())
         return worker
 
-    async def _hear(self, worker: _Worker) -> None:
+    async def _read_messages(self, worker: _Worker) -> None:
         while (message := await worker.channel.receive()) is not None:
-            if isinstance(message, Records):
+            if isinstance(message, RecordBatch):
                 timeline = self._timeline_of(message.project)
                 self._uses_of(message.project).update(message.uses)
                 for record in message.records:
@@ -150,14 +158,14 @@ class Fleet:
                         timeline.publish_recording(record)
                     else:
                         timeline.append(record)
-            elif isinstance(message, Noted):
+            elif isinstance(message, WorkerWarning):
                 self._tell(message.text)
             elif isinstance(message, Published):
-                await worker.heard(message.number)
-        await worker.ended()
+                await worker.set_published(message.number)
+        await worker.set_exited()
         worker.channel.close()
 
-    async def _end(self, worker: _Worker, hearing: asyncio.Task[None]) -> None:
+    async def _stop(self, worker: _Worker, hearing: asyncio.Task[None]) -> None:
         """Have a worker end; one that does not is killed."""
         if worker.process.returncode is None:
             worker.process.terminate()

@@ -35,7 +35,7 @@ copyreg.pickle(RequestRecord, _reduced)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class WorkerConfig:
     """How to serve: the first thing that a worker is told.
 
     `data` is the folder of the Project's data or, with `many`, of a folder for each Project's; `grace` is in
@@ -43,7 +43,7 @@ class Start:
     callers reach what is in front, where that has TLS; `max_body` is the most bytes a request may carry.
     """
 
-    many: bool
+    multi_project: bool
     data: Path
     cache: Path
     mode: BuildMode
@@ -77,7 +77,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordBatch:
     """What happened in a worker, in one Project, since it said so last."""
 
     project: str
@@ -87,7 +87,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class WorkerWarning:
     """Something for the service's own log: a warning or a fault of a worker."""
 
     text: str

@@ -22,13 +22,21 @@ from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
 from engine.wasm.execution.runner import Runner
-from engine.workers.protocol import Channel, Noted, Publish, Published, Records, Serve, Start
+from engine.workers.protocol import (
+    Channel,
+    Publish,
+    Published,
+    RecordBatch,
+    Serve,
+    WorkerConfig,
+    WorkerWarning,
+)
 
-GATHER_SECONDS = 0.05
+BATCH_SECONDS = 0.05
 """How long records wait for each other."""
 
 
-class Reporter:
+class RecordReporter:
     """Takes the records of a Project's timeline to the fleet, a moment's worth at a time."""
 
     def __init__(self, channel: Channel, project: str, uses: Callable[[str], Uses]) -> None:
@@ -40,7 +48,7 @@ class Reporter:
     def __call__(self, record: Record | Recording) -> None:
         """Take one record, or one recording."""
         if not self._waiting:
-            asyncio.get_running_loop().call_later(GATHER_SECONDS, self.flush)
+            asyncio.get_running_loop().call_later(BATCH_SECONDS, self.flush)
         self._waiting.append(record)
 
     def flush(self) -> None:
@@ -48,27 +56,29 @@ class Reporter:
         records, self._waiting = self._waiting, []
         if records:
             uses = self._uses(self._project)
-            self._channel.send(Records(self._project, records, Uses(uses)))
+            self._channel.send(RecordBatch(self._project, records, Uses(uses)))
             uses.clear()
 
 
-async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
+async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
     """Serve what the fleet says until it says no more."""
     start = await channel.receive()
-    if not isinstance(start, Start):
+    if not isinstance(start, WorkerConfig):
         return
-    stop, runner, reporters = asyncio.Event(), Runner(start.cache), list[Reporter]()
+    stop, runner, reporters = asyncio.Event(), Runner(start.cache), list[RecordReporter]()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    Faults(lambda level, text: channel.send(Noted(text))).begin()
+    Faults(lambda level, text: channel.send(WorkerWarning(text))).begin()
 
     def made(project: str, timeline: TimelineBus) -> None:
-        reporters.append(Reporter(channel, project, lambda name: tenants.uses(name)))
+        reporters.append(RecordReporter(channel, project, lambda name: tenants.uses(name)))
         timeline.subscribe(reporters[-1])
         timeline.on_recording(reporters[-1])
 
-    tenants = Tenants(doors, lambda project: start.data / project if start.many else start.data, made)
+    tenants = Tenants(
+        doors, lambda project: start.data / project if start.multi_project else start.data, made
+    )
     versions = VersionFactory(runner, start.mode, lambda line: None, tenants.doors)
-    site = ServingTable(versions, start.domain, front=not start.many)
+    site = ServingTable(versions, start.domain, front=not start.multi_project)
     settings = GatewaySettings(start.dev, start.max_body, start.dev, start.scheme)
     gateway = Gateway(lambda: site.routes, tenants.timeline, settings)
     serving: asyncio.Task[None] | None = None
@@ -86,7 +96,7 @@ async def work(channel: Channel, sockets: list[socket.socket], doors: Sequence[D
             message: Publish | Serve = hearing.result()
             if isinstance(message, Publish):
                 ready = await site.prepare(message.publication, lenient=True)
-                site.activate(ready, replace_all=not start.many)
+                site.activate(ready, replace_all=not start.multi_project)
                 channel.send(Published(message.number))
             elif serving is None:
                 serving = asyncio.create_task(
@@ -118,7 +128,7 @@ def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
 
 async def _main(doors: Sequence[Door], channel: int, *sockets: int) -> None:
     listening = [_listening(number) for number in sockets]
-    await work(await Channel.open(socket.socket(fileno=channel)), listening, doors)
+    await serve_worker(await Channel.open(socket.socket(fileno=channel)), listening, doors)
 
 
 def _listening(number: int) -> socket.socket:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SvcError
-from engine.files import atomic
-from engine.files.data_dir import FOLDER, made
+from engine.files.atomic import write_atomic
+from engine.files.data_dir import DATA_DIR, ensure_data_dir
 from engine.manifest.load import NoProject, find
 from svc_tui.client import Client
 from svc_tui.client.keyring import Keyring
@@ -159,15 +159,15 @@ class CredentialStore:
     def link_project(self, project: Path, key: str) -> None:
         """Have the Project in a folder belong to a service from now on, whichever is the latest."""
         try:
-            (made(project / FOLDER) / PROJECT_FILE).write_text(key + "\n")
+            (ensure_data_dir(project / DATA_DIR) / PROJECT_FILE).write_text(key + "\n")
         except OSError as error:
             raise SvcError(
-                f"{project / FOLDER} can not be written: {error.strerror}", "Check who owns the folder."
+                f"{project / DATA_DIR} can not be written: {error.strerror}", "Check who owns the folder."
             ) from error
 
     def _of(self, project: Path) -> str:
         try:
-            return (project / FOLDER / PROJECT_FILE).read_text().strip()
+            return (project / DATA_DIR / PROJECT_FILE).read_text().strip()
         except (OSError, UnicodeDecodeError):
             return ""
 
@@ -215,7 +215,7 @@ class CredentialStore:
     def _write(self, kept: _Sessions) -> None:
         text = json.dumps({"version": VERSION, "current": kept.current, "services": dict(kept.services)})
         try:
-            atomic.write(self._path, f"{text}\n".encode())
+            write_atomic(self._path, f"{text}\n".encode())
         except OSError as error:
             raise self._unwritable(error) from error
 

@@ -54,10 +54,10 @@ def _running(folder: Path) -> Client | None:
 def _run_service(folder: Path) -> Iterator[None]:
     """Run the service on a thread of this process; its applications are on a port that nobody is told."""
     from engine.http.sockets import bind
-    from svc_tui.serve.server import Settings, running
+    from svc_tui.serve.server import ServiceSettings, run_service
 
     public, control = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
-    settings = Settings(
+    settings = ServiceSettings(
         data=folder,
         public=[public],
         control=control,
@@ -65,10 +65,10 @@ def _run_service(folder: Path) -> Iterator[None]:
         origin="http://{}",
         certificate=None,
         grace=CLOSE_SECONDS,
-        tell=lambda level, text: None,
+        log=lambda level, text: None,
     )
     try:
-        with run_in_background(lambda stop: running(settings, stop), "service"):
+        with run_in_background(lambda stop: run_service(settings, stop), "service"):
             yield
     finally:
         for opened in (*public, *control):

@@ -10,7 +10,7 @@ import typer
 from engine.artifact import Artifact
 from engine.manifest.load import find, load, warnings
 from engine.manifest.model import Resource
-from engine.service.policy import Change, judge
+from engine.service.policy import Change, enforce_policy
 from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.deploy import uploader
 from svc_tui.deploy.built import built_line
@@ -55,7 +55,7 @@ def deploy(
             return
         for line in plan_lines(planned):
             stderr.line(line)
-        judge((Change(**each) for each in planned["changes"]), allow=allow_new_capability)
+        enforce_policy((Change(**each) for each in planned["changes"]), allow=allow_new_capability)
         _step(2, "upload")
         sent = uploader.upload(client, bundle, planned["missing"], teller)
         stderr.note(f"  {size(sent)} in {files(len(planned['missing']))}" if sent else "  nothing to send")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from engine.control.discovery import Presence
+from engine.control.discovery import Endpoint
 from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY
@@ -108,7 +108,7 @@ class _Told:
         stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
 
 
-def _tell_of_control(presence: "asyncio.Future[Presence]") -> None:
+def _tell_of_control(presence: "asyncio.Future[Endpoint]") -> None:
     if not presence.cancelled() and isinstance(error := presence.exception(), SvcError):
         stderr.warn(error.message, error.hint)
 

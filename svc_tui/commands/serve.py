@@ -16,8 +16,8 @@ from engine.gateway.app import MAX_BODY
 from engine.http.connection_limits import PER_ADDRESS, is_loopback
 from engine.http.sockets import PortInUse, allow_connections, authority, bind, bind_each
 from engine.http.tls import Certificate
-from svc_tui.serve.server import Settings, running
-from svc_tui.serve.systemd import Supervisor
+from svc_tui.serve.server import ServiceSettings, run_service
+from svc_tui.serve.systemd import SystemdHandoff
 from svc_tui.serve.systemd_units import check_name, service_unit, socket_unit
 from svc_tui.terminal import stderr, stdout
 from svc_tui.user_home import Home
@@ -110,14 +110,14 @@ def serve(
     if print_unit or print_socket:
         return
     allow_connections()
-    supervisor = Supervisor.from_environment(os.environ, os.getpid())
-    public = _bound("--listen", supervisor.take(public_host, public_port), public_host, public_port, workers)
-    controls = _bound("--control", supervisor.take(control_host, control_port), control_host, control_port)
-    supervisor.all_taken(f"{name}.socket")
+    supervisor = SystemdHandoff.from_environment(os.environ, os.getpid())
+    public = _bound("--listen", supervisor.claim(public_host, public_port), public_host, public_port, workers)
+    controls = _bound("--control", supervisor.claim(control_host, control_port), control_host, control_port)
+    supervisor.require_all_claimed(f"{name}.socket")
     scheme = "https" if certificate or proxied else "http"
     port = public[0][0].getsockname()[1]
     usual = proxied or port == (443 if scheme == "https" else 80)
-    settings = Settings(
+    settings = ServiceSettings(
         folder,
         public,
         controls[0],
@@ -133,19 +133,19 @@ def serve(
     asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 
 
-async def _run(settings: Settings, scheme: str, supervisor: Supervisor) -> None:
+async def _run(settings: ServiceSettings, scheme: str, supervisor: SystemdHandoff) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def stopping() -> None:
-        supervisor.tell("STOPPING=1")
+        supervisor.notify("STOPPING=1")
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping)
-    async with running(settings, stop) as serving:
+    async with run_service(settings, stop) as serving:
         stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
         stdout.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
-        supervisor.tell("READY=1")
+        supervisor.notify("READY=1")
         await serving
 
 

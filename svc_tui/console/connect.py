@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.files.data_dir import FOLDER
+from engine.files.data_dir import DATA_DIR
 from engine.http.sockets import PortInUse, allow_connections, bind
 from engine.manifest.load import load
 from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
@@ -17,7 +17,7 @@ DEFAULT_PORT = 3000
 def connect_folder(folder: Path, port: int | None) -> EngineConnection:
     """Return the `svc dev` that runs in a folder, else an engine of our own, at a port or at any."""
     name = load(folder).name
-    if port is None and (running := find_running(folder / FOLDER, "/v1/projects")) is not None:
+    if port is None and (running := find_running(folder / DATA_DIR, "/v1/projects")) is not None:
         running.close()
         return RunningDevServer(name, folder)
     allow_connections()

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from engine.control.discovery import Presence, find
+from engine.control.discovery import Endpoint, find_endpoint
 from engine.errors import SvcError
-from engine.files.data_dir import FOLDER
+from engine.files.data_dir import DATA_DIR
 from engine.http.sockets import bind
 from engine.manifest.load import load
 from screens.project_client import ConnectionInfo
@@ -51,14 +51,14 @@ class RunningDevServer:
 
     def __init__(self, project: str, folder: Path, address: str = "") -> None:
         self.info = ConnectionInfo(project, "dev", address)
-        self._data = folder / FOLDER
+        self._data = folder / DATA_DIR
 
     def start(self, notify: Notify) -> None:
         """Do nothing: the other process runs the engine."""
 
     def connect(self) -> Client:
         """Return a client of the `svc dev` that published its address last."""
-        if (presence := find(self._data)) is None:
+        if (presence := find_endpoint(self._data)) is None:
             raise Unreachable("svc dev is not running", "Start it again: `svc dev`.")
         return _client(presence)
 
@@ -98,7 +98,7 @@ class EmbeddedEngine:
         self._sockets = sockets
         self._notify: Notify = lambda severity, message, hint: None
         self._last_error = ""
-        self._thread: BackgroundLoop[Presence] | None = None
+        self._thread: BackgroundLoop[Endpoint] | None = None
 
     def start(self, notify: Notify) -> None:
         """Start the engine, or restart one that failed."""
@@ -130,7 +130,7 @@ class EmbeddedEngine:
             opened.close()
 
     @contextlib.asynccontextmanager
-    async def _serve(self, stop: asyncio.Event) -> AsyncIterator[Presence]:
+    async def _serve(self, stop: asyncio.Event) -> AsyncIterator[Endpoint]:
         # Loading the engine takes a second. On this thread it does not delay the first screen.
         from engine.timeline.bus import TimelineBus
         from svc_tui.dev.server import Settings, run_dev
@@ -184,5 +184,5 @@ class _NotifyReporter:
             self._notify("information", f"{event.resource} builds again", "")
 
 
-def _client(presence: Presence) -> Client:
+def _client(presence: Endpoint) -> Client:
     return Client(presence.url, presence.token, REQUEST_TIMEOUT_SECONDS)

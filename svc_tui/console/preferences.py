@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.files import atomic
+from engine.files.atomic import write_atomic
 from engine.manifest.problems import did_you_mean
 
 KEYMAP_FILE = "keys.toml"
@@ -35,7 +35,7 @@ class _TextFile:
         """Replace the text; its folder need not be there yet."""
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            atomic.write(self._file, text.encode())
+            write_atomic(self._file, text.encode())
 
 
 class ThemePreference:

@@ -22,7 +22,7 @@ from engine.deploy.package import Packed, pack
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.model import Project, Resource
-from engine.service.policy import imports
+from engine.service.policy import component_imports
 from engine.wasm.compile.check import check_component, error_context
 from svc_tui.client import ApiError, Client
 from svc_tui.composition import lanes
@@ -84,7 +84,7 @@ async def build(project: Project, cache: Path, teller: DeployProgress) -> Bundle
         async with free:
             artifact = await _build(builder, resource, project.root, teller)
             packed = await asyncio.to_thread(pack, artifact)
-            return resource.name, packed, await asyncio.to_thread(imports, artifact)
+            return resource.name, packed, await asyncio.to_thread(component_imports, artifact)
 
     jobs = [asyncio.ensure_future(one(resource)) for resource in project.resources.values()]
     try:

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 
 from quart import Blueprint
 
-from engine.control.discovery import Presence
-from engine.control.local_server import listening
-from engine.control.projects import OneProject
+from engine.control.discovery import Endpoint
+from engine.control.local_server import serve_local
+from engine.control.projects import SingleProject
 from engine.control.routes import manifest, requests, state
-from engine.control.routes.manifest import InDevelopment
-from engine.control.routes.state import Developing
+from engine.control.routes.manifest import EditableManifest
+from engine.control.routes.state import DevStatus
 from svc_tui.control import DOOR_STATS, project_api
 from svc_tui.dev.server import DevContext
 
@@ -22,17 +22,17 @@ from svc_tui.dev.server import DevContext
 def subjects(context: DevContext) -> tuple[Blueprint, ...]:
     """Return the subjects of a Project in development."""
     project, dev = context.dev.project, context.dev
-    there = OneProject(project.name, context.folder)
+    there = SingleProject(project.name, context.folder)
     return (
         *project_api(project.name, context.folder),
-        manifest.blueprint(InDevelopment(project)),
-        state.blueprint(Developing(dev, context.rates, context.uses, context.port), there, DOOR_STATS),
+        manifest.blueprint(EditableManifest(project)),
+        state.blueprint(DevStatus(dev, context.rates, context.uses, context.port), there, DOOR_STATS),
         requests.blueprint(there, dev, context.replayer),
     )
 
 
 @asynccontextmanager
-async def serving(context: DevContext) -> AsyncIterator[Presence]:
+async def serving(context: DevContext) -> AsyncIterator[Endpoint]:
     """Serve the control API of a Project, and announce it in the folder. Raises `SvcError`."""
-    async with listening(context.folder, subjects(context), told=True) as presence:
+    async with serve_local(context.folder, subjects(context), announce=True) as presence:
         yield presence

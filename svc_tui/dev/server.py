@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from engine.control.discovery import Presence
+from engine.control.discovery import Endpoint
 from engine.deploy.doors import Doors, Uses
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
@@ -33,10 +33,10 @@ from engine.timeline.rates import RateMeter
 from engine.timeline.record import PlatformRecord
 from engine.timeline.recorder import TimelineRecorder
 from engine.usage.recorder import UsageRecorder
-from engine.usage.store import FOLDER, usage_path
+from engine.usage.store import DATA_DIR, usage_path
 from engine.wasm.execution.runner import Runner
-from engine.workers.pool import Fleet
-from engine.workers.protocol import Start
+from engine.workers.pool import WorkerPool
+from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import doors, lanes
 from svc_tui.dev import migrations
 from svc_tui.dev.request_log import duration
@@ -81,7 +81,7 @@ class DevServer:
     """
 
     dev: DevProject
-    presence: "asyncio.Future[Presence]"
+    presence: "asyncio.Future[Endpoint]"
     ended: "asyncio.Future[None]"
 
 
@@ -103,7 +103,7 @@ async def run_dev(
 ) -> AsyncIterator[DevServer]:
     """Serve a Project until the context is left or `stop` is set; leaving sets it. Builds have started."""
     loop = asyncio.get_running_loop()
-    data = project.root / FOLDER
+    data = project.root / DATA_DIR
     async with AsyncExitStack() as stack:
         recorders = (
             TimelineRecorder(timeline_path(project.root), timeline, reporter.warn),
@@ -154,7 +154,7 @@ async def run_dev(
             uses=opened.uses,
             replayer=Replayer(gateway, timeline),
         )
-        presence: asyncio.Future[Presence] = loop.create_future()
+        presence: asyncio.Future[Endpoint] = loop.create_future()
         stack.push_async_callback(_join, loop.create_task(_control(context, stop, presence)))
         serving = loop.create_task(
             fleet.run(stop) if fleet else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
@@ -184,12 +184,14 @@ async def _first_done(*tasks: "asyncio.Task[None]") -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _fleet(settings: Settings, data: Path, timeline: TimelineBus, opened: Doors, reporter: Reporter) -> Fleet:
-    start = Start(
+def _fleet(
+    settings: Settings, data: Path, timeline: TimelineBus, opened: Doors, reporter: Reporter
+) -> WorkerPool:
+    start = WorkerConfig(
         *(False, data, settings.cache, settings.mode, DOMAIN, True, GRACE_SECONDS),
         max_body=settings.max_body,
     )
-    return Fleet(
+    return WorkerPool(
         settings.sockets,
         start,
         lambda _: timeline,
@@ -199,7 +201,7 @@ def _fleet(settings: Settings, data: Path, timeline: TimelineBus, opened: Doors,
     )
 
 
-async def _control(context: DevContext, stop: asyncio.Event, presence: "asyncio.Future[Presence]") -> None:
+async def _control(context: DevContext, stop: asyncio.Event, presence: "asyncio.Future[Endpoint]") -> None:
     """Serve the control API beside the Project, once its web framework is loaded."""
     api = await asyncio.to_thread(importlib.import_module, "svc_tui.dev.control_api")
     try:

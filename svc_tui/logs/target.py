@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from engine.control.discovery import find
-from engine.files.data_dir import FOLDER
+from engine.control.discovery import find_endpoint
+from engine.files.data_dir import DATA_DIR
 from svc_tui.client.credentials import PROJECT_FILE, Credentials, CredentialStore
 from svc_tui.terminal import stderr
 
@@ -31,9 +31,9 @@ def resolve_target(root: Path, wanted: bool | None) -> Credentials | None:
     Raises `NotLoggedIn`.
     """
     if wanted is None:
-        presence = find(root / FOLDER)
+        presence = find_endpoint(root / DATA_DIR)
         runs = presence is not None and _alive(presence.pid)
-        wanted = not runs and (root / FOLDER / PROJECT_FILE).exists()
+        wanted = not runs and (root / DATA_DIR / PROJECT_FILE).exists()
     if not wanted:
         return None
     login = CredentialStore.from_environment(os.environ).get(root)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.files.data_dir import FOLDER, made
+from engine.files.data_dir import DATA_DIR, ensure_data_dir
 from engine.manifest import json_schema
 from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import NAME_RULE, is_name
@@ -73,11 +73,11 @@ def create_project(target: Path, template: str) -> None:
 
 def write_schema(project: Path) -> None:
     """Write the JSON Schema of this version to the project's `.svc` folder, for editors."""
-    file = project / FOLDER / SCHEMA_FILE
+    file = project / DATA_DIR / SCHEMA_FILE
     text = json_schema.text()
     with suppress(OSError):
         if not file.exists() or file.read_text(encoding="utf-8") != text:
-            made(file.parent)
+            ensure_data_dir(file.parent)
             file.write_text(text, encoding="utf-8")
 
 

@@ -18,19 +18,19 @@ from doors.tables.api.routes import blueprint as tables
 from doors.tables.migrations import FOLDER
 from engine.bucket.folder import FolderBucket
 from engine.control import projects
-from engine.control.access import Authority, EitherOf, OneToken
-from engine.control.app import create
+from engine.control.access import AnyOf, Authenticator, StaticToken
+from engine.control.app import create_app
 from engine.control.auth import routes, token_routes, user_routes
 from engine.control.auth.accounts import Accounts, claim_code
-from engine.control.auth.login_throttle import Attempts
+from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
-from engine.control.auth.routes import Gate
+from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
-from engine.control.discovery import Presence, announce, withdraw
-from engine.control.projects import unknown
+from engine.control.discovery import Endpoint, publish_endpoint, remove_endpoint
+from engine.control.projects import unknown_project
 from engine.control.routes import deployments, gc, logs, manifest, state, timeline
-from engine.control.routes.manifest import Deployed
-from engine.control.routes.state import Serving
+from engine.control.routes.manifest import DeployedManifest
+from engine.control.routes.state import ServiceStatus
 from engine.deploy.serving import ServingTable
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import VersionFactory
@@ -42,8 +42,8 @@ from engine.http.sockets import authority, bind
 from engine.http.tls import Certificate
 from engine.log_forwarding import Faults
 from engine.manifest.schema import is_name
-from engine.service.deployer import Service
-from engine.service.gc_schedule import sweep_daily
+from engine.service.deployer import Deployer
+from engine.service.gc_schedule import run_gc_daily
 from engine.timeline import database
 from engine.timeline.bus import TimelineBus
 from engine.timeline.rates import RateMeter
@@ -51,17 +51,17 @@ from engine.timeline.recorder import TimelineRecorder
 from engine.usage import store
 from engine.usage.recorder import UsageRecorder
 from engine.wasm.execution.runner import Runner
-from engine.workers.pool import Fleet
-from engine.workers.protocol import Start
+from engine.workers.pool import WorkerPool
+from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import doors, migrate
 from svc_tui.control import DOOR_STATS
 
-OWN = "service"
+SERVICE_DIR = "service"
 """The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServiceSettings:
     """How to serve. `public` has a set of bound sockets for each process; `grace` is in seconds.
 
     `origin` gives scheme and port of public addresses: `https://{}`, `http://{}:8080`.
@@ -74,7 +74,7 @@ class Settings:
     origin: str
     certificate: Certificate | None
     grace: float
-    tell: Callable[[str, str], None]
+    log: Callable[[str, str], None]
     """Takes a level and a line for the service's own log."""
     per_address: int = PER_ADDRESS
     """Connections that one address may have in each process, 0 for no limit."""
@@ -100,10 +100,10 @@ class Settings:
         return self.origin.format(f"{resource}--{project}.{self.domain}")
 
 
-class Places:
+class ProjectDirs:
     """Where each Project's data is, and the Projects that there are."""
 
-    def __init__(self, data: Path, service: Service) -> None:
+    def __init__(self, data: Path, service: Deployer) -> None:
         self._data = data
         self._service = service
 
@@ -111,46 +111,46 @@ class Places:
         """Return the names of the Projects that something was deployed to."""
         return [live.project for live in await self._service.history.all_live()]
 
-    def data(self, project: str) -> Path:
+    def data_dir(self, project: str) -> Path:
         """Return the folder of a Project's data."""
         if not is_name(project):
-            raise unknown(project)
-        return folder_of(self._data, project)
+            raise unknown_project(project)
+        return project_dir(self._data, project)
 
 
-def folder_of(data: Path, project: str) -> Path:
+def project_dir(data: Path, project: str) -> Path:
     """Return the folder of a Project's data in the service's."""
-    return data / "projects" / project if project else data / OWN
+    return data / "projects" / project if project else data / SERVICE_DIR
 
 
 @contextlib.asynccontextmanager
-async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
+async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
     """Serve what is live and take deploys until `stop` is set; gives what is over then.
 
     Raises `SvcError` for a data folder that can not be used.
     """
     bucket = FolderBucket(settings.data, "svc serve")
-    faults = Faults(settings.tell)
+    faults = Faults(settings.log)
     recorders: list[TimelineRecorder | UsageRecorder] = []
     rates: dict[str, RateMeter] = {}
 
     def warn(error: SvcError) -> None:
-        settings.tell("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
+        settings.log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
 
     def made(project: str, feed: TimelineBus) -> None:
-        folder = folder_of(settings.data, project)
+        folder = project_dir(settings.data, project)
         recorders.append(TimelineRecorder(folder / database.TIMELINE_FILE, feed, warn))
         recorders.append(UsageRecorder(folder / store.USAGE_FILE, feed, warn))
         rates[project] = RateMeter(lambda: site.project(project))
         feed.subscribe(rates[project])
 
     runner = Runner(settings.data / "cache")
-    tenants = Tenants(doors(), lambda project: folder_of(settings.data, project), made)
+    tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), made)
     site = ServingTable(
         VersionFactory(runner, "deploy", lambda line: None, tenants.doors), settings.domain, front=False
     )
     fleet = _fleet(settings, tenants) if len(settings.public) > 1 else None
-    service = Service(
+    service = Deployer(
         bucket,
         settings.data / "unpacked",
         site,
@@ -163,13 +163,13 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
 
     sockets, grace, certificate = settings.public, settings.grace, settings.certificate
     serving: asyncio.Future[Any] | None = None
-    presence: Presence | None = None
-    sweeping = asyncio.create_task(sweep_daily(bucket.cells, service.sweep, settings.tell))
+    presence: Endpoint | None = None
+    sweeping = asyncio.create_task(run_gc_daily(bucket.kv, service.collect_garbage, settings.log))
     faults.begin()
     try:
         await service.start(warn)
         if (code := await claim_code(bucket)) is not None:
-            settings.tell("info", f"nobody owns this service yet; claim it with the code {code}")
+            settings.log("info", f"nobody owns this service yet; claim it with the code {code}")
         if fleet is not None:
             public = fleet.run(stop)
         else:
@@ -178,9 +178,9 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         # Who is on this machine does not know the certificate's name, and needs no certificate.
         local = settings.control if certificate is None else bind("127.0.0.1", 0)
         presence = _presence(local)
-        told = Serving(site, rates, tenants.uses, settings.url_of)
-        api = control(service, settings, OneToken(presence.token), told)
-        announce(settings.data, presence)
+        told = ServiceStatus(site, rates, tenants.uses, settings.url_of)
+        api = create_control_api(service, settings, StaticToken(presence.token), told)
+        publish_endpoint(settings.data, presence)
         peers = Peers(settings.per_address)
         served = [serve(api, settings.control, stop=stop, grace=grace, certificate=certificate, peers=peers)]
         if certificate is not None:
@@ -191,7 +191,7 @@ async def running(settings: Settings, stop: asyncio.Event) -> AsyncIterator[asyn
         stop.set()
         sweeping.cancel()
         if presence is not None:
-            withdraw(settings.data, presence)
+            remove_endpoint(settings.data, presence)
         if serving is not None:
             await serving
         runner.stop_all()
@@ -214,7 +214,7 @@ async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
             tables.mkdir()
             for name, text in files.items():
                 (tables / name).write_bytes(text.encode("utf-8", "surrogatepass"))
-            migrate(Path(folder), folder_of(data, project))
+            migrate(Path(folder), project_dir(data, project))
 
     try:
         await asyncio.to_thread(apply)
@@ -225,44 +225,46 @@ async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
         ) from error
 
 
-def _fleet(settings: Settings, tenants: Tenants) -> Fleet:
+def _fleet(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
     data = settings.data
-    start = Start(
+    start = WorkerConfig(
         *(True, data / "projects", data / "cache", "deploy", settings.domain, False, settings.grace),
         settings.certificate,
         settings.per_address,
         settings.scheme,
         settings.max_body,
     )
-    return Fleet(
+    return WorkerPool(
         settings.public,
         start,
         tenants.timeline,
         tenants.uses,
-        lambda text: settings.tell("warning", text),
+        lambda text: settings.log("warning", text),
         "svc_tui.worker",
     )
 
 
-def _presence(sockets: list[socket.socket]) -> Presence:
+def _presence(sockets: list[socket.socket]) -> Endpoint:
     """Return where this service is, for whoever may read its data folder."""
-    return Presence(f"http://{authority(sockets[0])}", secrets.token_urlsafe(32), os.getpid())
+    return Endpoint(f"http://{authority(sockets[0])}", secrets.token_urlsafe(32), os.getpid())
 
 
-def control(service: Service, settings: Settings, local: Authority, serving: Serving) -> Quart:
+def create_control_api(
+    service: Deployer, settings: ServiceSettings, local: Authenticator, serving: ServiceStatus
+) -> Quart:
     """Return the control API of the service; `local` lets in who may read the data folder."""
-    accounts = Accounts(service.bucket.cells, settings.passwords)
-    sessions = Sessions(service.bucket.cells, accounts)
-    gate = Gate(accounts, sessions, Attempts())
+    accounts = Accounts(service.bucket.kv, settings.passwords)
+    sessions = Sessions(service.bucket.kv, accounts)
+    gate = AuthServices(accounts, sessions, LoginThrottle())
     subjects = (
         *(routes.blueprint(gate), token_routes.blueprint(gate), user_routes.blueprint(gate)),
-        projects.blueprint(places := Places(settings.data, service)),
+        projects.blueprint(places := ProjectDirs(settings.data, service)),
         tables(places),
         timeline.blueprint(places),
         logs.blueprint(places),
-        manifest.blueprint(Deployed(service.history)),
+        manifest.blueprint(DeployedManifest(service.history)),
         state.blueprint(serving, places, DOOR_STATS),
-        gc.blueprint(service.sweep),
+        gc.blueprint(service.collect_garbage),
         deployments.blueprint(service, settings.url_of),
     )
-    return create(EitherOf(local, sessions), subjects)
+    return create_app(AnyOf(local, sessions), subjects)

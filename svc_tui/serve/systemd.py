@@ -14,20 +14,20 @@ from engine.errors import SvcError
 from engine.http.connection_limits import Address, parsed
 from engine.http.sockets import authority, hosts
 
-FIRST = 3
+FIRST_DESCRIPTOR = 3
 """The descriptor of the first socket."""
 
 
 @dataclass(frozen=True, slots=True)
-class Supervisor:
+class SystemdHandoff:
     """Whoever started this process, if they said so; `sockets` are those that nobody has taken yet."""
 
     sockets: list[socket.socket]
-    notify: str = ""
+    notify_socket: str = ""
     """Where it hears of states; empty for nowhere."""
 
     @classmethod
-    def from_environment(cls, environ: MutableMapping[str, str], pid: int) -> "Supervisor":
+    def from_environment(cls, environ: MutableMapping[str, str], pid: int) -> "SystemdHandoff":
         """Take what was handed to this process, and the variables that say so: no other process is meant.
 
         Raises `SvcError` for a descriptor that is no listening socket of TCP.
@@ -35,10 +35,10 @@ class Supervisor:
         meant, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
         environ.pop("LISTEN_FDNAMES", None)
         given = int(count) if meant == str(pid) and count.isdecimal() else 0
-        sockets = [_listening(FIRST + i) for i in range(given)]
+        sockets = [_listening(FIRST_DESCRIPTOR + i) for i in range(given)]
         return cls(sockets, environ.pop("NOTIFY_SOCKET", ""))
 
-    def take(self, host: str, port: int) -> list[socket.socket]:
+    def claim(self, host: str, port: int) -> list[socket.socket]:
         """Return the sockets that listen on an address, which are the caller's from now on."""
         wanted = [(parsed(each), port) for each in hosts(host) if parsed(each)]
         found = [each for each in self.sockets if _address(each) in wanted]
@@ -46,7 +46,7 @@ class Supervisor:
             self.sockets.remove(each)
         return found
 
-    def all_taken(self, unit: str) -> None:
+    def require_all_claimed(self, unit: str) -> None:
         """Raise `SvcError` if there is a socket that nobody took: its clients would wait for ever.
 
         `unit` is the one that they are of, if it was systemd.
@@ -58,11 +58,11 @@ class Supervisor:
                 code="usage",
             )
 
-    def tell(self, state: str) -> None:
+    def notify(self, state: str) -> None:
         """Say what became of this process: `READY=1`, `STOPPING=1`."""
-        if not self.notify:
+        if not self.notify_socket:
             return
-        name = "\0" + self.notify[1:] if self.notify.startswith("@") else self.notify
+        name = "\0" + self.notify_socket[1:] if self.notify_socket.startswith("@") else self.notify_socket
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end, suppress(OSError):
             end.sendto(state.encode(), name)
 

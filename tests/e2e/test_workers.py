@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.control.discovery import find
+from engine.control.discovery import find_endpoint
 from svc_tui.client import ApiError, Client
 from tests.e2e.dev_server import DevServer, dev_server
 from tests.e2e.test_dev import edit
@@ -72,7 +72,7 @@ def test_one_that_dies_is_replaced_and_no_connection_is_refused(pulse: DevServer
 
 def test_the_control_api_knows_what_went_through_either(pulse: DevServer, project: Path) -> None:
     ids = [answer.headers["x-request-id"] for answer in answers(pulse, "/api/now")]
-    presence = find(project / ".svc")
+    presence = find_endpoint(project / ".svc")
     assert presence is not None
     with Client(presence.url, presence.token) as client:
         end = time.monotonic() + 60

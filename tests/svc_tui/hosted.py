@@ -15,7 +15,7 @@ from engine.manifest.model import Resource
 from svc_tui.background_loop import BackgroundLoop
 from svc_tui.client import Client
 from svc_tui.deploy import uploader
-from svc_tui.serve.server import Settings, running
+from svc_tui.serve.server import ServiceSettings, run_service
 from tests.engine.control.service import quick
 
 MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
@@ -61,7 +61,7 @@ class Hosted:
         scheme = "https" if certificate else "http"
         self.public = f"{scheme}://127.0.0.1:{public[0].getsockname()[1]}"
         self.control = f"{scheme}://127.0.0.1:{control[0].getsockname()[1]}"
-        settings = Settings(
+        settings = ServiceSettings(
             data,
             [public],
             control,
@@ -72,7 +72,7 @@ class Hosted:
             lambda level, text: self.said.append(text),
             passwords=quick(),
         )
-        self._thread = BackgroundLoop(lambda stop: running(settings, stop), "service")
+        self._thread = BackgroundLoop(lambda stop: run_service(settings, stop), "service")
         self._thread.ready.result(60)
 
     def __enter__(self) -> "Hosted":

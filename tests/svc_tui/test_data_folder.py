@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
-from engine.control.discovery import Presence, announce, find
+from engine.control.discovery import Endpoint, find_endpoint, publish_endpoint
 from engine.errors import SvcError
 from engine.http.tls import Certificate
 from svc_tui.client import local_service
@@ -32,7 +32,7 @@ def test_whoever_may_write_the_folder_is_its_owner(tmp_path: Path) -> None:
     with local_service.service_client(folder) as client:
         assert client.call("GET", "/v1/whoami")["roles"] == {"*": "owner"}
         assert client.call("GET", "/v1/claim") == {"claimed": False}
-    assert find(folder) is None
+    assert find_endpoint(folder) is None
     local_service.ensure_usable(folder)
 
 
@@ -43,7 +43,7 @@ def test_the_service_that_runs_on_it_is_the_one(tmp_path: Path) -> None:
         with local_service.service_client(folder) as client:
             assert client.url == url
             assert client.call("GET", "/v1/whoami")["user"] == "developer"
-    assert find(folder) is None
+    assert find_endpoint(folder) is None
 
 
 def test_a_service_with_a_certificate_is_reached_without_it_from_its_folder(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_service_with_a_certificate_is_reached_without_it_from_its_folder(tmp_
 def test_what_a_killed_service_left_behind_is_seen_through(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     local_service.ensure_usable(folder)
-    announce(folder, Presence("http://127.0.0.1:1", "token", 1))
+    publish_endpoint(folder, Endpoint("http://127.0.0.1:1", "token", 1))
     local_service.ensure_usable(folder)
     with local_service.service_client(folder) as client:
         assert client.call("GET", "/v1/health")["status"] == "ok"

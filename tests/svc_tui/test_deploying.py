@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.control.app import failed
+from engine.control.app import internal_error
 from engine.manifest.load import load
 from svc_tui.client import ApiError, Client
 from svc_tui.deploy import uploader
@@ -171,9 +171,9 @@ def test_a_manifest_that_takes_long_to_read_holds_nobody_up(hosted: Hosted) -> N
 
 def test_faults_of_the_service_are_in_its_own_log(hosted: Hosted) -> None:
     hosted.said.clear()
-    assert failed(ZeroDivisionError("nothing is that small")).code == "internal"
+    assert internal_error(ZeroDivisionError("nothing is that small")).code == "internal"
     assert len(hosted.said) == 1 and "nothing is that small" in hosted.said[0]
-    full = failed(OSError(errno.ENOSPC, "No space left on device", "/data/some/file"))
+    full = internal_error(OSError(errno.ENOSPC, "No space left on device", "/data/some/file"))
     assert full.text == "there is no room on the service's disk\nMake room there and try again."
     assert full.code == "unavailable" and "/data/some/file" in hosted.said[1]
 

@@ -61,7 +61,7 @@ def kept() -> dict[str, object]:
 
 
 def claimed(svc: Svc, service: Service) -> None:
-    code = service.do(service.gate.accounts.new_code)
+    code = service.do(service.gate.accounts.new_claim_code)
     arguments = ("login", service.url, "--user", "ann", "--claim", code, "--password-stdin")
     assert svc(*arguments, stdin=PASSWORD + "\n")[:2] == (0, f"logged in to {service.url} as ann\n")
 
@@ -202,7 +202,7 @@ def test_a_home_that_can_not_be_written_is_said(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("SVC_HOME", str(tmp_path / "file" / "home"))
-    code = service.do(service.gate.accounts.new_code)
+    code = service.do(service.gate.accounts.new_claim_code)
     said = svc("login", service.url, "-u", "ann", "--claim", code, "--password-stdin", stdin=PASSWORD)
     assert said[0] == 1 and "SVC_HOME" in said[2]
 
@@ -338,7 +338,7 @@ def test_nobody_at_the_address(svc: Svc) -> None:
 
 
 def test_a_person_is_asked_on_the_terminal_and_the_password_is_not_shown(service: Service) -> None:
-    code = service.do(service.gate.accounts.new_code)
+    code = service.do(service.gate.accounts.new_claim_code)
     script = [("claim code: ", code), ("]: ", "ann"), ("characters: ", PASSWORD), ("again: ", PASSWORD)]
     terminal, theirs = pty.openpty()
     command = [sys.executable, "-m", "svc_tui", "login", service.url]

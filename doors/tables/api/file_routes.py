@@ -133,7 +133,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         file = await _spooled(data)
         stream = Stream(_closing(file, lambda sink: _load(data, file, query_args, sink)))
         await stream.begin()
-        return ndjson.answer(stream.pieces())
+        return ndjson.ndjson_response(stream.pieces())
 
     @routes.post("/v1/projects/<project>/import/preview")
     @takes("application/octet-stream")
@@ -167,7 +167,7 @@ async def saved(data: Path, format: Format, save: Save) -> Response:
 def allowed(projects: Projects, project: str, role: Role) -> Path:
     """Return the folder of a Project's data for a caller who has this role in it."""
     require(project, role)
-    return projects.data(project)
+    return projects.data_dir(project)
 
 
 async def _spooled(data: Path) -> BinaryIO:

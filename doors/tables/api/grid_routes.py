@@ -22,21 +22,21 @@ from doors.tables.sqlite.errors import TablesError
 from doors.tables.types.json import encoded
 from engine.control.openapi import sends
 from engine.control.projects import Projects
-from engine.control.schema import Shape
+from engine.control.schema import StrictModel
 
 MOST_ROWS = 1000
 """Rows of a window, and of those that a refresh is asked about."""
 _FARTHEST = 2**53
 
 
-class SortBy(Shape):
+class SortBy(StrictModel):
     """Rows in the order of a column; the first of a list counts most, and rows that are alike keep theirs."""
 
     column: str
     descending: bool = False
 
 
-class FilterBy(Shape):
+class FilterBy(StrictModel):
     """Only rows whose value fits. `value` is a cell, or a text that says one ("42", "2026-01-02", "yes").
 
     `=` with null finds what has no value, and `!=` finds it too; `contains` and `starts` look at texts, with
@@ -48,7 +48,7 @@ class FilterBy(Shape):
     value: Any = None
 
 
-class GridQuery(Shape):
+class GridQuery(StrictModel):
     """What is shown. All filters hold at once; `search` is a text that some column, of any type, contains."""
 
     table: str
@@ -129,14 +129,14 @@ class GridExport(BaseModel):
     format: RowsFormat
 
 
-class ShownRow(Shape):
+class ShownRow(StrictModel):
     """A row that is shown: its key, and its version when it was read."""
 
     key: list[Any]
     version: str = ""
 
 
-class Refresh(Shape):
+class Refresh(StrictModel):
     """The rows to tell about."""
 
     rows: list[ShownRow] = Field(default=[], max_length=MOST_ROWS)

@@ -21,14 +21,14 @@ from doors.tables.rows.changeset import apply
 from doors.tables.sqlite.owner import writing
 from doors.tables.types.json import encoded
 from engine.control.projects import Projects
-from engine.control.schema import Shape
+from engine.control.schema import StrictModel
 
 MOST_CHANGES = 10_000
 MOST_BYTES = 32 << 20
 """How many changes there may be at once, and bytes of them."""
 
 
-class KeyAndWas(Shape):
+class KeyAndWas(StrictModel):
     """Which row, and cells of it as they were seen; those that are not given may be anything now.
 
     The key is a list, as a grid's rows have it, or an object by the names of its columns.
@@ -44,7 +44,7 @@ class KeyWasAndSet(KeyAndWas):
     set: dict[str, Any] = Field(min_length=1)
 
 
-class InsertRow(Shape):
+class InsertRow(StrictModel):
     """A new row: cells by the names of columns. A column that is left out gets its default."""
 
     insert: dict[str, Any]
@@ -54,7 +54,7 @@ class InsertRow(Shape):
         return changes.Insert(self.insert)
 
 
-class UpdateRow(Shape):
+class UpdateRow(StrictModel):
     """New cells of a row."""
 
     update: KeyWasAndSet
@@ -64,7 +64,7 @@ class UpdateRow(Shape):
         return changes.Update(self.update.key, self.update.was, self.update.set)
 
 
-class DeleteRow(Shape):
+class DeleteRow(StrictModel):
     """The end of a row."""
 
     delete: KeyAndWas
@@ -91,7 +91,7 @@ AnyRowChange = Annotated[
 ]
 
 
-class RowChanges(Shape):
+class RowChanges(StrictModel):
     """Changes of a table's rows, made in their order. A cell is as a grid has it, or a text that says one.
 
     A timestamp may be ISO 8601 with any offset, or `now()`; json is its text; a blob is `{"base64": "…"}`.

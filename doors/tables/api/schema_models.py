@@ -7,10 +7,10 @@ from pydantic import Field
 from doors.tables.schema import change
 from doors.tables.sqlite import catalog
 from doors.tables.sqlite.catalog import ColumnType
-from engine.control.schema import Shape
+from engine.control.schema import StrictModel
 
 
-class NewColumn(Shape):
+class NewColumn(StrictModel):
     """A column to be made. `default` is an SQL literal, or `now()`."""
 
     name: str
@@ -26,7 +26,7 @@ class NewColumn(Shape):
         return catalog.Column(**self.model_dump())
 
 
-class CreateTable(Shape):
+class CreateTable(StrictModel):
     """Make a table; its key is the columns with `primary_key`, in their order."""
 
     op: Literal["create-table"]
@@ -39,7 +39,7 @@ class CreateTable(Shape):
         return change.CreateTable(self.table, tuple(each.column() for each in self.columns), self.note)
 
 
-class AddColumn(Shape):
+class AddColumn(StrictModel):
     """Add a column at the end."""
 
     op: Literal["add-column"]
@@ -51,7 +51,7 @@ class AddColumn(Shape):
         return change.AddColumn(self.table, self.column.column())
 
 
-class _Plain(Shape):
+class _Plain(StrictModel):
     """A change whose members are those of its value."""
 
     def value(self) -> change.Change:
@@ -184,7 +184,7 @@ AnyChange = Annotated[
 ]
 
 
-class Changes(Shape):
+class Changes(StrictModel):
     """A list of changes that happen in one transaction, each seeing those before it."""
 
     changes: list[AnyChange] = Field(min_length=1, max_length=1000)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from doors.tables.sqlite.connections import FILE, NAMED, Clock, open_owner, register_now
 from doors.tables.sqlite.errors import Connection, Error, TablesError, explained, open_file
-from engine.files.data_dir import made
+from engine.files.data_dir import ensure_data_dir
 
 FOLDER = "tables"
 """The Door's folder in a Project's data."""
@@ -26,7 +26,7 @@ def writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
     """
     path = place(data)
     try:
-        made(data)
+        ensure_data_dir(data)
         path.parent.mkdir(exist_ok=True)
     except OSError as error:
         raise TablesError(

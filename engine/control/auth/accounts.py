@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
-from engine.bucket.protocols import Bucket, Cells, Conflict
-from engine.control.access import EVERY_PROJECT, Role, Unauthenticated
+from engine.bucket.protocols import Bucket, Conflict, KeyValue
+from engine.control.access import ALL_PROJECTS, Role, Unauthenticated
 from engine.control.auth.passwords import Passwords
 from engine.control.errors import NotFound
 from engine.errors import SvcError
 from engine.manifest.schema import NAME_RULE, is_name
 
-CELL = "accounts"
-VERSION = 1
-MOST_USERS, MOST_ROLES = 1000, 200
+ACCOUNTS_KEY = "accounts"
+FORMAT_VERSION = 1
+MAX_USERS, MAX_ROLES = 1000, 200
 _CODE_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _CODE_GROUPS, _CODE_GROUP = 5, 5
 """31 letters, 25 times: 123 bits."""
@@ -58,7 +58,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class _Book:
+class _AccountsDocument:
     """All of it. `claim` is the sha256 of the code, until it is used."""
 
     version: int
@@ -66,15 +66,15 @@ class _Book:
     users: Mapping[str, User]
 
 
-_FORM = TypeAdapter(_Book)
-_EMPTY = _Book(VERSION, "", {})
+_FORM = TypeAdapter(_AccountsDocument)
+_EMPTY = _AccountsDocument(FORMAT_VERSION, "", {})
 
 
 class Accounts:
     """The accounts of a service. Methods raise `BucketError` too. `now` tells the time (Unix epoch, ns)."""
 
     def __init__(
-        self, cells: Cells, passwords: Passwords | None = None, now: Callable[[], int] = time.time_ns
+        self, cells: KeyValue, passwords: Passwords | None = None, now: Callable[[], int] = time.time_ns
     ) -> None:
         self._cells = cells
         self._passwords = passwords or Passwords()
@@ -83,21 +83,21 @@ class Accounts:
         """Of what was read or written last in this process."""
         self._read = _EMPTY
 
-    async def _load(self) -> _Book:
-        cell = await self._cells.get(CELL)
+    async def _load(self) -> _AccountsDocument:
+        cell = await self._cells.get(ACCOUNTS_KEY)
         if cell is None or cell.value is None:
             self.revision, self._read = None, _EMPTY
         elif cell.revision != self.revision:
             self.revision, self._read = cell.revision, _decoded(cell.value)
         return self._read
 
-    async def _change(self, change: Callable[[_Book], _Book]) -> _Book:
+    async def _change(self, change: Callable[[_AccountsDocument], _AccountsDocument]) -> _AccountsDocument:
         """Apply a change to what is there; again, when somebody else was faster."""
         while True:
             book = await self._load()
             revision = self.revision
             changed = change(book)
-            answer = await self._cells.cas(CELL, _FORM.dump_json(changed), revision)
+            answer = await self._cells.cas(ACCOUNTS_KEY, _FORM.dump_json(changed), revision)
             if not isinstance(answer, Conflict):
                 self.revision, self._read = answer, changed
                 return changed
@@ -106,7 +106,7 @@ class Accounts:
         """Whether there is an owner."""
         return bool((await self._load()).users)
 
-    async def new_code(self) -> str | None:
+    async def new_claim_code(self) -> str | None:
         """Return a fresh claim code in place of any older one; `None` when there is an owner."""
         if await self.claimed():
             return None
@@ -123,16 +123,16 @@ class Accounts:
         Raises `AccountConflict` when there is one, `Unauthenticated` and `BadPassword`.
         """
         _check_claim(await self._load(), code)
-        user = await self._new(name, password, {EVERY_PROJECT: "owner"})
+        user = await self._new(name, password, {ALL_PROJECTS: "owner"})
 
-        def first(book: _Book) -> _Book:
+        def first(book: _AccountsDocument) -> _AccountsDocument:
             _check_claim(book, code)
             return replace(book, claim="", users={name: user})
 
         await self._change(first)
         return user
 
-    async def check(self, name: str, password: str) -> User:
+    async def authenticate(self, name: str, password: str) -> User:
         """Return the user of a name and a password. Raises `Unauthenticated` and `TooManyAttempts`."""
         user = (await self._load()).users.get(name)
         if not await self._passwords.matches(user.password if user else None, password) or user is None:
@@ -154,11 +154,11 @@ class Accounts:
         """Make a user. Raises `AccountConflict` where the name is taken, `AccountError` and `BadPassword`."""
         user = await self._new(name, password, _checked(roles))
 
-        def added(book: _Book) -> _Book:
+        def added(book: _AccountsDocument) -> _AccountsDocument:
             if name in book.users:
                 raise AccountConflict(f"there is a user {name} already", "Take another name.")
-            if len(book.users) >= MOST_USERS:
-                raise AccountError(f"there are {MOST_USERS} users already", "Remove one who left.")
+            if len(book.users) >= MAX_USERS:
+                raise AccountError(f"there are {MAX_USERS} users already", "Remove one who left.")
             return replace(book, users={**book.users, name: user})
 
         await self._change(added)
@@ -169,7 +169,7 @@ class Accounts:
         _found(await self._load(), name)
         kept = await self._passwords.hash(password)
 
-        def changed(book: _Book) -> _Book:
+        def changed(book: _AccountsDocument) -> _AccountsDocument:
             user = _found(book, name)
             return _with(book, replace(user, password=kept, generation=user.generation + 1))
 
@@ -181,7 +181,7 @@ class Accounts:
         Raises `NotFound`, `AccountError`, and `AccountConflict` for the last owner.
         """
 
-        def changed(book: _Book) -> _Book:
+        def changed(book: _AccountsDocument) -> _AccountsDocument:
             user = _found(book, name)
             others = {key: has for key, has in user.roles.items() if key != project}
             roles = others if role is None else _checked({**others, project: role})
@@ -195,7 +195,7 @@ class Accounts:
         Raises `NotFound`, and `AccountConflict` for the last owner.
         """
 
-        def removed(book: _Book) -> _Book:
+        def removed(book: _AccountsDocument) -> _AccountsDocument:
             _found(book, name)
             left = {key: user for key, user in book.users.items() if key != name}
             return _owned(replace(book, users=left))
@@ -215,7 +215,7 @@ async def claim_code(bucket: Bucket) -> str | None:
     Each call makes a fresh one and the one before is void: it is called when the service starts, and who
     starts it again has lost the old one, or may have it read by others in a log.
     """
-    return await Accounts(bucket.cells).new_code()
+    return await Accounts(bucket.kv).new_claim_code()
 
 
 def _digest(code: str) -> str:
@@ -223,7 +223,7 @@ def _digest(code: str) -> str:
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _check_claim(book: _Book, code: str) -> None:
+def _check_claim(book: _AccountsDocument, code: str) -> None:
     if book.users:
         raise AccountConflict("this service has an owner already", "Log in with `svc login`.")
     if not book.claim or not hmac.compare_digest(_digest(code), book.claim):
@@ -233,43 +233,43 @@ def _check_claim(book: _Book, code: str) -> None:
 
 
 def _checked(roles: Mapping[str, Role]) -> dict[str, Role]:
-    if len(roles) > MOST_ROLES:
-        raise AccountError(f"a user has at most {MOST_ROLES} roles", "Give one for every Project: *.")
+    if len(roles) > MAX_ROLES:
+        raise AccountError(f"a user has at most {MAX_ROLES} roles", "Give one for every Project: *.")
     for project in roles:
-        if project != EVERY_PROJECT and not is_name(project):
+        if project != ALL_PROJECTS and not is_name(project):
             raise AccountError(f"{project[:60]!r} is not a name for a Project", NAME_RULE)
     return dict(roles)
 
 
-def _found(book: _Book, name: str) -> User:
+def _found(book: _AccountsDocument, name: str) -> User:
     user = book.users.get(name)
     if user is None:
         raise NotFound(f"there is no user {name[:60]!r}", "`svc user list` lists them.")
     return user
 
 
-def _with(book: _Book, user: User) -> _Book:
+def _with(book: _AccountsDocument, user: User) -> _AccountsDocument:
     return _owned(replace(book, users={**book.users, user.name: user}))
 
 
-def _kept(book: _Book, known: User, *, password: str) -> _Book:
+def _kept(book: _AccountsDocument, known: User, *, password: str) -> _AccountsDocument:
     """Keep the same password by today's parameters, unless it was changed meanwhile."""
     user = book.users.get(known.name)
     return book if user != known else _with(book, replace(known, password=password))
 
 
-def _owned(book: _Book) -> _Book:
-    if not any(user.roles.get(EVERY_PROJECT) == "owner" for user in book.users.values()):
+def _owned(book: _AccountsDocument) -> _AccountsDocument:
+    if not any(user.roles.get(ALL_PROJECTS) == "owner" for user in book.users.values()):
         raise AccountConflict(
             "nobody would be owner of this service", "Make somebody else owner of every Project (*) first."
         )
     return book
 
 
-def _decoded(value: bytes) -> _Book:
+def _decoded(value: bytes) -> _AccountsDocument:
     try:
         version = json.loads(value)["version"]
-        if isinstance(version, int) and version > VERSION:
+        if isinstance(version, int) and version > FORMAT_VERSION:
             raise AccountError("the accounts were written by a newer svc", "Update svc.")
         return _FORM.validate_json(value, strict=True)
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from engine.errors import SvcError
 from engine.http.connection_limits import network
 
-FREE_BY_NAME, FREE_BY_ADDRESS = 5, 20
+FREE_FAILURES_PER_USER, FREE_FAILURES_PER_ADDRESS = 5, 20
 """Failures that cost nothing. An address may be that of many people, behind one proxy."""
-LONGEST_WAIT_SECONDS = 60.0
-FORGOTTEN_AFTER_SECONDS = 15 * 60.0
-MOST_KEPT = 10_000
+MAX_WAIT_SECONDS = 60.0
+RESET_AFTER_SECONDS = 15 * 60.0
+MAX_TRACKED = 10_000
 
 
 class TooManyAttempts(SvcError):
@@ -37,7 +37,7 @@ class _Count:
     last: float = -math.inf
 
 
-class Attempts:
+class LoginThrottle:
     """Counts attempts. `clock` tells seconds that only grow."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +47,7 @@ class Attempts:
     def __len__(self) -> int:
         return len(self._counts)
 
-    def begin(self, address: str, user: str | None = None) -> None:
+    def start_attempt(self, address: str, user: str | None = None) -> None:
         """Count an attempt as failed until `succeeded` says otherwise: many at once are as many.
 
         Raises `TooManyAttempts`, and what was not tried does not count.
@@ -59,15 +59,15 @@ class Attempts:
             raise TooManyAttempts("too many failed attempts to log in", math.ceil(wait))
         for key, _ in keys:
             count = self._counts.setdefault(key, _Count())
-            if now - count.last > FORGOTTEN_AFTER_SECONDS:
+            if now - count.last > RESET_AFTER_SECONDS:
                 count.failures = 0
             count.failures += 1
             count.last = now
             self._counts.move_to_end(key)
-        while len(self._counts) > MOST_KEPT:
+        while len(self._counts) > MAX_TRACKED:
             self._counts.popitem(last=False)
 
-    def succeeded(self, address: str, user: str | None = None) -> None:
+    def record_success(self, address: str, user: str | None = None) -> None:
         """Forget the failures of the name, and take this attempt from those of the address."""
         (place, _), *names = self._keys(address, user)
         for name, _ in names:
@@ -80,15 +80,15 @@ class Attempts:
 
     def _wait(self, key: tuple[str, str], free: int, now: float) -> float:
         count = self._counts.get(key)
-        if count is None or count.failures < free or now - count.last > FORGOTTEN_AFTER_SECONDS:
+        if count is None or count.failures < free or now - count.last > RESET_AFTER_SECONDS:
             return 0.0
-        pause = min(2.0 ** min(count.failures - free, 10), LONGEST_WAIT_SECONDS)
+        pause = min(2.0 ** min(count.failures - free, 10), MAX_WAIT_SECONDS)
         return count.last + pause - now
 
     @staticmethod
     def _keys(address: str, user: str | None) -> list[tuple[tuple[str, str], int]]:
         """Return what is counted, each with how many failures cost nothing; the address comes first."""
-        keys = [(("address", network(address)), FREE_BY_ADDRESS)]
+        keys = [(("address", network(address)), FREE_FAILURES_PER_ADDRESS)]
         if user is not None:
-            keys.append((("user", user), FREE_BY_NAME))
+            keys.append((("user", user), FREE_FAILURES_PER_USER))
         return keys

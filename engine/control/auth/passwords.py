@@ -18,9 +18,9 @@ from engine.control.auth.login_throttle import TooManyAttempts
 from engine.errors import SvcError
 
 T = TypeVar("T")
-SHORTEST, LONGEST = 10, 1024
+MIN_LENGTH, MAX_LENGTH = 10, 1024
 """Characters of a password."""
-AT_ONCE, WAITING = 2, 32
+MAX_CONCURRENT, MAX_WAITING = 2, 32
 
 
 class BadPassword(SvcError):
@@ -34,13 +34,13 @@ class Passwords:
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
-        self._nobody = _nobodys(self._hasher)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._nobody = _decoy_hash(self._hasher)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._asked = 0
 
     async def hash(self, password: str) -> str:
         """Return what is kept of a new password. Raises `BadPassword` and `TooManyAttempts`."""
-        return await self._work(self._hash, checked(password), None)
+        return await self._work(self._hash, validate_new(password), None)
 
     async def matches(self, kept: str | None, password: str) -> bool:
         """Whether this is the password; `None` is nobody's and takes as long. Raises `TooManyAttempts`."""
@@ -55,13 +55,13 @@ class Passwords:
 
     def _matches(self, password: str, kept: str | None) -> bool:
         try:
-            found = self._hasher.verify(kept or self._nobody, prepared(password))
+            found = self._hasher.verify(kept or self._nobody, normalize(password))
         except (VerificationError, InvalidHashError, BadPassword):
             return False
         return found and kept is not None
 
     async def _work(self, step: Callable[[str, str | None], T], password: str, kept: str | None) -> T:
-        if self._asked >= AT_ONCE + WAITING:
+        if self._asked >= MAX_CONCURRENT + MAX_WAITING:
             raise TooManyAttempts("too many log in at once", 1)
         self._asked += 1
         try:
@@ -71,7 +71,7 @@ class Passwords:
             self._asked -= 1
 
 
-def _nobodys(hasher: PasswordHasher) -> str:
+def _decoy_hash(hasher: PasswordHasher) -> str:
     """Return what might be kept of a password, and is of none: it takes as long to check."""
     salt, digest = (
         base64.b64encode(os.urandom(size)).decode().rstrip("=") for size in (hasher.salt_len, hasher.hash_len)
@@ -80,25 +80,25 @@ def _nobodys(hasher: PasswordHasher) -> str:
     return f"$argon2id$v=19${costs}${salt}${digest}"
 
 
-def prepared(password: str) -> str:
+def normalize(password: str) -> str:
     """Return the one form in which a password is hashed, however it was typed (RFC 8265, 4.2).
 
     Raises `BadPassword`.
     """
-    found = unicodedata.normalize("NFC", password[: LONGEST * 4])
-    if len(found) > LONGEST:
-        raise BadPassword(f"a password has at most {LONGEST} characters")
+    found = unicodedata.normalize("NFC", password[: MAX_LENGTH * 4])
+    if len(found) > MAX_LENGTH:
+        raise BadPassword(f"a password has at most {MAX_LENGTH} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in found):
         raise BadPassword("a password has no control characters")
     return found
 
 
-def checked(password: str) -> str:
+def validate_new(password: str) -> str:
     """Return a new password, prepared. Raises `BadPassword`."""
-    found = prepared(password)
-    if len(found) < SHORTEST:
+    found = normalize(password)
+    if len(found) < MIN_LENGTH:
         raise BadPassword(
-            f"a password has at least {SHORTEST} characters",
+            f"a password has at least {MIN_LENGTH} characters",
             "A few words that nobody else combines are good.",
         )
     return found

@@ -17,25 +17,25 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from engine.bucket.errors import BucketError
-from engine.bucket.protocols import Cell, Cells
-from engine.control.access import EVERY_PROJECT, Principal, Role, weaker
+from engine.bucket.protocols import KeyValue, VersionedValue
+from engine.control.access import ALL_PROJECTS, Principal, Role, weaker
 from engine.control.auth.accounts import AccountConflict, Accounts, User
 
 PREFIX = "sessions/"
 SECOND_NS = 1_000_000_000
 DAY_NS = 24 * 3600 * SECOND_NS
-SESSION_NS = 90 * DAY_NS
+MAX_SESSION_NS = 90 * DAY_NS
 """How long a session lasts at most, and
 """
-IDLE_NS = 30 * DAY_NS
+MAX_IDLE_NS = 30 * DAY_NS
 """how long without being used."""
-USED_EVERY_NS = 3600 * SECOND_NS
+LAST_USED_RESOLUTION_NS = 3600 * SECOND_NS
 """How exactly it is kept when a session was used last."""
-AHEAD_NS = DAY_NS
+MAX_CLOCK_SKEW_NS = DAY_NS
 """How far a clock may have been ahead; what was made later than that is not believed for now."""
 CACHE_SECONDS = 0.5
-MOST_CACHED = 1024
-MOST_EACH = 50
+MAX_CACHED = 1024
+MAX_PER_USER = 50
 """Sessions of a user, and as many tokens."""
 
 
@@ -57,14 +57,14 @@ class Session:
     used_ns: int
     name: str = ""
     role: Role = "owner"
-    projects: tuple[str, ...] = (EVERY_PROJECT,)
+    projects: tuple[str, ...] = (ALL_PROJECTS,)
 
 
 _FORM = TypeAdapter(Session)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedPrincipal:
     principal: Principal
     revision: int | None
     until: float
@@ -75,7 +75,7 @@ class Sessions:
 
     def __init__(
         self,
-        cells: Cells,
+        cells: KeyValue,
         accounts: Accounts,
         now: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
@@ -83,24 +83,24 @@ class Sessions:
         """`now` tells the time (Unix epoch, ns), `clock` seconds that only grow."""
         self._cells, self._accounts = cells, accounts
         self._now, self._clock = now, clock
-        self._known: dict[str, _Known] = {}
+        self._cache: dict[str, _CachedPrincipal] = {}
         self._creating = asyncio.Lock()
 
     async def principal(self, token: str) -> Principal | None:
         """Return who shows this token; what is known of one is half a second old at most."""
         key = _key(token)
-        known = self._known.get(key)
+        known = self._cache.get(key)
         if known and known.until > self._clock() and known.revision == self._accounts.revision:
             return known.principal
         found = await self._valid(key)
         if found is None:
-            self._known.pop(key, None)
+            self._cache.pop(key, None)
             return None
         session, user, revision = found
-        if len(self._known) >= MOST_CACHED:
-            self._known.clear()
+        if len(self._cache) >= MAX_CACHED:
+            self._cache.clear()
         principal = _principal(session, user)
-        self._known[key] = _Known(principal, revision, self._clock() + CACHE_SECONDS)
+        self._cache[key] = _CachedPrincipal(principal, revision, self._clock() + CACHE_SECONDS)
         return principal
 
     async def find(self, token: str) -> Session | None:
@@ -111,35 +111,44 @@ class Sessions:
     async def _valid(self, key: str) -> tuple[Session, User, int | None] | None:
         cell = await self._cells.get(key)
         session = _decoded(cell)
-        if cell is None or session is None or self._over(session):
+        if cell is None or session is None or self._expired(session):
             return None
-        if session.created_ns > self._now() + AHEAD_NS:
+        if session.created_ns > self._now() + MAX_CLOCK_SKEW_NS:
             return None
         user = await self._accounts.find(session.user)
         revision = self._accounts.revision
         if user is None or not _belongs(session, user):
             return None
         now = self._now()
-        if now - session.used_ns > USED_EVERY_NS:
+        if now - session.used_ns > LAST_USED_RESOLUTION_NS:
             session = replace(session, used_ns=now)
             with suppress(BucketError):  # a full disk keeps nobody from reading
                 await self._cells.cas(key, _FORM.dump_json(session), cell.revision)
         return session, user, revision
 
-    def _over(self, session: Session) -> bool:
+    def _expired(self, session: Session) -> bool:
         now = self._now()
-        return now >= session.expires_ns or (session.kind == "session" and now - session.used_ns >= IDLE_NS)
+        return now >= session.expires_ns or (
+            session.kind == "session" and now - session.used_ns >= MAX_IDLE_NS
+        )
 
-    async def open(self, user: User) -> tuple[str, Session]:
+    async def create_session(self, user: User) -> tuple[str, Session]:
         """Return the token of a new session, and the session. The oldest of too many ends."""
         await self._sweep(user)
         now = self._now()
         session = Session(
-            secrets.token_hex(8), "session", user.name, user.id, user.generation, now, now + SESSION_NS, now
+            secrets.token_hex(8),
+            "session",
+            user.name,
+            user.id,
+            user.generation,
+            now,
+            now + MAX_SESSION_NS,
+            now,
         )
         return await self._keep("svcs_", session), session
 
-    async def create(
+    async def create_token(
         self, user: User, name: str, role: Role, projects: tuple[str, ...], lasts_ns: int
     ) -> tuple[str, Session]:
         """Return a new token for programs. Raises `AccountConflict` where the user has one of this name."""
@@ -156,41 +165,41 @@ class Sessions:
                 raise AccountConflict(
                     f"{user.name} has a token {name} already", "Remove it, or take another name."
                 )
-            if len(held) >= MOST_EACH:
-                raise AccountConflict(f"{user.name} has {MOST_EACH} tokens already", "Remove one first.")
+            if len(held) >= MAX_PER_USER:
+                raise AccountConflict(f"{user.name} has {MAX_PER_USER} tokens already", "Remove one first.")
             return await self._keep("svct_", session), session
 
     async def tokens(self, user: User) -> list[Session]:
         """Return the user's tokens that are not over, the oldest first."""
-        found = [session for _, session in await self._of(user, "token") if not self._over(session)]
+        found = [session for _, session in await self._of(user, "token") if not self._expired(session)]
         return sorted(found, key=lambda session: session.created_ns)
 
-    async def end(self, token: str) -> None:
+    async def revoke(self, token: str) -> None:
         """End what a token stands for, at once."""
         await self._remove(_key(token))
 
-    async def end_token(self, user: User, name: str) -> int:
+    async def revoke_token(self, user: User, name: str) -> int:
         """End the user's tokens of a name; return how many there were."""
         found = [cell for cell, session in await self._of(user, "token") if session.name == name]
         for cell in found:
             await self._remove(cell.key)
         return len(found)
 
-    async def end_all(self, user: User) -> int:
+    async def revoke_sessions(self, user: User) -> int:
         """End all sessions of the user, not their tokens; return how many there were."""
         found = await self._of(user, "session")
         for cell, _ in found:
             await self._remove(cell.key)
         return len(found)
 
-    async def end_old(self, user: User) -> int:
+    async def remove_invalidated(self, user: User) -> int:
         """Remove what the user's earlier passwords began, which is over already; return how many."""
         found = [cell for cell in await self._cells.list(PREFIX) if _is_old(_decoded(cell), user)]
         for cell in found:
             await self._remove(cell.key)
         return len(found)
 
-    async def go_on(self, token: str, user: User) -> None:
+    async def renew(self, token: str, user: User) -> None:
         """Let one session of the user outlive their change of the password."""
         key = _key(token)
         cell = await self._cells.get(key)
@@ -205,14 +214,16 @@ class Sessions:
         return token
 
     async def _remove(self, key: str) -> None:
-        self._known.pop(key, None)
+        self._cache.pop(key, None)
         cell = await self._cells.get(key)
         while cell is not None:
             await self._cells.cas(key, None, cell.revision)
             cell = await self._cells.get(key)
-        self._known.pop(key, None)
+        self._cache.pop(key, None)
 
-    async def _of(self, user: User, kind: Literal["session", "token"]) -> list[tuple[Cell, Session]]:
+    async def _of(
+        self, user: User, kind: Literal["session", "token"]
+    ) -> list[tuple[VersionedValue, Session]]:
         every = [(cell, _decoded(cell)) for cell in await self._cells.list(PREFIX)]
         return [(cell, s) for cell, s in every if s is not None and s.kind == kind and _belongs(s, user)]
 
@@ -223,11 +234,11 @@ class Sessions:
         for cell in await self._cells.list(PREFIX):
             session = _decoded(cell)
             owner = users.get(session.user) if session is not None else None
-            if session is None or owner is None or self._over(session) or not _belongs(session, owner):
+            if session is None or owner is None or self._expired(session) or not _belongs(session, owner):
                 await self._cells.cas(cell.key, None, cell.revision)
             elif session.kind == "session" and owner.id == user.id:
                 held.append((session.used_ns, cell.key))
-        for _, key in sorted(held)[: max(0, len(held) - MOST_EACH + 1)]:
+        for _, key in sorted(held)[: max(0, len(held) - MAX_PER_USER + 1)]:
             await self._remove(key)
 
 
@@ -252,12 +263,12 @@ def _principal(session: Session, user: User) -> Principal:
 
 def _narrowed(token: Session, user: Principal) -> Mapping[str, Role]:
     """Return what a token may do: of what its user may, no more than its role, in its Projects."""
-    scope = user.roles if EVERY_PROJECT in token.projects else token.projects
+    scope = user.roles if ALL_PROJECTS in token.projects else token.projects
     has = {project: user.role(project) for project in scope}
     return {project: weaker(role, token.role) for project, role in has.items() if role is not None}
 
 
-def _decoded(cell: Cell | None) -> Session | None:
+def _decoded(cell: VersionedValue | None) -> Session | None:
     """Return the session of a cell; what can not be read is none, and its user logs in again."""
     if cell is None or cell.value is None:
         return None

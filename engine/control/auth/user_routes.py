@@ -9,82 +9,82 @@ from dataclasses import replace
 from quart import Blueprint
 from quart_schema import validate_request, validate_response
 
-from engine.control.access import EVERY_PROJECT, Forbidden, Role
+from engine.control.access import ALL_PROJECTS, Forbidden, Role
 from engine.control.app import principal, require
 from engine.control.auth.accounts import AccountConflict
-from engine.control.auth.routes import AS_PERSON, Gate, guarded
+from engine.control.auth.routes import LOG_IN_HINT, AuthServices, auth_blueprint
 from engine.control.schemas import accounts as types
 
 
-def blueprint(gate: Gate) -> Blueprint:
+def blueprint(gate: AuthServices) -> Blueprint:
     """Return the routes."""
-    routes = guarded("users")
+    routes = auth_blueprint("users")
     accounts, sessions = gate.accounts, gate.sessions
 
     @routes.get("/v1/users")
-    @validate_response(types.Users)
-    async def list_users() -> types.Users:
+    @validate_response(types.UserList)
+    async def list_users() -> types.UserList:
         """List the users with a role in what the caller owns; an owner of every Project sees all."""
         owned = _owned()
         shown = []
         for user in await accounts.users():
             roles = {key: role for key, role in user.roles.items() if owned is None or key in owned}
             if roles or owned is None:
-                shown.append(types.UserShown.of(replace(user, roles=roles)))
-        return types.Users(users=shown)
+                shown.append(types.UserOut.from_user(replace(user, roles=roles)))
+        return types.UserList(users=shown)
 
     @routes.put("/v1/users/<user>")
-    @validate_request(types.UserWish)
-    @validate_response(types.UserShown)
-    async def put_user(user: str, data: types.UserWish) -> types.UserShown:
+    @validate_request(types.UserRequest)
+    @validate_response(types.UserOut)
+    async def put_user(user: str, data: types.UserRequest) -> types.UserOut:
         """Make a user; or give one who is there another password, which ends their sessions."""
-        require(EVERY_PROJECT, "owner")
+        require(ALL_PROJECTS, "owner")
         await _person_or_local()
         if await accounts.find(user) is None:
-            return types.UserShown.of(await accounts.add(user, data.password, data.roles))
+            return types.UserOut.from_user(await accounts.add(user, data.password, data.roles))
         if data.roles:
             raise AccountConflict(
                 f"there is a user {user} already", "Leave the roles out to change the password."
             )
         changed = await accounts.set_password(user, data.password)
-        await sessions.end_old(changed)
-        return types.UserShown.of(changed)
+        await sessions.remove_invalidated(changed)
+        return types.UserOut.from_user(changed)
 
     @routes.delete("/v1/users/<user>")
-    @validate_response(types.Ended)
-    async def remove_user(user: str) -> types.Ended:
+    @validate_response(types.EndedOut)
+    async def remove_user(user: str) -> types.EndedOut:
         """Remove a user; their sessions and tokens end at once. One owner of every Project has to remain."""
-        require(EVERY_PROJECT, "owner")
+        require(ALL_PROJECTS, "owner")
         await _person_or_local()
         await accounts.remove(user)
-        return types.Ended(ended=1)
+        return types.EndedOut(ended=1)
 
     @routes.put("/v1/users/<user>/roles/<scope>")
-    @validate_request(types.RoleWish)
-    @validate_response(types.UserShown)
-    async def put_role(user: str, scope: str, data: types.RoleWish) -> types.UserShown:
+    @validate_request(types.RoleRequest)
+    @validate_response(types.UserOut)
+    async def put_role(user: str, scope: str, data: types.RoleRequest) -> types.UserOut:
         """Give a user a role in a Project, or (`*`) in every one."""
         return await _set_role(user, scope, data.role)
 
     @routes.delete("/v1/users/<user>/roles/<scope>")
-    @validate_response(types.UserShown)
-    async def remove_role(user: str, scope: str) -> types.UserShown:
+    @validate_response(types.UserOut)
+    async def remove_role(user: str, scope: str) -> types.UserOut:
         """Take a user's role in a Project."""
         return await _set_role(user, scope, None)
 
-    async def _set_role(user: str, scope: str, role: Role | None) -> types.UserShown:
+    async def _set_role(user: str, scope: str, role: Role | None) -> types.UserOut:
         require(scope, "owner")
         await _person_or_local()
         changed = await accounts.set_role(user, scope, role)
         owned = _owned()
         roles = {key: has for key, has in changed.roles.items() if owned is None or key in owned}
-        return types.UserShown.of(replace(changed, roles=roles))
+        return types.UserOut.from_user(replace(changed, roles=roles))
 
     async def _person_or_local() -> None:
         """Keep tokens for programs from what outlives them."""
         session = await gate.session()
         if session is not None and session.kind == "token":
-            raise Forbidden("a token can not change users", AS_PERSON)
+            raise Forbidden("a token can not change users", LOG_IN_HINT)
 
     return routes
 
@@ -92,7 +92,7 @@ def blueprint(gate: Gate) -> Blueprint:
 def _owned() -> set[str] | None:
     """Return the Projects that the caller owns, `None` for all. Raises `Forbidden` where there is none."""
     asking = principal()
-    if asking.role(EVERY_PROJECT) == "owner":
+    if asking.role(ALL_PROJECTS) == "owner":
         return None
     owned = {project for project, role in asking.roles.items() if role == "owner"}
     if not owned:

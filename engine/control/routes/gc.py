@@ -5,13 +5,13 @@ from typing import Protocol
 from quart import Blueprint
 from quart_schema import validate_request, validate_response
 
-from engine.control.access import EVERY_PROJECT
+from engine.control.access import ALL_PROJECTS
 from engine.control.app import require
-from engine.control.schema import Shape
+from engine.control.schema import StrictModel
 from engine.deploy.gc import Swept
 
 
-class Sweep(Protocol):
+class CollectGarbage(Protocol):
     """Removes what no deployment needs, or only counts it."""
 
     async def __call__(self, *, count_only: bool) -> Swept:
@@ -19,13 +19,13 @@ class Sweep(Protocol):
         ...
 
 
-class SweepWish(Shape):
+class GcRequest(StrictModel):
     """Whether to say only what would be removed."""
 
     plan: bool = False
 
 
-class SweptShown(Shape):
+class GcOut(StrictModel):
     """What was removed, or would be: contents, their bytes, uploads given up, unpacked packages."""
 
     plan: bool
@@ -35,18 +35,18 @@ class SweptShown(Shape):
     unpacked: int
 
 
-def blueprint(sweep: Sweep) -> Blueprint:
+def blueprint(sweep: CollectGarbage) -> Blueprint:
     """Return the route."""
     routes = Blueprint("garbage", __name__)
 
     @routes.post("/v1/gc")
-    @validate_request(SweepWish)
-    @validate_response(SweptShown)
-    async def gc(data: SweepWish) -> SweptShown:
+    @validate_request(GcRequest)
+    @validate_response(GcOut)
+    async def gc(data: GcRequest) -> GcOut:
         """Remove what no deployment needs and no deploy used within 24 hours."""
-        require(EVERY_PROJECT, "owner")
+        require(ALL_PROJECTS, "owner")
         swept = await sweep(count_only=data.plan)
-        return SweptShown(
+        return GcOut(
             plan=data.plan,
             contents=swept.blobs,
             bytes=swept.size,

@@ -10,9 +10,9 @@ from engine.errors import SvcError
 from engine.timeline.query import RecordFilter, TimelineReader
 from engine.timeline.record import SEVERITIES, severity
 
-LAST = (1 << 63) - 1
+MAX_CURSOR = (1 << 63) - 1
 """The highest cursor that there can be."""
-MOST_TEXT = 1000
+MAX_TEXT_LENGTH = 1000
 _STATUS = re.compile(r"(>=)?([1-5])(\d\d|xx)")
 
 
@@ -30,7 +30,7 @@ class LogFilter(BaseModel):
     level: str | None = None
     request: str | None = None
     status: Annotated[str, StringConstraints(pattern=f"^{_STATUS.pattern}$")] | None = None
-    text: str | None = Field(None, min_length=1, max_length=MOST_TEXT)
+    text: str | None = Field(None, min_length=1, max_length=MAX_TEXT_LENGTH)
     since: float | None = Field(None, ge=0, le=1e9)
     until: float | None = Field(None, ge=0, le=1e9)
     roots: bool = False
@@ -63,7 +63,7 @@ class LogFilter(BaseModel):
         since, until = self.times()
         return (
             reader.cursor_before(since) if since is not None else 0,
-            reader.cursor_before(until) if until is not None else LAST,
+            reader.cursor_before(until) if until is not None else MAX_CURSOR,
         )
 
     def check_follow(self, *, follow: bool) -> None:

@@ -18,10 +18,10 @@ from quart_schema import document_response, validate_querystring
 
 from engine.control import ndjson
 from engine.control.app import require
-from engine.control.errors import members
+from engine.control.errors import problem_members
 from engine.control.openapi import sends
 from engine.control.projects import Projects
-from engine.control.routes.log_filter import LAST, LogFilter
+from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
 from engine.control.threaded import threaded
 from engine.errors import SvcError
 from engine.timeline import database
@@ -31,50 +31,50 @@ from engine.timeline.query import CursorPage, RecordFilter, TimelineReader, open
 from engine.timeline.record import RequestRecord
 from engine.timeline.stored_record import StoredRecord
 
-MOST = 1000
+MAX_RECORDS = 1000
 """Records in one answer."""
-MOST_CURSORS = 500
-STRETCH = 50_000
+MAX_CURSORS = 500
+SCAN_RECORDS = 50_000
 """Records that are looked at for one line of cursors: tens of milliseconds of searching."""
 
-_NONE = (1, 0)
+_EMPTY_RANGE = (1, 0)
 """First and last cursor where there is no record."""
 
 
-class WindowWish(LogFilter):
+class WindowQuery(LogFilter):
     """Up to `n` records that pass: after a cursor, or before one; without either the last ones.
 
     With `below`, a request has a member of that name: the spans that mounts led it to, innermost first.
     """
 
-    after: int | None = Field(None, ge=0, le=LAST)
-    before: int | None = Field(None, ge=0, le=LAST)
-    n: int = Field(200, ge=0, le=MOST)
+    after: int | None = Field(None, ge=0, le=MAX_CURSOR)
+    before: int | None = Field(None, ge=0, le=MAX_CURSOR)
+    n: int = Field(200, ge=0, le=MAX_RECORDS)
     below: bool = False
 
 
-class RecordsWish(BaseModel):
+class RecordsQuery(BaseModel):
     """The records at `from` and the `n` - 1 cursors behind it, or at `cursors` (`17,18,21`)."""
 
     model_config = ConfigDict(extra="forbid")
-    start: int | None = Field(None, ge=0, le=LAST, alias="from")
-    n: int = Field(200, ge=0, le=MOST)
+    start: int | None = Field(None, ge=0, le=MAX_CURSOR, alias="from")
+    n: int = Field(200, ge=0, le=MAX_RECORDS)
     cursors: Annotated[str, StringConstraints(pattern=r"^\d{1,18}(,\d{1,18})*$")] | None = None
     below: bool = False
 
 
-class CursorsWish(LogFilter):
+class CursorsQuery(LogFilter):
     """Which cursors: those that pass, and are after `after`.
 
     `newest` begins at the end, a stretch at a time. `follow` goes on with what comes.
     """
 
-    after: int | None = Field(None, ge=0, le=LAST)
+    after: int | None = Field(None, ge=0, le=MAX_CURSOR)
     newest: bool = False
     follow: bool = False
 
 
-class Records(BaseModel):
+class RecordsOut(BaseModel):
     """Records in the order of their cursors, as docs/logs.md describes them.
 
     `first` and `last` are the cursors of the oldest and of the newest that there are, filter or not; where
@@ -106,58 +106,60 @@ class CursorsLine(BaseModel):
     error: dict[str, Any] | None = None
 
 
-def blueprint(projects: Projects, stretch: int = STRETCH) -> Blueprint:
+def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
     """Return the routes; `stretch` is how many records are looked at for one line of cursors."""
     routes = Blueprint("logs", __name__)
 
     @routes.get("/v1/projects/<project>/logs/window")
-    @validate_querystring(WindowWish)
-    @document_response(Records)
-    async def window(project: str, query_args: WindowWish) -> Response:
+    @validate_querystring(WindowQuery)
+    @document_response(RecordsOut)
+    async def window(project: str, query_args: WindowQuery) -> Response:
         """Send records that pass a filter: after a cursor, before one, or the last. Needs the role viewer."""
         require(project, "viewer")
         wish, wanted = query_args, query_args.filter()
         if wish.after is not None and wish.before is not None:
             raise SvcError("a window is after a cursor or before one, not both", code="invalid")
-        return await _answer(projects.data(project), lambda reader: _window(reader, wanted, wish), wish.below)
+        return await _answer(
+            projects.data_dir(project), lambda reader: _window(reader, wanted, wish), wish.below
+        )
 
     @routes.get("/v1/projects/<project>/logs/records")
-    @validate_querystring(RecordsWish)
-    @document_response(Records)
-    async def records(project: str, query_args: RecordsWish) -> Response:
+    @validate_querystring(RecordsQuery)
+    @document_response(RecordsOut)
+    async def records(project: str, query_args: RecordsQuery) -> Response:
         """Send the records at some cursors; those that are gone are left out. Needs the role viewer."""
         require(project, "viewer")
         wish = query_args
         if (wish.start is None) == (wish.cursors is None):
             raise SvcError("records are asked for by `from` or by `cursors`", code="invalid")
         cursors = [int(each) for each in wish.cursors.split(",")] if wish.cursors is not None else []
-        if len(cursors) > MOST_CURSORS:
-            raise SvcError(f"at most {MOST_CURSORS} cursors can be asked for at once", code="invalid")
+        if len(cursors) > MAX_CURSORS:
+            raise SvcError(f"at most {MAX_CURSORS} cursors can be asked for at once", code="invalid")
 
         def read(reader: TimelineReader) -> list[StoredRecord]:
             if wish.start is None:
                 return reader.by_cursors(cursors)
             return reader.between(wish.start, wish.start + wish.n - 1)
 
-        return await _answer(projects.data(project), read, wish.below)
+        return await _answer(projects.data_dir(project), read, wish.below)
 
     @routes.get("/v1/projects/<project>/logs/cursors")
     @sends(ndjson.MEDIA_TYPE)
-    @validate_querystring(CursorsWish)
+    @validate_querystring(CursorsQuery)
     @document_response(CursorsLine)
-    async def cursors(project: str, query_args: CursorsWish) -> Response:
+    async def cursors(project: str, query_args: CursorsQuery) -> Response:
         """Send the cursors of all records that pass a filter, as NDJSON. Needs the role viewer."""
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         sent = _cursors(
-            projects.data(project) / database.TIMELINE_FILE, query_args.filter(), query_args, stretch
+            projects.data_dir(project) / database.TIMELINE_FILE, query_args.filter(), query_args, stretch
         )
-        return ndjson.answer(sent)
+        return ndjson.ndjson_response(sent)
 
     return routes
 
 
-def _window(reader: TimelineReader, wanted: RecordFilter, wish: WindowWish) -> list[StoredRecord]:
+def _window(reader: TimelineReader, wanted: RecordFilter, wish: WindowQuery) -> list[StoredRecord]:
     oldest, newest = wish.between(reader)
     if wish.after is not None:
         found = reader.after(max(wish.after, oldest), wanted, wish.n).entries if wish.n else []
@@ -175,7 +177,7 @@ async def _answer(data: Path, read: Callable[[TimelineReader], list[StoredRecord
 def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], below: bool) -> bytes:
     reader = open_reader(path)
     if reader is None:
-        return ndjson.line({"first": _NONE[0], "last": _NONE[1], "records": []})
+        return ndjson.line({"first": _EMPTY_RANGE[0], "last": _EMPTY_RANGE[1], "records": []})
     try:
         first, last = reader.bounds()
         entries = read(reader)
@@ -197,7 +199,9 @@ def _add_below(reader: TimelineReader, entries: list[StoredRecord], documents: l
         fronts[entry.record.request_id]["below"].append(to_json(entry))
 
 
-async def _cursors(path: Path, wanted: RecordFilter, wish: CursorsWish, stretch: int) -> AsyncIterator[bytes]:
+async def _cursors(
+    path: Path, wanted: RecordFilter, wish: CursorsQuery, stretch: int
+) -> AsyncIterator[bytes]:
     try:
         first, last = await threaded(lambda: _bounds(path, wish))
         yield ndjson.line({"first": first, "last": last})
@@ -209,14 +213,14 @@ async def _cursors(path: Path, wanted: RecordFilter, wish: CursorsWish, stretch:
                 async for piece in _followed(follower, stretch):
                     yield piece
     except SvcError as error:
-        yield ndjson.line({"error": members(error)})
+        yield ndjson.line({"error": problem_members(error)})
 
 
-def _bounds(path: Path, wish: CursorsWish) -> tuple[int, int]:
+def _bounds(path: Path, wish: CursorsQuery) -> tuple[int, int]:
     """Return the first and the last cursor that are looked at."""
     reader = open_reader(path)
     if reader is None:
-        return _NONE
+        return _EMPTY_RANGE
     try:
         first, last = reader.bounds()
         after, upto = wish.between(reader)
@@ -240,12 +244,12 @@ async def _followed(follower: TimelineFollower, stretch: int) -> AsyncIterator[b
         if skimmed.offsets != "[]":
             yield _line(skimmed)
             quiet = 0.0
-        if quiet >= ndjson.ALIVE_SECONDS:
+        if quiet >= ndjson.KEEPALIVE_SECONDS:
             yield ndjson.line({"live": follower.position})
             quiet = 0.0
         if skimmed.upto - skimmed.after < stretch:
-            await asyncio.sleep(ndjson.PAUSE_SECONDS)
-            quiet += ndjson.PAUSE_SECONDS
+            await asyncio.sleep(ndjson.POLL_SECONDS)
+            quiet += ndjson.POLL_SECONDS
 
 
 def _line(skimmed: CursorPage) -> bytes:

@@ -14,8 +14,15 @@ from quart import Blueprint
 from quart_schema import validate_request, validate_response
 
 from engine.control.app import require
-from engine.control.projects import unknown
-from engine.control.schemas.manifest import AnyChange, Edited, ManifestShown, PlanWish, WriteWish, shape
+from engine.control.projects import unknown_project
+from engine.control.schemas.manifest import (
+    ManifestEditOut,
+    ManifestOut,
+    ManifestPlanRequest,
+    ManifestWriteRequest,
+    MountOp,
+    op_from_change,
+)
 from engine.deploy.history import History
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
@@ -29,7 +36,7 @@ from engine.manifest.undo import inverse
 class Manifests(Protocol):
     """Where the manifests of Projects are."""
 
-    async def shown(self, project: str) -> ManifestShown:
+    async def get(self, project: str) -> ManifestOut:
         """Return what a Project's manifest says. Raises `NotFound`."""
         ...
 
@@ -38,7 +45,7 @@ class Manifests(Protocol):
         ...
 
 
-class InDevelopment:
+class EditableManifest:
     """The manifest in the folder of a Project that is being worked on."""
 
     def __init__(self, project: Project) -> None:
@@ -47,11 +54,11 @@ class InDevelopment:
         self._name = project.name
         self._root = project.root
 
-    async def shown(self, project: str) -> ManifestShown:
+    async def get(self, project: str) -> ManifestOut:
         """Return what the file says now, or what it said last, and what is wrong with it."""
         return await asyncio.to_thread(self._shown, self.root(project))
 
-    def _shown(self, root: Path) -> ManifestShown:
+    def _shown(self, root: Path) -> ManifestOut:
         content = b""
         try:
             content = read(root / MANIFEST)
@@ -62,29 +69,29 @@ class InDevelopment:
         except ManifestError as broken:
             error = broken
         else:
-            return ManifestShown.of(self._good, digest=_digest(content))
-        return ManifestShown.of(self._good, digest=_digest(content), error=error)
+            return ManifestOut.from_project(self._good, digest=_digest(content))
+        return ManifestOut.from_project(self._good, digest=_digest(content), error=error)
 
     def root(self, project: str) -> Path:
         """Return the Project's folder."""
         if project != self._name:
-            raise unknown(project)
+            raise unknown_project(project)
         return self._root
 
 
-class Deployed:
+class DeployedManifest:
     """What was deployed."""
 
     def __init__(self, history: History) -> None:
         self._history = history
 
-    async def shown(self, project: str) -> ManifestShown:
+    async def get(self, project: str) -> ManifestOut:
         """Return what the live deployment's manifest said."""
         live = await self._history.live(project)
         if live is None:
-            raise unknown(project)
+            raise unknown_project(project)
         deployment = await self._history.get(project, live.deployment)
-        return ManifestShown.of(deployment.served(Path()))
+        return ManifestOut.from_project(deployment.served(Path()))
 
     def root(self, project: str) -> Path:
         """Refuse: what is live is changed by a deploy."""
@@ -104,24 +111,24 @@ def blueprint(manifests: Manifests) -> Blueprint:
     routes = Blueprint("manifest", __name__)
 
     @routes.get("/v1/projects/<project>/manifest")
-    @validate_response(ManifestShown)
-    async def shown(project: str) -> ManifestShown:
+    @validate_response(ManifestOut)
+    async def shown(project: str) -> ManifestOut:
         """Say what the manifest says; on a service, that of the live deployment. Needs the role viewer."""
         require(project, "viewer")
-        return await manifests.shown(project)
+        return await manifests.get(project)
 
     @routes.post("/v1/projects/<project>/manifest/plan")
-    @validate_request(PlanWish)
-    @validate_response(Edited)
-    async def planned(project: str, data: PlanWish) -> Edited:
+    @validate_request(ManifestPlanRequest)
+    @validate_response(ManifestEditOut)
+    async def planned(project: str, data: ManifestPlanRequest) -> ManifestEditOut:
         """Say how changes would be written into svc.toml; writes nothing. Needs the role deployer."""
         require(project, "deployer")
         return await asyncio.to_thread(_plan, manifests.root(project), data.changes)
 
     @routes.post("/v1/projects/<project>/manifest/write")
-    @validate_request(WriteWish)
-    @validate_response(Edited)
-    async def written(project: str, data: WriteWish) -> Edited:
+    @validate_request(ManifestWriteRequest)
+    @validate_response(ManifestEditOut)
+    async def written(project: str, data: ManifestWriteRequest) -> ManifestEditOut:
         """Write changes into svc.toml, which applies them; 409 if it is not what it was. Needs deployer."""
         require(project, "deployer")
         return await asyncio.to_thread(_write, manifests.root(project), data.changes, data.digest)
@@ -129,12 +136,12 @@ def blueprint(manifests: Manifests) -> Blueprint:
     return routes
 
 
-def _plan(root: Path, changes: Sequence[AnyChange]) -> Edited:
+def _plan(root: Path, changes: Sequence[MountOp]) -> ManifestEditOut:
     edit, edited = _edit(root, changes)
     return edited.model_copy(update={"digest": _digest(edit.before)})
 
 
-def _write(root: Path, changes: Sequence[AnyChange], digest: str) -> Edited:
+def _write(root: Path, changes: Sequence[MountOp], digest: str) -> ManifestEditOut:
     _expect(read(root / MANIFEST), digest)
     edit, edited = _edit(root, changes)
     _expect(edit.before, digest)
@@ -147,10 +154,10 @@ def _expect(content: bytes, digest: str) -> None:
         raise ManifestChanged(f"{MANIFEST} is not what it was when this was planned", "Look at it once more.")
 
 
-def _edit(root: Path, changes: Sequence[AnyChange]) -> tuple[Edit, Edited]:
-    values = [change.value() for change in changes]
+def _edit(root: Path, changes: Sequence[MountOp]) -> tuple[Edit, ManifestEditOut]:
+    values = [change.to_change() for change in changes]
     edit = plan(root, values)
     undone = inverse(parsed(root, edit.before), values)
-    return edit, Edited(
-        diff=edit.diff, digest=_digest(edit.after), inverse=[shape(change) for change in undone]
+    return edit, ManifestEditOut(
+        diff=edit.diff, digest=_digest(edit.after), inverse=[op_from_change(change) for change in undone]
     )

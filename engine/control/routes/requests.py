@@ -26,7 +26,7 @@ from engine.timeline.record import PlatformRecord, Record, RequestRecord
 from engine.timeline.recording import RecordedExchange, RecordedMessage
 from engine.timeline.stored_record import StoredRecord
 
-MOST_RECORDS = 20_000
+MAX_RECORDS = 20_000
 Header = tuple[str, str]
 
 
@@ -34,7 +34,7 @@ class _Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RequestShown(_Shape):
+class RecordedRequestOut(_Shape):
     """A request as its client sent it.
 
     `headers` are pairs of a name in lower case and a value, `[redacted]` where it was not kept. `body` is in
@@ -52,7 +52,7 @@ class RequestShown(_Shape):
     cut: bool
 
 
-class ResponseShown(_Shape):
+class RecordedResponseOut(_Shape):
     """A response; members as those of a request. `complete` is false where it broke off in the middle."""
 
     status: int
@@ -63,7 +63,7 @@ class ResponseShown(_Shape):
     complete: bool
 
 
-class RequestRecorded(_Shape):
+class RecordedExchangeOut(_Shape):
     """A request, its response, and what the timeline has of it.
 
     `response` is `null` where there was none. `replay_of` is the id of the request that this one repeats.
@@ -75,8 +75,8 @@ class RequestRecorded(_Shape):
     request_id: str
     time: str
     replay_of: str | None
-    request: RequestShown
-    response: ResponseShown | None
+    request: RecordedRequestOut
+    response: RecordedResponseOut | None
     code: str
     wall_ns: int
     compute_ns: int
@@ -84,7 +84,7 @@ class RequestRecorded(_Shape):
     records: list[dict[str, Any]]
 
 
-class RequestReplayed(RequestRecorded):
+class ReplayOut(RecordedExchangeOut):
     """A request that was sent anew. `left_out` names header fields that had not been kept, nor sent."""
 
     left_out: list[str]
@@ -95,25 +95,27 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
     routes = Blueprint("requests", __name__)
 
     @routes.get("/v1/projects/<project>/requests/<id>")
-    @validate_response(RequestRecorded)
-    async def recorded(project: str, id: str) -> RequestRecorded:
+    @validate_response(RecordedExchangeOut)
+    async def recorded(project: str, id: str) -> RecordedExchangeOut:
         """Send a request and its response as they were recorded. Needs the role viewer."""
         require(project, "viewer")
-        kept, entries = await asyncio.to_thread(_read, projects.data(project) / database.TIMELINE_FILE, id)
-        return RequestRecorded(**_members(kept, entries))
+        kept, entries = await asyncio.to_thread(
+            _read, projects.data_dir(project) / database.TIMELINE_FILE, id
+        )
+        return RecordedExchangeOut(**_members(kept, entries))
 
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
-    @validate_response(RequestReplayed)
-    async def replay(project: str, id: str) -> RequestReplayed:
+    @validate_response(ReplayOut)
+    async def replay(project: str, id: str) -> ReplayOut:
         """Send a recorded request anew to the Project as it is now; answers when it is over.
 
         Needs the role deployer. A request whose body was cut is refused (`not-replayable`).
         """
         require(project, "deployer")
-        kept, _ = await asyncio.to_thread(_read, projects.data(project) / database.TIMELINE_FILE, id)
+        kept, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
         done = await replayer.replay(kept, dev.project.recorded or frozenset())
         entries = [StoredRecord(0, record) for record in done.records]
-        return RequestReplayed(**_members(done.exchange, entries), left_out=list(done.left_out))
+        return ReplayOut(**_members(done.exchange, entries), left_out=list(done.left_out))
 
     return routes
 
@@ -124,7 +126,7 @@ def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[StoredRec
         try:
             kept = reader.exchange(request_id)
             if kept is not None:
-                return kept, reader.after(0, RecordFilter(request_id=request_id), MOST_RECORDS).entries
+                return kept, reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
         finally:
             reader.close()
     raise NotFound(
@@ -138,14 +140,14 @@ def _members(kept: RecordedExchange, entries: Sequence[StoredRecord]) -> dict[st
     records = [entry.record for entry in entries]
     spans = [record for record in records if isinstance(record, RequestRecord)]
     root = next((span for span in spans if span.root), None)
-    request = RequestShown(
+    request = RecordedRequestOut(
         method=kept.method,
         target=kept.target,
         scheme=kept.scheme,
         authority=kept.authority,
         **_sent(kept.request),
     )
-    response = ResponseShown(status=kept.status, complete=kept.response.ended, **_sent(kept.response))
+    response = RecordedResponseOut(status=kept.status, complete=kept.response.ended, **_sent(kept.response))
     return {
         "request_id": kept.request_id,
         "time": format_utc(kept.time_ns),

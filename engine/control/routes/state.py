@@ -13,7 +13,7 @@ from quart import Blueprint
 from quart_schema import validate_querystring, validate_response
 
 from engine.control.app import require
-from engine.control.projects import Projects, unknown
+from engine.control.projects import Projects, unknown_project
 from engine.deploy.doors import Uses
 from engine.deploy.serving import ServingTable
 from engine.deploy.status import ResourceStatus, State
@@ -32,13 +32,13 @@ class _Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class StateWish(_Shape):
+class StateQuery(_Shape):
     """How far back rates go: at most a minute."""
 
     seconds: int = Field(WINDOW_SECONDS, ge=1, le=WINDOW_SECONDS)
 
 
-class Failure(_Shape):
+class FailureOut(_Shape):
     """What a Resource's last build failed of, or why it can not run; `said` is what the compiler said."""
 
     message: str
@@ -59,7 +59,7 @@ class ResourceState(_Shape):
     name: str
     address: str | None
     state: State
-    error: Failure | None
+    error: FailureOut | None
     serves: bool
     built_seconds: float | None
     requests: float
@@ -114,7 +114,7 @@ class ProjectState(_Shape):
     doors: list[DoorState]
 
 
-class Engine(Protocol):
+class StatusSource(Protocol):
     """The Projects that run, as the one that runs them knows them."""
 
     kind: Kind
@@ -144,7 +144,7 @@ class Engine(Protocol):
         ...
 
 
-class Developing:
+class DevStatus:
     """A Project in the hands of its developer, served on a port of this machine."""
 
     kind: Kind = "dev"
@@ -159,7 +159,7 @@ class Developing:
     def project(self, name: str) -> Project:
         """Return the Project."""
         if name != self._name:
-            raise unknown(name)
+            raise unknown_project(name)
         return self._dev.project
 
     def status(self, project: str, resource: str) -> ResourceStatus:
@@ -183,7 +183,7 @@ class Developing:
         return f"http://localhost:{self._port}/" if project.front is not None else None
 
 
-class Serving:
+class ServiceStatus:
     """What is live on a service."""
 
     kind: Kind = "service"
@@ -205,7 +205,7 @@ class Serving:
         """Return what is live of a Project."""
         found = self._site.project(name)
         if found is None:
-            raise unknown(name)
+            raise unknown_project(name)
         return found
 
     def status(self, project: str, resource: str) -> ResourceStatus:
@@ -229,21 +229,21 @@ class Serving:
         return self.address(project, project.front.name) if project.front is not None else None
 
 
-def blueprint(engine: Engine, projects: Projects, doors: Mapping[str, Measure | None]) -> Blueprint:
+def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Blueprint:
     """Return the route; `doors` has each Door's name, and what measures its tables where it has some."""
     routes = Blueprint("state", __name__)
 
     @routes.get("/v1/projects/<project>/state")
-    @validate_querystring(StateWish)
+    @validate_querystring(StateQuery)
     @validate_response(ProjectState)
-    async def state(project: str, query_args: StateWish) -> ProjectState:
+    async def state(project: str, query_args: StateQuery) -> ProjectState:
         """Say how the Resources, mounts and Doors of a Project are doing. Needs the role viewer."""
         require(project, "viewer")
         served = engine.project(project)
         rates = engine.rates(project)
         window = rates.window(query_args.seconds) if rates is not None else RateWindow(0.0, {}, {})
         uses = engine.uses(project)
-        held = await asyncio.to_thread(_held, doors, projects.data(project))
+        held = await asyncio.to_thread(_measure, doors, projects.data_dir(project))
         return ProjectState(
             project=project,
             kind=engine.kind,
@@ -263,7 +263,7 @@ def blueprint(engine: Engine, projects: Projects, doors: Mapping[str, Measure | 
                     resource=each.name,
                     pattern=mount.pattern,
                     target=mount.target,
-                    requests=_digits(window.mounts.get((each.name, mount.pattern), 0.0)),
+                    requests=_rounded(window.mounts.get((each.name, mount.pattern), 0.0)),
                 )
                 for each in served.resources.values()
                 for mount in each.mounts
@@ -277,13 +277,13 @@ def blueprint(engine: Engine, projects: Projects, doors: Mapping[str, Measure | 
     return routes
 
 
-def _held(doors: Mapping[str, Measure | None], data: Path) -> dict[str, tuple[int, int] | None]:
+def _measure(doors: Mapping[str, Measure | None], data: Path) -> dict[str, tuple[int, int] | None]:
     return {name: measure(data) for name, measure in doors.items() if measure is not None}
 
 
-def _failure(error: SvcError) -> Failure:
+def _failure(error: SvcError) -> FailureOut:
     said = error.said if isinstance(error, BuildFailed) else ""
-    return Failure(message=error.for_callers, hint=error.hint, said=said)
+    return FailureOut(message=error.for_callers, hint=error.hint, said=said)
 
 
 def _resource(resource: Resource, address: str | None, status: ResourceStatus, rate: Rate) -> ResourceState:
@@ -295,11 +295,11 @@ def _resource(resource: Resource, address: str | None, status: ResourceStatus, r
         error=_failure(error) if error is not None else None,
         serves=status.serves,
         built_seconds=status.seconds,
-        requests=_digits(rate.requests),
-        failures=_digits(rate.failures),
+        requests=_rounded(rate.requests),
+        failures=_rounded(rate.failures),
         p95_ms=rate.p95_ns / 1e6 if rate.p95_ns is not None else None,
         peak_memory=rate.peak_memory,
-        records=_digits(rate.records),
+        records=_rounded(rate.records),
     )
 
 
@@ -313,9 +313,9 @@ def _door(
 ) -> DoorState:
     """Return the shape of a Door; one whose tables are not measured takes records."""
     tables, size = held if held is not None else (None, None)
-    records = None if measured else _digits(sum(rate.records for rate in window.resources.values()))
+    records = None if measured else _rounded(sum(rate.records for rate in window.resources.values()))
     return DoorState(name=name, tables=tables, bytes=size, records=records, users=users)
 
 
-def _digits(rate: float) -> float:
+def _rounded(rate: float) -> float:
     return round(rate, 4)

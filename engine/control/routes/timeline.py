@@ -17,10 +17,10 @@ from quart_schema import validate_querystring, validate_response
 
 from engine.control import ndjson
 from engine.control.app import require
-from engine.control.errors import members
+from engine.control.errors import problem_members
 from engine.control.openapi import sends
 from engine.control.projects import Projects
-from engine.control.routes.log_filter import LAST, LogFilter
+from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
 from engine.control.threaded import threaded
 from engine.errors import SvcError
 from engine.timeline import database
@@ -31,18 +31,18 @@ from engine.timeline.selection import RecordRange, select
 from engine.usage import store
 from engine.usage.aggregate import MINUTE_NS
 
-MOST_TAIL = 100_000
+MAX_TAIL = 100_000
 
 
-class LogsWish(LogFilter):
+class LogsQuery(LogFilter):
     """Which records: all that is given has to hold."""
 
-    tail: int | None = Field(None, ge=0, le=MOST_TAIL)
-    after: int | None = Field(None, ge=0, le=LAST)
+    tail: int | None = Field(None, ge=0, le=MAX_TAIL)
+    after: int | None = Field(None, ge=0, le=MAX_CURSOR)
     follow: bool = False
 
 
-class UsageWish(BaseModel):
+class UsageQuery(BaseModel):
     """How many minutes back."""
 
     model_config = ConfigDict(extra="forbid")
@@ -63,7 +63,7 @@ class UsageRow(BaseModel):
     bytes_out: int
 
 
-class Usage(BaseModel):
+class UsageOut(BaseModel):
     """A row a Resource and minute in which there was anything."""
 
     rows: list[UsageRow]
@@ -75,8 +75,8 @@ def blueprint(projects: Projects) -> Blueprint:
 
     @routes.get("/v1/projects/<project>/logs")
     @sends(ndjson.MEDIA_TYPE)
-    @validate_querystring(LogsWish)
-    async def logs(project: str, query_args: LogsWish) -> Response:
+    @validate_querystring(LogsQuery)
+    async def logs(project: str, query_args: LogsQuery) -> Response:
         """Send records as NDJSON, the oldest first; `{"missed": n}` tells of some that are gone.
 
         A stream that follows says `{"upto": cursor}` after what was there, and each second in which nothing
@@ -84,19 +84,19 @@ def blueprint(projects: Projects) -> Blueprint:
         """
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
-        path = projects.data(project) / database.TIMELINE_FILE
+        path = projects.data_dir(project) / database.TIMELINE_FILE
         sent = _records(path, query_args.filter(), query_args)
-        return ndjson.answer(sent)
+        return ndjson.ndjson_response(sent)
 
     @routes.get("/v1/projects/<project>/usage")
-    @validate_querystring(UsageWish)
-    @validate_response(Usage)
-    async def usage(project: str, query_args: UsageWish) -> Usage:
+    @validate_querystring(UsageQuery)
+    @validate_response(UsageOut)
+    async def usage(project: str, query_args: UsageQuery) -> UsageOut:
         """Say what each Resource took, minute by minute."""
         require(project, "viewer")
         first = time.time_ns() // MINUTE_NS - query_args.minutes + 1
-        counts = await asyncio.to_thread(_usage, projects.data(project) / store.USAGE_FILE, first)
-        return Usage(
+        counts = await asyncio.to_thread(_usage, projects.data_dir(project) / store.USAGE_FILE, first)
+        return UsageOut(
             rows=[
                 UsageRow(minute=minute, resource=resource, **asdict(count))
                 for (minute, resource), count in counts.items()
@@ -116,7 +116,7 @@ def _usage(path: Path, first: int) -> Any:
         usage.close()
 
 
-async def _records(path: Path, wanted: RecordFilter, wish: LogsWish) -> AsyncIterator[bytes]:
+async def _records(path: Path, wanted: RecordFilter, wish: LogsQuery) -> AsyncIterator[bytes]:
     since_ns, until_ns = wish.times()
     position = 0
     try:
@@ -129,7 +129,7 @@ async def _records(path: Path, wanted: RecordFilter, wish: LogsWish) -> AsyncIte
             async for piece in _followed(TimelineFollower(path, wanted, position)):
                 yield piece
     except SvcError as error:
-        yield ndjson.line({"error": members(error)})
+        yield ndjson.line({"error": problem_members(error)})
 
 
 async def _followed(follower: TimelineFollower) -> AsyncIterator[bytes]:
@@ -142,9 +142,9 @@ async def _followed(follower: TimelineFollower) -> AsyncIterator[bytes]:
                 yield lines
                 quiet = 0.0
             if not page.more:
-                await asyncio.sleep(ndjson.PAUSE_SECONDS)
-                quiet += ndjson.PAUSE_SECONDS
-            if quiet >= ndjson.ALIVE_SECONDS:
+                await asyncio.sleep(ndjson.POLL_SECONDS)
+                quiet += ndjson.POLL_SECONDS
+            if quiet >= ndjson.KEEPALIVE_SECONDS:
                 yield ndjson.line({"upto": page.upto})
                 quiet = 0.0
 

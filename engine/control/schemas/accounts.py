@@ -9,25 +9,25 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from engine.control.access import Role
-from engine.control.auth.accounts import MOST_ROLES, User
-from engine.control.auth.passwords import LONGEST, SHORTEST
+from engine.control.auth.accounts import MAX_ROLES, User
+from engine.control.auth.passwords import MAX_LENGTH, MIN_LENGTH
 from engine.control.auth.sessions import SECOND_NS, Session
-from engine.control.schema import Shape
+from engine.control.schema import StrictModel
 from engine.manifest.schema import NAME_LENGTH, NAME_PATTERN
 
 TOKEN_NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,38}$"
 SCOPE_PATTERN = rf"^(\*|{NAME_PATTERN[1:-1]})$"
-MOST_DAYS = 365
+MAX_TOKEN_DAYS = 365
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
 Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN, max_length=NAME_LENGTH)]
 TokenName = Annotated[str, StringConstraints(pattern=TOKEN_NAME_PATTERN)]
-Password = Annotated[str, StringConstraints(max_length=LONGEST)]
-NewPassword = Annotated[str, StringConstraints(min_length=SHORTEST, max_length=LONGEST)]
-Roles = Annotated[dict[Scope, Role], Field(max_length=MOST_ROLES)]
+Password = Annotated[str, StringConstraints(max_length=MAX_LENGTH)]
+NewPassword = Annotated[str, StringConstraints(min_length=MIN_LENGTH, max_length=MAX_LENGTH)]
+Roles = Annotated[dict[Scope, Role], Field(max_length=MAX_ROLES)]
 
 
-class Claim(Shape):
+class ClaimRequest(StrictModel):
     """The claim code, and who wants to be the first owner."""
 
     code: Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -35,20 +35,20 @@ class Claim(Shape):
     password: NewPassword
 
 
-class Claimed(Shape):
+class ClaimOut(StrictModel):
     """Whether the service has an owner."""
 
     claimed: bool
 
 
-class Credentials(Shape):
+class LoginRequest(StrictModel):
     """A user name and a password."""
 
     user: Name
     password: Password
 
 
-class OpenSession(Shape):
+class SessionOut(StrictModel):
     """A session that begins. `token` is told this once."""
 
     token: str
@@ -57,7 +57,7 @@ class OpenSession(Shape):
     expires: str
 
 
-class Who(Shape):
+class WhoamiOut(StrictModel):
     """Who asks. `token` is the name of the token for programs that is shown, `expires` when that ends."""
 
     user: str
@@ -66,29 +66,29 @@ class Who(Shape):
     expires: str | None
 
 
-class Ended(Shape):
+class EndedOut(StrictModel):
     """How many were ended or removed."""
 
     ended: int
 
 
-class PasswordChange(Shape):
+class PasswordRequest(StrictModel):
     """A user's password, and the one to take its place."""
 
     old: Password
     new: NewPassword
 
 
-class TokenWish(Shape):
+class TokenRequest(StrictModel):
     """A token for programs: what it may do at most, in which Projects, and how many days."""
 
     name: TokenName
     role: Role
-    projects: Annotated[list[Scope], Field(min_length=1, max_length=MOST_ROLES)]
-    days: Annotated[int, Field(ge=1, le=MOST_DAYS)] = 90
+    projects: Annotated[list[Scope], Field(min_length=1, max_length=MAX_ROLES)]
+    days: Annotated[int, Field(ge=1, le=MAX_TOKEN_DAYS)] = 90
 
 
-class TokenShown(Shape):
+class TokenOut(StrictModel):
     """A token for programs, without what shows it."""
 
     name: str
@@ -99,29 +99,29 @@ class TokenShown(Shape):
     used: str
 
     @classmethod
-    def of(cls, token: Session) -> "TokenShown":
+    def from_session(cls, token: Session) -> "TokenOut":
         """Return a token as it is shown."""
         return cls(**_token(token))
 
 
-class NewToken(TokenShown):
+class NewTokenOut(TokenOut):
     """A new token. `token` is told this once."""
 
     token: str
 
     @classmethod
-    def made(cls, token: Session, shown: str) -> "NewToken":
+    def create(cls, token: Session, shown: str) -> "NewTokenOut":
         """Return a new token with what shows it."""
         return cls(token=shown, **_token(token))
 
 
-class Tokens(Shape):
+class TokenList(StrictModel):
     """The caller's tokens for programs."""
 
-    tokens: list[TokenShown]
+    tokens: list[TokenOut]
 
 
-class UserShown(Shape):
+class UserOut(StrictModel):
     """A user, and what the caller may know of their roles."""
 
     name: str
@@ -129,25 +129,25 @@ class UserShown(Shape):
     created: str
 
     @classmethod
-    def of(cls, user: User) -> "UserShown":
+    def from_user(cls, user: User) -> "UserOut":
         """Return a user as they are shown."""
         return cls(name=user.name, roles=dict(user.roles), created=iso(user.created_ns))
 
 
-class Users(Shape):
+class UserList(StrictModel):
     """Users by name."""
 
-    users: list[UserShown]
+    users: list[UserOut]
 
 
-class UserWish(Shape):
+class UserRequest(StrictModel):
     """A new user, or another password for one. The roles are those of a new user."""
 
     password: NewPassword
     roles: Roles = Field({})
 
 
-class RoleWish(Shape):
+class RoleRequest(StrictModel):
     """A role."""
 
     role: Role

@@ -7,20 +7,20 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from engine.control.schema import Shape
+from engine.control.schema import StrictModel
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
-MOST_NAME = 255
+MAX_FILE_NAME_BYTES = 255
 """Bytes of a file's name."""
-MANIFEST_CHARACTERS = 256 << 10
-MOST_BLOBS = 100_000
-MOST_SIZE = 1 << 53
+MAX_MANIFEST_LENGTH = 256 << 10
+MAX_BLOBS = 100_000
+MAX_UPLOAD_BYTES = 1 << 53
 
 
 def _short(name: str) -> str:
-    if len(name.encode("utf-8", "surrogatepass")) > MOST_NAME:
-        raise ValueError(f"a file's name has at most {MOST_NAME} bytes")
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_FILE_NAME_BYTES:
+        raise ValueError(f"a file's name has at most {MAX_FILE_NAME_BYTES} bytes")
     return name
 
 
@@ -29,7 +29,7 @@ FileName = Annotated[
 ]
 
 
-class Part(Shape):
+class BuiltResource(StrictModel):
     """What a Resource was built to: its package, its artifact and its bytes, what its component imports.
 
     Without a component, `imports` is `null`.
@@ -43,15 +43,15 @@ class Part(Shape):
     ) = None
 
 
-class PlanWish(Shape):
+class PlanRequest(StrictModel):
     """A manifest, its parts, and the blobs that they consist of."""
 
-    manifest: Annotated[str, StringConstraints(max_length=MANIFEST_CHARACTERS)]
-    parts: dict[str, Part]
-    blobs: list[Digest] = Field([], max_length=MOST_BLOBS)
+    manifest: Annotated[str, StringConstraints(max_length=MAX_MANIFEST_LENGTH)]
+    parts: dict[str, BuiltResource]
+    blobs: list[Digest] = Field([], max_length=MAX_BLOBS)
 
 
-class Change(Shape):
+class ChangeOut(StrictModel):
     """One difference. `grave` ones need `allow_new_capability`."""
 
     resource: str
@@ -61,19 +61,19 @@ class Change(Shape):
     grave: bool
 
 
-class Plan(Shape):
+class PlanOut(StrictModel):
     """What a deploy would change, made against `revision`, and the blobs that have to be uploaded."""
 
     revision: int | None
     live: str | None
-    changes: list[Change]
+    changes: list[ChangeOut]
     missing: list[Digest]
 
 
-class DeployWish(Shape):
+class DeployRequest(StrictModel):
     """What shall go live, if `revision` is still that of what is live. `tables` are migrations by file."""
 
-    manifest: Annotated[str, StringConstraints(max_length=MANIFEST_CHARACTERS)]
+    manifest: Annotated[str, StringConstraints(max_length=MAX_MANIFEST_LENGTH)]
     packages: dict[str, Digest]
     revision: int | None
     commit: Text = ""
@@ -82,7 +82,7 @@ class DeployWish(Shape):
     tables: dict[FileName, str] = Field({})
 
 
-class RollbackWish(Shape):
+class RollbackRequest(StrictModel):
     """The deployment that shall go live again, and why."""
 
     deployment: Annotated[str, StringConstraints(max_length=100)]
@@ -90,7 +90,7 @@ class RollbackWish(Shape):
     message: Text = ""
 
 
-class Address(Shape):
+class AddressOut(StrictModel):
     """Where a Resource is: its address if it is public, and the mounts that lead to it."""
 
     resource: str
@@ -99,7 +99,7 @@ class Address(Shape):
     mounted: list[str]
 
 
-class DeploymentShown(Shape):
+class DeploymentOut(StrictModel):
     """One deployment."""
 
     id: str
@@ -112,7 +112,7 @@ class DeploymentShown(Shape):
     resources: dict[str, Digest]
 
 
-class FlipShown(Shape):
+class ActivationOut(StrictModel):
     """A deployment went live."""
 
     deployment: str
@@ -121,50 +121,50 @@ class FlipShown(Shape):
     message: str
 
 
-class Deployments(Shape):
+class DeploymentList(StrictModel):
     """What is live (`revision`), the deployments that are kept and the flips, the newest first."""
 
     revision: int | None
-    deployments: list[DeploymentShown]
-    flips: list[FlipShown]
+    deployments: list[DeploymentOut]
+    flips: list[ActivationOut]
 
 
-class WentLive(Shape):
+class LiveOut(StrictModel):
     """What is live now, and where."""
 
-    deployment: DeploymentShown
-    addresses: list[Address]
+    deployment: DeploymentOut
+    addresses: list[AddressOut]
 
 
-class RollbackPlan(Shape):
+class RollbackPlanOut(StrictModel):
     """What a rollback would change, made against `revision`."""
 
     revision: int
     live: str
-    changes: list[Change]
+    changes: list[ChangeOut]
 
 
 class UploadQuery(BaseModel):
     """The whole size of what is uploaded, in bytes, and how many of them came before."""
 
     model_config = ConfigDict(extra="forbid")
-    size: Annotated[int, Field(ge=0, le=MOST_SIZE)]
-    offset: Annotated[int, Field(ge=0, le=MOST_SIZE)] = 0
+    size: Annotated[int, Field(ge=0, le=MAX_UPLOAD_BYTES)]
+    offset: Annotated[int, Field(ge=0, le=MAX_UPLOAD_BYTES)] = 0
 
 
-class Received(Shape):
+class UploadOut(StrictModel):
     """How many bytes of an upload there are."""
 
     received: int
 
 
-class Secrets(Shape):
+class SecretList(StrictModel):
     """The names of a Project's secrets."""
 
     secrets: list[str]
 
 
-class SecretValue(Shape):
+class SecretRequest(StrictModel):
     """The value of a secret."""
 
     value: Annotated[str, StringConstraints(max_length=65_536)]

@@ -5,24 +5,24 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from engine.artifact import ArtifactKind
-from engine.control.schema import Shape
+from engine.control.schema import StrictModel
 from engine.manifest.edit import AddMount, Change, ChangeMount, RemoveMount
 from engine.manifest.lanes import kind_of
 from engine.manifest.model import Project, Resource
 from engine.manifest.problems import ManifestError
 
-Word = Annotated[str, StringConstraints(max_length=2048)]
-MOST_CHANGES = 200
+ShortText = Annotated[str, StringConstraints(max_length=2048)]
+MAX_CHANGES = 200
 
 
-class MountShown(Shape):
+class MountOut(StrictModel):
     """Requests whose path matches `pattern` go to the Resource `target`."""
 
     pattern: str
     target: str
 
 
-class ResourceShown(Shape):
+class ResourceOut(StrictModel):
     """A Resource as the manifest says it. `env` and `secrets` are names only; values are never shown.
 
     `kind` is what the lane builds: a component that runs, or an image of files to serve.
@@ -32,7 +32,7 @@ class ResourceShown(Shape):
     lane: str
     kind: ArtifactKind
     public: bool
-    mounts: list[MountShown]
+    mounts: list[MountOut]
     run_limit_secs: int
     memory_limit_mb: int
     egress: list[str]
@@ -40,14 +40,14 @@ class ResourceShown(Shape):
     secrets: list[str]
 
     @classmethod
-    def of(cls, resource: Resource) -> "ResourceShown":
+    def from_resource(cls, resource: Resource) -> "ResourceOut":
         """Return the shape of a Resource."""
         return cls(
             name=resource.name,
             lane=resource.lane,
             kind=kind_of(resource.lane),
             public=resource.public,
-            mounts=[MountShown(pattern=mount.pattern, target=mount.target) for mount in resource.mounts],
+            mounts=[MountOut(pattern=mount.pattern, target=mount.target) for mount in resource.mounts],
             run_limit_secs=resource.run_limit_secs,
             memory_limit_mb=resource.memory_limit_mb,
             egress=list(resource.egress),
@@ -56,7 +56,7 @@ class ResourceShown(Shape):
         )
 
 
-class Mistake(Shape):
+class MistakeOut(StrictModel):
     """What is wrong with the file now: the first mistake in it, and how many `others` there are.
 
     `line` counts from 1; 0 stands for the file as a whole. `key` is the key's path as TOML writes it, or
@@ -70,14 +70,14 @@ class Mistake(Shape):
     others: int
 
     @classmethod
-    def of(cls, error: ManifestError) -> "Mistake":
+    def from_error(cls, error: ManifestError) -> "MistakeOut":
         """Return the shape of what is wrong with a file."""
         first = error.problems[0]
         others = len(error.problems) - 1
         return cls(message=first.message, hint=first.hint, line=first.line, key=first.key, others=others)
 
 
-class ManifestShown(Shape):
+class ManifestOut(StrictModel):
     """A Project as its manifest says it.
 
     `editable` is true in development, where `digest` is the sha256 of the bytes of svc.toml as it is now.
@@ -89,13 +89,13 @@ class ManifestShown(Shape):
     editable: bool
     digest: str | None
     front: str | None
-    resources: list[ResourceShown]
-    error: Mistake | None
+    resources: list[ResourceOut]
+    error: MistakeOut | None
 
     @classmethod
-    def of(
+    def from_project(
         cls, project: Project, *, digest: str | None = None, error: ManifestError | None = None
-    ) -> "ManifestShown":
+    ) -> "ManifestOut":
         """Return the shape of a Project; one with a digest is in development."""
         editable = digest is not None
         return cls(
@@ -103,60 +103,60 @@ class ManifestShown(Shape):
             editable=editable,
             digest=digest,
             front=project.front.name if editable and project.front is not None else None,
-            resources=[ResourceShown.of(each) for each in project.resources.values()],
-            error=Mistake.of(error) if error is not None else None,
+            resources=[ResourceOut.from_resource(each) for each in project.resources.values()],
+            error=MistakeOut.from_error(error) if error is not None else None,
         )
 
 
-class Add(Shape):
+class AddOp(StrictModel):
     """Mount `target` at `pattern` of `resource`."""
 
     op: Literal["add"]
-    resource: Word
-    pattern: Word
-    target: Word
+    resource: ShortText
+    pattern: ShortText
+    target: ShortText
 
-    def value(self) -> Change:
+    def to_change(self) -> Change:
         """Return the change."""
         return AddMount(self.resource, self.pattern, self.target)
 
 
-class Alter(Shape):
+class ChangeOp(StrictModel):
     """Have the mount `pattern` of `resource` be `to`, and lead to `target`."""
 
     op: Literal["change"]
-    resource: Word
-    pattern: Word
-    to: Word
-    target: Word
+    resource: ShortText
+    pattern: ShortText
+    to: ShortText
+    target: ShortText
 
-    def value(self) -> Change:
+    def to_change(self) -> Change:
         """Return the change."""
         return ChangeMount(self.resource, self.pattern, self.to, self.target)
 
 
-class Remove(Shape):
+class RemoveOp(StrictModel):
     """Remove the mount `pattern` of `resource`."""
 
     op: Literal["remove"]
-    resource: Word
-    pattern: Word
+    resource: ShortText
+    pattern: ShortText
 
-    def value(self) -> Change:
+    def to_change(self) -> Change:
         """Return the change."""
         return RemoveMount(self.resource, self.pattern)
 
 
-AnyChange = Annotated[Add | Alter | Remove, Field(discriminator="op")]
+MountOp = Annotated[AddOp | ChangeOp | RemoveOp, Field(discriminator="op")]
 
 
-def shape(change: Change) -> Add | Alter | Remove:
+def op_from_change(change: Change) -> AddOp | ChangeOp | RemoveOp:
     """Return the shape of a change."""
     if isinstance(change, AddMount):
-        return Add(op="add", resource=change.resource, pattern=change.pattern, target=change.target)
+        return AddOp(op="add", resource=change.resource, pattern=change.pattern, target=change.target)
     if isinstance(change, RemoveMount):
-        return Remove(op="remove", resource=change.resource, pattern=change.pattern)
-    return Alter(
+        return RemoveOp(op="remove", resource=change.resource, pattern=change.pattern)
+    return ChangeOp(
         op="change",
         resource=change.resource,
         pattern=change.pattern,
@@ -165,20 +165,20 @@ def shape(change: Change) -> Add | Alter | Remove:
     )
 
 
-class PlanWish(Shape):
+class ManifestPlanRequest(StrictModel):
     """Changes, to be made one after the other."""
 
-    changes: Annotated[list[AnyChange], Field(max_length=MOST_CHANGES)]
+    changes: Annotated[list[MountOp], Field(max_length=MAX_CHANGES)]
 
 
-class WriteWish(Shape):
+class ManifestWriteRequest(StrictModel):
     """Changes, and the digest of the file that they were planned against."""
 
-    changes: Annotated[list[AnyChange], Field(max_length=MOST_CHANGES)]
+    changes: Annotated[list[MountOp], Field(max_length=MAX_CHANGES)]
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Edited(Shape):
+class ManifestEditOut(StrictModel):
     """What changes do, or did: the unified diff of svc.toml, empty where nothing changes; what undoes them.
 
     `digest` is that of the file as it is: before a plan is written, and after it was.
@@ -186,4 +186,4 @@ class Edited(Shape):
 
     diff: str
     digest: str
-    inverse: list[AnyChange]
+    inverse: list[MountOp]

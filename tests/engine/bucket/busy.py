@@ -27,7 +27,7 @@ async def main(root: Path, first: int) -> None:
             if kind == "blob":
                 await bucket.blobs.put(content(number))
             elif kind == "cell":
-                assert isinstance(await bucket.cells.cas(f"cell {number}", content(number), None), int)
+                assert isinstance(await bucket.kv.cas(f"cell {number}", content(number), None), int)
             else:
                 await bucket.log.append("log", content(number))
             os.write(1, f"{kind} {number}\n".encode())

@@ -58,7 +58,7 @@ class Acknowledged:
 
     async def cas(self, content: bytes, number: int) -> None:
         key = f"cell {len(self.cells)}"
-        assert isinstance(await self.bucket.cells.cas(key, content, None), int)
+        assert isinstance(await self.bucket.kv.cas(key, content, None), int)
         self.cells[key] = content
 
     async def append(self, content: bytes, number: int) -> None:
@@ -69,7 +69,7 @@ class Acknowledged:
         blobs = self.bucket.blobs
         assert {info.digest async for info in blobs.list()} == self.blobs.keys()
         assert all([await blobs.get(digest) == content for digest, content in self.blobs.items()])
-        assert {cell.key: cell.value for cell in await self.bucket.cells.list("")} == self.cells
+        assert {cell.key: cell.value for cell in await self.bucket.kv.list("")} == self.cells
         entries = await self.bucket.log.read("log", limit=2 * MANY)
         assert [entry.content for entry in entries] == self.entries
         for folder in ("incoming", "uploads"):

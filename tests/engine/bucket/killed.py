@@ -51,7 +51,7 @@ async def work(root: Path, say: Callable[[str], None]) -> None:
     say("sent")
     revision: int | None = None
     for value in (b"1", b"2", None):
-        answer = await bucket.cells.cas("cell", value, revision)
+        answer = await bucket.kv.cas("cell", value, revision)
         assert isinstance(answer, int)
         revision = answer
         say(f"cell {value!r}")
@@ -85,7 +85,7 @@ async def check(root: Path, said: set[str]) -> None:
     assert await bucket.blobs.upload(name(SENT), len(SENT), begun, pieces(SENT[begun:])) == len(SENT)
     assert await bucket.blobs.get(name(SENT)) == SENT
 
-    cell = await bucket.cells.get("cell")
+    cell = await bucket.kv.get("cell")
     values = [None, b"1", b"2", None]
     after = 3 if "cell None" in said else 2 if "cell b'2'" in said else 1 if "cell b'1'" in said else 0
     assert (cell.value if cell else None) in values[after : after + 2]

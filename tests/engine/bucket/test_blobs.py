@@ -72,7 +72,7 @@ def test_what_is_put_can_be_got_by_its_sha256_and_is_still_there_when_opened_aga
 def test_what_is_not_there_is_said_to_be_missing(use: Use, tmp_path: Path) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert not await bucket.blobs.exists(NEVER)
-        assert not await bucket.blobs.keep(NEVER)
+        assert not await bucket.blobs.touch(NEVER)
         assert not await bucket.blobs.delete(NEVER, FUTURE)
         for asked in (
             bucket.blobs.get(NEVER),
@@ -165,7 +165,7 @@ def test_only_what_was_not_used_since_a_time_is_deleted(use: Use) -> None:
         assert not await bucket.blobs.delete(name, 0)
         first = await used_ns(bucket)
         while await used_ns(bucket) == first:  # the clock of a file system ticks in milliseconds
-            assert await bucket.blobs.keep(name)
+            assert await bucket.blobs.touch(name)
         assert not await bucket.blobs.delete(name, first + 1)
         assert await bucket.blobs.delete(name, FUTURE)
         assert not await bucket.blobs.exists(name)
@@ -252,7 +252,7 @@ def test_one_upload_of_a_content_at_a_time(use: Use) -> None:
         await waiting.wait()
         with pytest.raises(UploadBusy):
             await bucket.blobs.upload(name, 5, 0, pieces(b"right"))
-        assert await bucket.blobs.forget_uploads(FUTURE) == 0
+        assert await bucket.blobs.delete_uploads(FUTURE) == 0
         go_on.set()
         assert await uploading == 5
 
@@ -262,9 +262,9 @@ def test_one_upload_of_a_content_at_a_time(use: Use) -> None:
 def test_uploads_that_nobody_goes_on_with_are_forgotten(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
         assert await bucket.blobs.upload(NEVER, 9, 0, pieces(b"begun")) == 5
-        assert await bucket.blobs.forget_uploads(0) == 0
+        assert await bucket.blobs.delete_uploads(0) == 0
         assert await bucket.blobs.received(NEVER) == 5
-        assert await bucket.blobs.forget_uploads(FUTURE) == 1
+        assert await bucket.blobs.delete_uploads(FUTURE) == 1
         assert await bucket.blobs.received(NEVER) == 0
 
     use(scenario)

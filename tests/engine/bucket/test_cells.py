@@ -6,13 +6,13 @@ from contextlib import aclosing
 import pytest
 
 from engine.bucket.errors import BadName, BucketClosed, TooLarge
-from engine.bucket.protocols import MOST_BYTES, MOST_NAME, Bucket, Cell, Conflict
+from engine.bucket.protocols import MAX_NAME_LENGTH, MAX_VALUE_BYTES, Bucket, Conflict, VersionedValue
 from tests.engine.bucket.conftest import Use
 
 
 def test_a_cell_changes_for_who_knows_its_revision_only(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        cells = bucket.cells
+        cells = bucket.kv
         assert await cells.get("a") is None
         assert await cells.cas("a", b"none", 7) == Conflict(None)
         first = await cells.cas("a", b"one", None)
@@ -22,14 +22,14 @@ def test_a_cell_changes_for_who_knows_its_revision_only(use: Use) -> None:
         assert isinstance(second, int)
         assert second > first
         assert await cells.cas("a", b"late", first) == Conflict(second)
-        assert await cells.get("a") == Cell("a", b"two\0", second)
+        assert await cells.get("a") == VersionedValue("a", b"two\0", second)
 
     use(scenario)
 
 
 def test_a_removed_cell_is_none_and_can_be_made_again(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        cells = bucket.cells
+        cells = bucket.kv
         first = await cells.cas("a", b"one", None)
         assert isinstance(first, int)
         assert isinstance(removed := await cells.cas("a", None, first), int)
@@ -37,21 +37,21 @@ def test_a_removed_cell_is_none_and_can_be_made_again(use: Use) -> None:
         assert await cells.list("") == []
         assert await cells.cas("a", b"again", removed) == Conflict(None)
         again = await cells.cas("a", b"", None)
-        assert await cells.get("a") == Cell("a", b"", again if isinstance(again, int) else 0)
+        assert await cells.get("a") == VersionedValue("a", b"", again if isinstance(again, int) else 0)
 
     use(scenario)
 
 
 def test_cells_are_there_when_opened_again_and_revisions_go_on(use: Use) -> None:
     async def write(bucket: Bucket) -> int | Conflict:
-        await bucket.cells.cas("a", b"one", None)
-        return await bucket.cells.cas("b", b"two", None)
+        await bucket.kv.cas("a", b"one", None)
+        return await bucket.kv.cas("b", b"two", None)
 
-    async def look(bucket: Bucket) -> list[Cell]:
-        return await bucket.cells.list("")
+    async def look(bucket: Bucket) -> list[VersionedValue]:
+        return await bucket.kv.list("")
 
     async def write_more(bucket: Bucket) -> int | Conflict:
-        return await bucket.cells.cas("c", b"three", None)
+        return await bucket.kv.cas("c", b"three", None)
 
     second = use(write)
     assert [(cell.key, cell.value) for cell in use(look)] == [("a", b"one"), ("b", b"two")]
@@ -74,30 +74,30 @@ def test_cells_are_listed_by_the_beginning_of_their_keys(use: Use) -> None:
 
     async def scenario(bucket: Bucket) -> None:
         for key in keys:
-            assert isinstance(await bucket.cells.cas(key, key.encode(), None), int)
-        assert [cell.key for cell in await bucket.cells.list("")] == sorted(keys)
+            assert isinstance(await bucket.kv.cas(key, key.encode(), None), int)
+        assert [cell.key for cell in await bucket.kv.list("")] == sorted(keys)
         for prefix in ("live/", "live", "l", "live/%", "live/ü", "a b", "%", "zzz"):
             expected = sorted(key for key in keys if key.startswith(prefix))
-            assert [cell.key for cell in await bucket.cells.list(prefix)] == expected
+            assert [cell.key for cell in await bucket.kv.list(prefix)] == expected
 
     use(scenario)
 
 
 def test_of_many_at_once_one_wins(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        made = await asyncio.gather(*(bucket.cells.cas("a", b"%d" % n, None) for n in range(100)))
+        made = await asyncio.gather(*(bucket.kv.cas("a", b"%d" % n, None) for n in range(100)))
         assert sum(isinstance(answer, int) for answer in made) == 1
 
         async def count() -> None:
             while True:
-                cell = await bucket.cells.get("n")
+                cell = await bucket.kv.get("n")
                 value = int(cell.value or b"") if cell else 0
-                answer = await bucket.cells.cas("n", b"%d" % (value + 1), cell.revision if cell else None)
+                answer = await bucket.kv.cas("n", b"%d" % (value + 1), cell.revision if cell else None)
                 if isinstance(answer, int):
                     return
 
         await asyncio.gather(*(count() for _ in range(50)))
-        cell = await bucket.cells.get("n")
+        cell = await bucket.kv.get("n")
         assert cell is not None
         assert cell.value == b"50"
 
@@ -106,30 +106,30 @@ def test_of_many_at_once_one_wins(use: Use) -> None:
 
 def test_who_watches_sees_what_is_there_and_then_every_change(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        cells = bucket.cells
+        cells = bucket.kv
         one = await cells.cas("live/a", b"1", None)
         await cells.cas("other", b"-", None)
         assert isinstance(one, int)
         async with aclosing(cells.watch("live/")) as seen:
-            assert await anext(seen) == Cell("live/a", b"1", one)
+            assert await anext(seen) == VersionedValue("live/a", b"1", one)
             waiting = asyncio.ensure_future(anext(seen))
             await asyncio.sleep(0)
             await cells.cas("liv", b"-", None)
             two = await cells.cas("live/b", b"2", None)
             assert isinstance(two, int)
-            assert await waiting == Cell("live/b", b"2", two)
+            assert await waiting == VersionedValue("live/b", b"2", two)
             gone = await cells.cas("live/a", None, one)
             assert isinstance(gone, int)
-            assert await anext(seen) == Cell("live/a", None, gone)
+            assert await anext(seen) == VersionedValue("live/a", None, gone)
         async with aclosing(cells.watch("live/", after=two)) as later:
-            assert await anext(later) == Cell("live/a", None, gone)
+            assert await anext(later) == VersionedValue("live/a", None, gone)
 
     use(scenario)
 
 
 def test_a_slow_watcher_misses_no_cell_and_ends_at_the_latest_values(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        cells = bucket.cells
+        cells = bucket.kv
         revisions: dict[str, int | None] = {f"k{n}": None for n in range(300)}
         async with aclosing(cells.watch("k")) as seen:
             for turn in range(3):
@@ -137,7 +137,7 @@ def test_a_slow_watcher_misses_no_cell_and_ends_at_the_latest_values(use: Use) -
                     answer = await cells.cas(key, b"%d" % turn, revisions[key])
                     assert isinstance(answer, int)
                     revisions[key] = answer
-            found: dict[str, Cell] = {}
+            found: dict[str, VersionedValue] = {}
             while len(found) < 300 or any(cell.value != b"2" for cell in found.values()):
                 cell = await anext(seen)
                 assert cell.key not in found or cell.revision > found[cell.key].revision
@@ -148,11 +148,11 @@ def test_a_slow_watcher_misses_no_cell_and_ends_at_the_latest_values(use: Use) -
 
 def test_who_watches_hears_that_the_bucket_is_closed(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        waiting = asyncio.ensure_future(anext(bucket.cells.watch("a"), None))
+        waiting = asyncio.ensure_future(anext(bucket.kv.watch("a"), None))
         await asyncio.sleep(0)
         await bucket.aclose()
         assert await waiting is None
-        for asked in (bucket.cells.get("a"), bucket.cells.cas("a", b"", None), bucket.cells.list("")):
+        for asked in (bucket.kv.get("a"), bucket.kv.cas("a", b"", None), bucket.kv.list("")):
             with pytest.raises(BucketClosed):
                 await asked
         with pytest.raises(BucketClosed):
@@ -163,11 +163,11 @@ def test_who_watches_hears_that_the_bucket_is_closed(use: Use) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["", "a\0b", "a\nb", "\ud800", "\U0010ffff", "k" * (MOST_NAME + 1)], ids=ascii
+    "key", ["", "a\0b", "a\nb", "\ud800", "\U0010ffff", "k" * (MAX_NAME_LENGTH + 1)], ids=ascii
 )
 def test_what_can_not_be_a_name_is_refused(use: Use, key: str) -> None:
     async def scenario(bucket: Bucket) -> None:
-        asked = [bucket.cells.get(key), bucket.cells.cas(key, b"", None), bucket.log.append(key, b"")]
+        asked = [bucket.kv.get(key), bucket.kv.cas(key, b"", None), bucket.log.append(key, b"")]
         for call in [*asked, bucket.log.last(key), bucket.log.read(key), bucket.log.trim(key, 1)]:
             with pytest.raises(BadName):
                 await call
@@ -177,11 +177,11 @@ def test_what_can_not_be_a_name_is_refused(use: Use, key: str) -> None:
 
 def test_a_value_has_a_most(use: Use) -> None:
     async def scenario(bucket: Bucket) -> None:
-        assert isinstance(await bucket.cells.cas("a", bytes(MOST_BYTES), None), int)
+        assert isinstance(await bucket.kv.cas("a", bytes(MAX_VALUE_BYTES), None), int)
         with pytest.raises(TooLarge):
-            await bucket.cells.cas("b", bytes(MOST_BYTES + 1), None)
-        assert isinstance(await bucket.log.append("a", bytes(MOST_BYTES)), int)
+            await bucket.kv.cas("b", bytes(MAX_VALUE_BYTES + 1), None)
+        assert isinstance(await bucket.log.append("a", bytes(MAX_VALUE_BYTES)), int)
         with pytest.raises(TooLarge):
-            await bucket.log.append("a", bytes(MOST_BYTES + 1))
+            await bucket.log.append("a", bytes(MAX_VALUE_BYTES + 1))
 
     use(scenario)

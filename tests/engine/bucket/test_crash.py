@@ -48,7 +48,7 @@ async def check(root: Path, acknowledged: set[tuple[str, int]]) -> None:
     for info in [info async for info in bucket.blobs.list()]:
         await bucket.blobs.verify(info.digest)
     blobs = {info.digest async for info in bucket.blobs.list()}
-    cells = {cell.key: cell.value for cell in await bucket.cells.list("")}
+    cells = {cell.key: cell.value for cell in await bucket.kv.list("")}
     entries = await bucket.log.read("log", limit=1 << 40)
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
     for key, value in cells.items():

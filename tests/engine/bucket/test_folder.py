@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from engine.bucket import layout
-from engine.bucket.errors import BlobDamaged, BlobMissing, BucketError, BucketInUse, DigestMismatch
+from engine.bucket.errors import BlobCorrupt, BlobMissing, BucketError, BucketInUse, DigestMismatch
 from engine.bucket.folder import FolderBucket
 from engine.bucket.lock import lock
 from engine.bucket.protocols import Digest
@@ -178,7 +178,7 @@ def test_a_folder_that_can_not_be_written_is_a_clear_error(open_to_others: Path,
 def test_a_damaged_control_database_is_an_error_and_stays_as_it_is(root: Path) -> None:
     async def fill(bucket: FolderBucket) -> None:
         for number in range(200):
-            await bucket.cells.cas(f"key {number}", bytes(500), None)
+            await bucket.kv.cas(f"key {number}", bytes(500), None)
 
     opened(root, fill)
     path = root / layout.CONTROL
@@ -208,7 +208,7 @@ def test_a_changed_blob_is_never_given_out_and_comes_anew(
             path.chmod(0o644)
             path.write_bytes(change(content))
             seen = b""
-            with pytest.raises(BlobDamaged) as caught:
+            with pytest.raises(BlobCorrupt) as caught:
                 if look == "get":
                     await bucket.blobs.get(name)
                 elif look == "verify":
@@ -303,14 +303,14 @@ def test_a_copy_made_while_it_is_open_in_the_documented_order_is_a_whole_bucket(
 
     async def scenario(bucket: FolderBucket) -> Digest:
         name = await bucket.blobs.put(b"content")
-        await bucket.cells.cas("a", name.encode(), None)
+        await bucket.kv.cas("a", name.encode(), None)
         source = apsw.Connection(str(root / layout.CONTROL), flags=apsw.SQLITE_OPEN_READONLY)
         target = apsw.Connection(str(copy / layout.CONTROL))
         with target.backup("main", source, "main") as backup:
             backup.step()
         source.close()
         target.close()
-        await bucket.cells.cas("b", b"after", None)
+        await bucket.kv.cas("b", b"after", None)
         shutil.copytree(root / layout.BLOBS, copy / layout.BLOBS)
         shutil.copy(root / layout.VERSION, copy)
         return name
@@ -318,7 +318,7 @@ def test_a_copy_made_while_it_is_open_in_the_documented_order_is_a_whole_bucket(
     name = opened(root, scenario)
 
     async def look(bucket: FolderBucket) -> None:
-        assert [(cell.key, cell.value) for cell in await bucket.cells.list("")] == [("a", name.encode())]
+        assert [(cell.key, cell.value) for cell in await bucket.kv.list("")] == [("a", name.encode())]
         assert await bucket.blobs.get(name) == b"content"
 
     opened(copy, look)
@@ -326,11 +326,11 @@ def test_a_copy_made_while_it_is_open_in_the_documented_order_is_a_whole_bucket(
 
 def test_other_programs_may_read_the_control_database_while_it_is_open(root: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
-        await bucket.cells.cas("a", b"one", None)
+        await bucket.kv.cas("a", b"one", None)
         reader = apsw.Connection(str(root / layout.CONTROL), flags=apsw.SQLITE_OPEN_READONLY)
         reader.execute("begin")
         assert reader.execute("select value from cell").fetchall() == [(b"one",)]
-        assert isinstance(await bucket.cells.cas("b", b"two", None), int)
+        assert isinstance(await bucket.kv.cas("b", b"two", None), int)
         reader.close()
 
     opened(root, scenario)

@@ -69,7 +69,7 @@ class Model:
     async def cas(self, bucket: Bucket, step: Cas) -> None:
         now = self.cells[step.key][1] if step.key in self.cells else None
         expect = now if step.expect == "right" else None if step.expect == "none" else (now or 1) - 1
-        answer = await bucket.cells.cas(step.key, step.value, expect)
+        answer = await bucket.kv.cas(step.key, step.value, expect)
         if expect != now:
             assert answer == Conflict(now)
             return
@@ -98,7 +98,7 @@ class Model:
         self.logs[step.name] = {seq: content for seq, content in kept if seq > upto}
 
     async def check(self, bucket: Bucket) -> None:
-        found = {cell.key: (cell.value, cell.revision) for cell in await bucket.cells.list("")}
+        found = {cell.key: (cell.value, cell.revision) for cell in await bucket.kv.list("")}
         assert found == self.cells
         for name in self.logs.keys() | self.last.keys():
             assert await bucket.log.last(name) == self.last.get(name, 0)

@@ -11,12 +11,12 @@ from typing import Any
 from argon2 import PasswordHasher
 
 from engine.bucket.folder import FolderBucket
-from engine.control.app import create
+from engine.control.app import create_app
 from engine.control.auth import routes, token_routes, user_routes
 from engine.control.auth.accounts import Accounts
-from engine.control.auth.login_throttle import Attempts
+from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.passwords import Passwords
-from engine.control.auth.routes import Gate
+from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.routes import gc
 from engine.deploy.gc import Swept, sweep
@@ -54,7 +54,7 @@ class Service:
 
     url: str
     bucket: FolderBucket
-    gate: Gate
+    gate: AuthServices
     clock: Clock
     loop: asyncio.AbstractEventLoop
 
@@ -70,7 +70,7 @@ class Service:
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(30)
 
     def claim(self, user: str = "ann") -> str:
-        code = self.do(self.gate.accounts.new_code)
+        code = self.do(self.gate.accounts.new_claim_code)
         body = {"code": code, "user": user, "password": PASSWORD}
         return str(self.call("", "POST", "/v1/claim", body)["token"])
 
@@ -87,16 +87,16 @@ def running(folder: Path) -> Iterator[Service]:
     @asynccontextmanager
     async def run(stop: asyncio.Event) -> AsyncIterator[Service]:
         bucket = FolderBucket(folder)
-        accounts = Accounts(bucket.cells, quick(), clock.now)
-        sessions = Sessions(bucket.cells, accounts, clock.now, clock.seconds)
-        gate = Gate(accounts, sessions, Attempts(clock.seconds))
+        accounts = Accounts(bucket.kv, quick(), clock.now)
+        sessions = Sessions(bucket.kv, accounts, clock.now, clock.seconds)
+        gate = AuthServices(accounts, sessions, LoginThrottle(clock.seconds))
 
         async def swept(*, count_only: bool) -> Swept:
             return await sweep(bucket, clock.now(), count_only=count_only)
 
         accounts_only = (routes.blueprint(gate), token_routes.blueprint(gate), user_routes.blueprint(gate))
         subjects = (*accounts_only, gc.blueprint(swept))
-        async with served(create(sessions, subjects), stop) as url:
+        async with served(create_app(sessions, subjects), stop) as url:
             yield Service(url, bucket, gate, clock, asyncio.get_running_loop())
         await bucket.aclose()
 

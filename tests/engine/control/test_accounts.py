@@ -8,9 +8,9 @@ import pytest
 from argon2 import PasswordHasher
 
 from engine.bucket.protocols import Conflict
-from engine.control.auth.accounts import CELL, AccountError, Accounts, claim_code
+from engine.control.auth.accounts import ACCOUNTS_KEY, AccountError, Accounts, claim_code
 from engine.control.auth.login_throttle import TooManyAttempts
-from engine.control.auth.passwords import AT_ONCE, WAITING, BadPassword, Passwords
+from engine.control.auth.passwords import MAX_CONCURRENT, MAX_WAITING, BadPassword, Passwords
 from svc_tui.client import ApiError
 from tests.engine.control.service import PASSWORD, Service, quick
 
@@ -125,31 +125,31 @@ def test_the_code_of_a_bucket_until_it_has_an_owner(service: Service) -> None:
 
 def test_damaged_accounts_let_nobody_in_and_are_not_written_over(service: Service, owner: str) -> None:
     async def damage() -> None:
-        cell = await service.bucket.cells.get(CELL)
+        cell = await service.bucket.kv.get(ACCOUNTS_KEY)
         assert cell is not None
-        assert not isinstance(await service.bucket.cells.cas(CELL, b"{", cell.revision), Conflict)
+        assert not isinstance(await service.bucket.kv.cas(ACCOUNTS_KEY, b"{", cell.revision), Conflict)
 
     service.do(damage)
     with pytest.raises(AccountError, match="damaged"):
-        service.do(service.gate.accounts.new_code)
+        service.do(service.gate.accounts.new_claim_code)
     assert refused(service, "", "POST", "/v1/login", {"user": "ann", "password": PASSWORD}).code == "account"
 
 
 def test_accounts_of_a_newer_svc_are_left_alone(service: Service) -> None:
     async def newer() -> None:
-        await service.bucket.cells.cas(CELL, b'{"version": 2, "people": []}', None)
+        await service.bucket.kv.cas(ACCOUNTS_KEY, b'{"version": 2, "people": []}', None)
 
     service.do(newer)
     with pytest.raises(AccountError, match="newer svc"):
-        service.do(service.gate.accounts.new_code)
+        service.do(service.gate.accounts.new_claim_code)
 
 
 def test_a_login_keeps_the_password_by_todays_parameters(service: Service, owner: str) -> None:
     stronger = Passwords(PasswordHasher(time_cost=2, memory_cost=128, parallelism=1))
 
     async def login() -> str:
-        accounts = Accounts(service.bucket.cells, stronger)
-        await accounts.check("ann", PASSWORD)
+        accounts = Accounts(service.bucket.kv, stronger)
+        await accounts.authenticate("ann", PASSWORD)
         user = await accounts.find("ann")
         assert user is not None
         return user.password
@@ -163,11 +163,11 @@ def test_passwords_are_checked_a_few_at_a_time_and_too_many_are_sent_away() -> N
     async def main() -> list[bool | BaseException]:
         passwords = quick()
         kept = await passwords.hash(PASSWORD)
-        many = [passwords.matches(kept, PASSWORD) for _ in range(AT_ONCE + WAITING + 5)]
+        many = [passwords.matches(kept, PASSWORD) for _ in range(MAX_CONCURRENT + MAX_WAITING + 5)]
         return await asyncio.gather(*many, return_exceptions=True)
 
     told = asyncio.run(main())
-    assert told.count(True) == AT_ONCE + WAITING
+    assert told.count(True) == MAX_CONCURRENT + MAX_WAITING
     assert sum(isinstance(one, TooManyAttempts) for one in told) == 5
 
 

@@ -3,12 +3,12 @@
 import pytest
 
 from engine.control.auth.login_throttle import (
-    FORGOTTEN_AFTER_SECONDS,
-    FREE_BY_ADDRESS,
-    FREE_BY_NAME,
-    LONGEST_WAIT_SECONDS,
-    MOST_KEPT,
-    Attempts,
+    FREE_FAILURES_PER_ADDRESS,
+    FREE_FAILURES_PER_USER,
+    MAX_TRACKED,
+    MAX_WAIT_SECONDS,
+    RESET_AFTER_SECONDS,
+    LoginThrottle,
     TooManyAttempts,
     network,
 )
@@ -21,58 +21,58 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def attempts(clock: Clock) -> Attempts:
-    return Attempts(clock.seconds)
+def attempts(clock: Clock) -> LoginThrottle:
+    return LoginThrottle(clock.seconds)
 
 
-def refused(attempts: Attempts, address: str, user: str | None = None) -> int:
+def refused(attempts: LoginThrottle, address: str, user: str | None = None) -> int:
     with pytest.raises(TooManyAttempts) as found:
-        attempts.begin(address, user)
+        attempts.start_attempt(address, user)
     return found.value.retry_after
 
 
-def test_the_wait_doubles_up_to_a_minute(clock: Clock, attempts: Attempts) -> None:
-    for _ in range(FREE_BY_NAME):
-        attempts.begin("192.0.2.1", "ann")
+def test_the_wait_doubles_up_to_a_minute(clock: Clock, attempts: LoginThrottle) -> None:
+    for _ in range(FREE_FAILURES_PER_USER):
+        attempts.start_attempt("192.0.2.1", "ann")
     waits = []
     for number in range(9):
         waits.append(refused(attempts, f"192.0.3.{number}", "ann"))
         clock.advance(waits[-1] + 0.01)
-        attempts.begin(f"192.0.3.{number}", "ann")
-    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == LONGEST_WAIT_SECONDS
+        attempts.start_attempt(f"192.0.3.{number}", "ann")
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == MAX_WAIT_SECONDS
 
 
-def test_what_has_to_wait_does_not_wait_longer_for_asking(clock: Clock, attempts: Attempts) -> None:
-    for _ in range(FREE_BY_NAME):
-        attempts.begin("192.0.2.1", "ann")
+def test_what_has_to_wait_does_not_wait_longer_for_asking(clock: Clock, attempts: LoginThrottle) -> None:
+    for _ in range(FREE_FAILURES_PER_USER):
+        attempts.start_attempt("192.0.2.1", "ann")
     assert {refused(attempts, "192.0.2.1", "ann") for _ in range(50)} == {1}
     clock.advance(1.01)
-    attempts.begin("192.0.2.1", "ann")
+    attempts.start_attempt("192.0.2.1", "ann")
 
 
-def test_success_forgets_the_name_and_not_what_else_came_from_the_address(attempts: Attempts) -> None:
-    for number in range(FREE_BY_ADDRESS - 1):
-        attempts.begin("192.0.2.1", f"user{number}")
-    attempts.begin("192.0.2.1", "ann")
-    attempts.succeeded("192.0.2.1", "ann")
-    attempts.begin("192.0.2.1", "ann")
+def test_success_forgets_the_name_and_not_what_else_came_from_the_address(attempts: LoginThrottle) -> None:
+    for number in range(FREE_FAILURES_PER_ADDRESS - 1):
+        attempts.start_attempt("192.0.2.1", f"user{number}")
+    attempts.start_attempt("192.0.2.1", "ann")
+    attempts.record_success("192.0.2.1", "ann")
+    attempts.start_attempt("192.0.2.1", "ann")
     assert refused(attempts, "192.0.2.1", "bob") == 1
-    attempts.begin("192.0.2.2", "bob")
+    attempts.start_attempt("192.0.2.2", "bob")
 
 
-def test_failures_are_forgotten_after_a_while(clock: Clock, attempts: Attempts) -> None:
-    for _ in range(FREE_BY_NAME):
-        attempts.begin("192.0.2.1", "ann")
-    clock.advance(FORGOTTEN_AFTER_SECONDS + 1)
-    for _ in range(FREE_BY_NAME):
-        attempts.begin("192.0.2.1", "ann")
+def test_failures_are_forgotten_after_a_while(clock: Clock, attempts: LoginThrottle) -> None:
+    for _ in range(FREE_FAILURES_PER_USER):
+        attempts.start_attempt("192.0.2.1", "ann")
+    clock.advance(RESET_AFTER_SECONDS + 1)
+    for _ in range(FREE_FAILURES_PER_USER):
+        attempts.start_attempt("192.0.2.1", "ann")
     refused(attempts, "192.0.2.1", "ann")
 
 
-def test_names_without_end_take_no_memory_without_end(attempts: Attempts) -> None:
-    for number in range(MOST_KEPT + 100):
-        attempts.begin(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"user{number}")
-    assert len(attempts) == MOST_KEPT
+def test_names_without_end_take_no_memory_without_end(attempts: LoginThrottle) -> None:
+    for number in range(MAX_TRACKED + 100):
+        attempts.start_attempt(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", f"user{number}")
+    assert len(attempts) == MAX_TRACKED
 
 
 @pytest.mark.parametrize(

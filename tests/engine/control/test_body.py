@@ -10,9 +10,9 @@ import pytest
 from quart import Blueprint, Response, request
 
 from engine.control import streaming_body
-from engine.control.access import OneToken
-from engine.control.app import MOST_BODY, create, open_to_all
-from engine.control.streaming_body import HELD
+from engine.control.access import StaticToken
+from engine.control.app import MAX_BODY_BYTES, create_app, public_route
+from engine.control.streaming_body import MAX_BUFFERED_BYTES
 from svc_tui.background_loop import run_in_background
 from tests.engine.control.served import served
 
@@ -21,22 +21,22 @@ def subject(may_read: threading.Event) -> Blueprint:
     routes = Blueprint("subject", __name__)
 
     @routes.post("/whole")
-    @open_to_all
+    @public_route
     async def whole() -> str:
         return str(len(await request.get_data(as_text=False)))
 
     @routes.post("/stream")
-    @open_to_all
+    @public_route
     async def stream() -> str:
         await asyncio.to_thread(may_read.wait)
         size = 0
         async for piece in request.body:
-            assert len(piece) < 2 * HELD
+            assert len(piece) < 2 * MAX_BUFFERED_BYTES
             size += len(piece)
         return str(size)
 
     @routes.post("/refused")
-    @open_to_all
+    @public_route
     async def refused() -> Response:
         return Response("no", 403)
 
@@ -50,7 +50,7 @@ def may_read() -> threading.Event:
 
 @pytest.fixture
 def address(may_read: threading.Event) -> Iterator[str]:
-    app = create(OneToken("x"), [subject(may_read)])
+    app = create_app(StaticToken("x"), [subject(may_read)])
     with run_in_background(lambda stop: served(app, stop), "control") as address:
         yield address
         may_read.set()
@@ -68,10 +68,10 @@ def test_a_stream_may_be_larger_than_a_whole_body(address: str, may_read: thread
 
 
 def test_whole_bodies_have_a_limit_however_they_come(address: str) -> None:
-    assert httpx.post(f"{address}/whole", content=bytes(MOST_BODY)).text == str(MOST_BODY)
+    assert httpx.post(f"{address}/whole", content=bytes(MAX_BODY_BYTES)).text == str(MAX_BODY_BYTES)
     assert httpx.post(f"{address}/whole", content=pieces(4_000_000)).text == "4000000"
-    assert httpx.post(f"{address}/whole", content=bytes(MOST_BODY + 1)).status_code == 413
-    assert httpx.post(f"{address}/whole", content=pieces(MOST_BODY + 100_000)).status_code == 413
+    assert httpx.post(f"{address}/whole", content=bytes(MAX_BODY_BYTES + 1)).status_code == 413
+    assert httpx.post(f"{address}/whole", content=pieces(MAX_BODY_BYTES + 100_000)).status_code == 413
 
 
 def test_what_a_route_does_not_read_yet_stays_with_the_client(
@@ -112,8 +112,8 @@ def test_a_body_without_bytes_is_complete(address: str, may_read: threading.Even
 def test_a_body_of_which_nothing_more_comes_is_waited_for_no_longer(
     path: str, address: str, may_read: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming_body, "WHOLE_SECONDS", 0.2)
-    monkeypatch.setattr(streaming_body, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(streaming_body, "BODY_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(streaming_body, "IDLE_TIMEOUT_SECONDS", 0.2)
     may_read.set()
     host, _, port = address.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), 60) as client:

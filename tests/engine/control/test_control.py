@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from quart import Blueprint, Response, request
 
-from engine.control.access import EVERY_PROJECT, Forbidden, Principal
+from engine.control.access import ALL_PROJECTS, Forbidden, Principal
 from engine.control.app import principal
-from engine.control.discovery import FILE, Presence, announce, find, withdraw
-from engine.control.local_server import listening
-from engine.control.projects import OneProject, blueprint
+from engine.control.discovery import ENDPOINT_FILE, Endpoint, find_endpoint, publish_endpoint, remove_endpoint
+from engine.control.local_server import serve_local
+from engine.control.projects import SingleProject, blueprint
 from engine.errors import SvcError
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import ApiError, Client, Unreachable
@@ -50,20 +50,20 @@ def subject() -> Blueprint:
 
 
 @contextmanager
-def served(folder: Path, *, told: bool = True) -> Iterator[Presence]:
-    routes = (subject(), blueprint(OneProject("shop", folder)))
-    with run_in_background(lambda _: listening(folder, routes, told=told), "control") as presence:
+def served(folder: Path, *, told: bool = True) -> Iterator[Endpoint]:
+    routes = (subject(), blueprint(SingleProject("shop", folder)))
+    with run_in_background(lambda _: serve_local(folder, routes, announce=told), "control") as presence:
         yield presence
 
 
 @pytest.fixture
-def presence(tmp_path: Path) -> Iterator[Presence]:
+def presence(tmp_path: Path) -> Iterator[Endpoint]:
     with served(tmp_path) as presence:
         yield presence
 
 
 @pytest.fixture
-def client(presence: Presence) -> Iterator[Client]:
+def client(presence: Endpoint) -> Iterator[Client]:
     with Client(presence.url, presence.token) as client:
         yield client
 
@@ -74,13 +74,13 @@ def test_its_token_lets_the_developer_do_everything(client: Client) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "x y", "~" * 5000])
-def test_nobody_comes_in_without_it(presence: Presence, token: str) -> None:
+def test_nobody_comes_in_without_it(presence: Endpoint, token: str) -> None:
     with Client(presence.url, token) as client, pytest.raises(ApiError) as refused:
         client.call("GET", "/v1/me")
     assert refused.value.code == "unauthenticated" and "svc login" in refused.value.hint
 
 
-def test_health_is_open_to_all(presence: Presence) -> None:
+def test_health_is_open_to_all(presence: Endpoint) -> None:
     with Client(presence.url, "") as client:
         assert client.call("GET", "/v1/health")["status"] == "ok"
 
@@ -117,7 +117,7 @@ def test_the_document_describes_every_route(client: Client) -> None:
     assert document["openapi"].startswith("3.") and {"/v1/health", "/v1/projects"} <= document["paths"].keys()
 
 
-def test_nobody_at_an_address(presence: Presence) -> None:
+def test_nobody_at_an_address(presence: Endpoint) -> None:
     with Client("http://127.0.0.1:1", "") as client, pytest.raises(Unreachable) as unreachable:
         client.call("GET", "/v1/health")
     assert "127.0.0.1:1" in unreachable.value.message
@@ -125,29 +125,29 @@ def test_nobody_at_an_address(presence: Presence) -> None:
 
 def test_it_is_found_while_it_is_there(tmp_path: Path) -> None:
     with served(tmp_path) as presence:
-        assert find(tmp_path) == presence
-        assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
-    assert find(tmp_path) is None
+        assert find_endpoint(tmp_path) == presence
+        assert (tmp_path / ENDPOINT_FILE).stat().st_mode & 0o077 == 0
+    assert find_endpoint(tmp_path) is None
 
 
 def test_the_newest_is_found_and_goes_by_itself(tmp_path: Path) -> None:
-    old, new = Presence("http://127.0.0.1:1", "a", 1), Presence("http://127.0.0.1:2", "b", 2)
-    announce(tmp_path, old)
-    announce(tmp_path, new)
-    withdraw(tmp_path, old)
-    assert find(tmp_path) == new
-    withdraw(tmp_path, new)
-    assert find(tmp_path) is None
+    old, new = Endpoint("http://127.0.0.1:1", "a", 1), Endpoint("http://127.0.0.1:2", "b", 2)
+    publish_endpoint(tmp_path, old)
+    publish_endpoint(tmp_path, new)
+    remove_endpoint(tmp_path, old)
+    assert find_endpoint(tmp_path) == new
+    remove_endpoint(tmp_path, new)
+    assert find_endpoint(tmp_path) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}', "\udcff"])
 def test_what_is_no_announcement_is_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert find(tmp_path) is None
+    (tmp_path / ENDPOINT_FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert find_endpoint(tmp_path) is None
 
 
 def test_the_stronger_role_counts() -> None:
-    somebody = Principal("ann", {EVERY_PROJECT: "viewer", "shop": "deployer"})
+    somebody = Principal("ann", {ALL_PROJECTS: "viewer", "shop": "deployer"})
     somebody.require("shop", "deployer")
     somebody.require("blog", "viewer")
     with pytest.raises(

@@ -30,7 +30,7 @@ def raw(service: Service, path: str, content: bytes, kind: str = "application/js
 
 def test_the_code_makes_the_first_owner_once(service: Service) -> None:
     assert service.call("", "GET", "/v1/claim") == {"claimed": False}
-    code = service.do(service.gate.accounts.new_code)
+    code = service.do(service.gate.accounts.new_claim_code)
     body = {"code": f" {code.upper()} ", "user": "ann", "password": PASSWORD}
     opened = service.call("", "POST", "/v1/claim", body)
     assert opened["user"] == "ann" and opened["roles"] == {"*": "owner"}
@@ -40,11 +40,11 @@ def test_the_code_makes_the_first_owner_once(service: Service) -> None:
     again = refused(service, "", "POST", "/v1/claim", body | {"user": "bob"})
     assert again.code == "conflict" and "owner already" in again.message
     assert service.call("", "GET", "/v1/claim") == {"claimed": True}
-    assert service.do(service.gate.accounts.new_code) is None
+    assert service.do(service.gate.accounts.new_claim_code) is None
 
 
 def test_of_two_claims_at_once_exactly_one_wins(service: Service) -> None:
-    code = service.do(service.gate.accounts.new_code)
+    code = service.do(service.gate.accounts.new_claim_code)
 
     def claim(number: int) -> str:
         body = {"code": code, "user": f"user{number}", "password": PASSWORD}
@@ -61,8 +61,8 @@ def test_of_two_claims_at_once_exactly_one_wins(service: Service) -> None:
 
 
 def test_another_code_is_none_and_an_older_one_is_void(service: Service) -> None:
-    old = service.do(service.gate.accounts.new_code)
-    service.do(service.gate.accounts.new_code)
+    old = service.do(service.gate.accounts.new_claim_code)
+    service.do(service.gate.accounts.new_claim_code)
     for code in (old, "x", "a" * 100):
         found = refused(service, "", "POST", "/v1/claim", {"code": code, "user": "ann", "password": PASSWORD})
         assert found.code == "unauthenticated" and "svc serve" in found.hint
@@ -79,7 +79,7 @@ def test_accounts_and_sessions_outlive_the_process(tmp_path: Path) -> None:
 
 def test_neither_passwords_nor_tokens_nor_the_code_are_kept(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
-        code = service.do(service.gate.accounts.new_code)
+        code = service.do(service.gate.accounts.new_claim_code)
         body = {"code": code, "user": "ann", "password": PASSWORD}
         owner = service.call("", "POST", "/v1/claim", body)["token"]
         wish = {"name": "ci", "role": "owner", "projects": ["*"]}
@@ -183,7 +183,7 @@ def test_bodies_that_are_none(service: Service, path: str, content: bytes, statu
 def test_a_body_that_does_not_come_is_not_waited_for(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routes, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(routes, "BODY_TIMEOUT_SECONDS", 0.2)
     host, port = service.url.removeprefix("http://").split(":")
     head = b"POST /v1/login HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     with socket.create_connection((host, int(port)), timeout=60) as slow:
@@ -200,7 +200,7 @@ def test_a_body_of_another_kind_is_refused(service: Service) -> None:
     "user", ["Ann", "", "a" * 40, "../etc", "a/b", "a\0b", "ann ", "änn", "a--b", "-a", "*", "ａnn", "ann\n"]
 )
 def test_names_with_tricks_are_none(service: Service, user: str) -> None:
-    code = service.do(service.gate.accounts.new_code)
+    code = service.do(service.gate.accounts.new_claim_code)
     body = {"code": code, "user": user, "password": PASSWORD}
     assert refused(service, "", "POST", "/v1/claim", body).code == "invalid"
     assert service.call("", "GET", "/v1/claim") == {"claimed": False}
@@ -208,7 +208,7 @@ def test_names_with_tricks_are_none(service: Service, user: str) -> None:
 
 @pytest.mark.parametrize("password", ["", "short", "p" * 1025, "with a \0 in it", "with a \x1b[2J in it"])
 def test_passwords_that_are_none(service: Service, password: str) -> None:
-    code = service.do(service.gate.accounts.new_code)
+    code = service.do(service.gate.accounts.new_claim_code)
     body = {"code": code, "user": "ann", "password": password}
     assert refused(service, "", "POST", "/v1/claim", body).code in ("invalid", "bad-password")
     assert service.call("", "GET", "/v1/claim") == {"claimed": False}

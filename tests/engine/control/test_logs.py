@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.control.local_server import listening
-from engine.control.projects import OneProject
+from engine.control.local_server import serve_local
+from engine.control.projects import SingleProject
 from engine.control.routes import logs
 from engine.timeline.database import TIMELINE_FILE
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
@@ -93,9 +93,9 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
-    routes = logs.blueprint(OneProject("shop", tmp_path), STRETCH)
+    routes = logs.blueprint(SingleProject("shop", tmp_path), STRETCH)
     with (
-        run_in_background(lambda _: listening(tmp_path, [routes], told=False), "control") as presence,
+        run_in_background(lambda _: serve_local(tmp_path, [routes], announce=False), "control") as presence,
         Client(presence.url, presence.token) as client,
     ):
         yield Shop(tmp_path, client)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.control.local_server import listening
-from engine.control.routes.manifest import InDevelopment, blueprint
+from engine.control.local_server import serve_local
+from engine.control.routes.manifest import EditableManifest, blueprint
 from engine.errors import SvcError
 from engine.manifest.load import load
 from svc_tui.background_loop import run_in_background
@@ -67,9 +67,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(root: Path) -> Iterator[Client]:
-    routes = blueprint(InDevelopment(load(root)))
+    routes = blueprint(EditableManifest(load(root)))
     with (
-        run_in_background(lambda _: listening(root, [routes], told=False), "control") as presence,
+        run_in_background(lambda _: serve_local(root, [routes], announce=False), "control") as presence,
         Client(presence.url, presence.token) as client,
     ):
         yield client

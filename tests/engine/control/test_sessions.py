@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine.control.access import EitherOf, OneToken, Principal
+from engine.control.access import AnyOf, Principal, StaticToken
 from engine.control.auth.accounts import AccountConflict
-from engine.control.auth.sessions import CACHE_SECONDS, IDLE_NS, MOST_EACH, PREFIX, SESSION_NS
+from engine.control.auth.sessions import CACHE_SECONDS, MAX_IDLE_NS, MAX_PER_USER, MAX_SESSION_NS, PREFIX
 from svc_tui.client import ApiError
 from tests.engine.control.service import PASSWORD, Service
 
@@ -35,19 +35,19 @@ def who(service: Service, token: str) -> Principal | None:
 
 
 def test_a_session_ends_when_it_is_not_used(service: Service, owner: str) -> None:
-    service.clock.advance(IDLE_NS / 1e9 - 60)
+    service.clock.advance(MAX_IDLE_NS / 1e9 - 60)
     assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
-    service.clock.advance(IDLE_NS / 1e9 - 60)
+    service.clock.advance(MAX_IDLE_NS / 1e9 - 60)
     assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
-    service.clock.advance(IDLE_NS / 1e9 + 60)
+    service.clock.advance(MAX_IDLE_NS / 1e9 + 60)
     assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
 
 
 def test_a_session_ends_however_much_it_is_used(service: Service, owner: str) -> None:
     for _ in range(8):
-        service.clock.advance(SESSION_NS / 1e9 / 9)
+        service.clock.advance(MAX_SESSION_NS / 1e9 / 9)
         assert service.call(owner, "GET", "/v1/whoami")["user"] == "ann"
-    service.clock.advance(SESSION_NS / 1e9 / 9 + 1)
+    service.clock.advance(MAX_SESSION_NS / 1e9 / 9 + 1)
     assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
 
 
@@ -120,7 +120,7 @@ def test_of_tokens_of_one_name_made_at_once_there_is_one(service: Service, owner
     async def many() -> list[Any]:
         user = await service.gate.accounts.find("ann")
         assert user is not None
-        create = service.gate.sessions.create
+        create = service.gate.sessions.create_token
         made = [create(user, "ci", "viewer", ("shop",), 10**15) for _ in range(8)]
         return await asyncio.gather(*made, return_exceptions=True)
 
@@ -168,20 +168,20 @@ def test_the_oldest_of_too_many_sessions_ends(service: Service, owner: str) -> N
         user = await service.gate.accounts.find("ann")
         assert user is not None
         opened = [owner]
-        for _ in range(MOST_EACH):
+        for _ in range(MAX_PER_USER):
             service.clock.advance(1)
-            opened.append((await service.gate.sessions.open(user))[0])
+            opened.append((await service.gate.sessions.create_session(user))[0])
         return [await service.gate.sessions.principal(token) is not None for token in opened]
 
-    assert service.do(many) == [False] + [True] * MOST_EACH
+    assert service.do(many) == [False] + [True] * MAX_PER_USER
 
 
 def test_what_is_over_is_removed_at_the_next_login(service: Service, owner: str) -> None:
     async def keys() -> set[str]:
-        return {cell.key for cell in await service.bucket.cells.list(PREFIX)}
+        return {cell.key for cell in await service.bucket.kv.list(PREFIX)}
 
     before = service.do(keys)
-    service.clock.advance(SESSION_NS / 1e9)
+    service.clock.advance(MAX_SESSION_NS / 1e9)
     service.call("", "POST", "/v1/login", {"user": "ann", "password": PASSWORD})
     after = service.do(keys)
     assert len(before) == len(after) == 1 and before != after
@@ -189,8 +189,8 @@ def test_what_is_over_is_removed_at_the_next_login(service: Service, owner: str)
 
 def test_a_session_that_can_not_be_read_is_none(service: Service, owner: str) -> None:
     async def damage() -> None:
-        (cell,) = await service.bucket.cells.list(PREFIX)
-        await service.bucket.cells.cas(cell.key, b'{"user": "ann"}', cell.revision)
+        (cell,) = await service.bucket.kv.list(PREFIX)
+        await service.bucket.kv.cas(cell.key, b'{"user": "ann"}', cell.revision)
 
     service.do(damage)
     assert refused(service, owner, "GET", "/v1/whoami").code == "unauthenticated"
@@ -216,7 +216,7 @@ def test_what_was_never_a_token_is_nobodys(service: Service, owner: str, token: 
 
 
 def test_of_several_authorities_the_first_that_knows_says_who(service: Service, owner: str) -> None:
-    either = EitherOf(OneToken("local"), service.gate.sessions)
+    either = AnyOf(StaticToken("local"), service.gate.sessions)
 
     async def ask() -> list[str | None]:
         found = [await either.principal(token) for token in ("local", owner, "x")]

@@ -219,7 +219,7 @@ class Meanwhile:
 
     def __init__(self, bucket: FolderBucket, prefix: str, happens: Callable[[], Awaitable[object]]) -> None:
         self.blobs, self.log, self.cells = bucket.blobs, bucket.log, self
-        self._cells = bucket.cells
+        self._cells = bucket.kv
         self._prefix = prefix
         self._happens: Callable[[], Awaitable[object]] | None = happens
 

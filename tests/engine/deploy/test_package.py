@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, ImageArtifact
-from engine.bucket.errors import BlobDamaged, BlobMissing
+from engine.bucket.errors import BlobCorrupt, BlobMissing
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.deploy.package import PackageError, decode, pack
@@ -131,7 +131,7 @@ def test_a_package_whose_blobs_are_gone_is_missing_and_a_changed_one_is_damaged(
             path = bucket.root / "blobs" / digest
             path.chmod(0o644)
             path.write_bytes(b"damaged")
-            with pytest.raises(BlobDamaged):
+            with pytest.raises(BlobCorrupt):
                 await unpack(bucket.blobs, package, tmp_path / "unpacked")
             await stored(bucket, artifact)
         check_same(await unpack(bucket.blobs, package, tmp_path / "unpacked"), artifact)

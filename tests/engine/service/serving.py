@@ -21,9 +21,9 @@ from engine.errors import SvcError
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.server import serve
 from engine.http.sockets import bind
-from engine.service.deployer import Service
-from engine.service.policy import Change, imports
-from engine.service.spec import Order, read_packages, read_project
+from engine.service.deployer import Deployer
+from engine.service.policy import Change, component_imports
+from engine.service.spec import DeploySpec, read_packages, read_project
 from engine.wasm.execution.runner import Runner
 from tests.engine.deploy.packing import store
 
@@ -35,22 +35,22 @@ STATIC = '[project]\nname = "shop"\n[resource.web]\nlane = "static"\npublic = tr
 class Served:
     """A service that runs, and a client of its public address."""
 
-    service: Service
+    service: Deployer
     bucket: FolderBucket
     client: httpx.AsyncClient
     warned: list[SvcError] = field(default_factory=list)
 
     async def order(
         self, manifest: str, artifacts: Mapping[str, Artifact], by: str = "ann", **fields: Any
-    ) -> Order:
+    ) -> DeploySpec:
         """Upload artifacts, and order what a client would that has just looked."""
         packages = {name: (await store(self.bucket.blobs, pack(a))).package for name, a in artifacts.items()}
         project = read_project(manifest, fields.pop("name", "shop"))
         live = await self.service.history.live(project.name)
         fields.setdefault("revision", live.revision if live is not None else None)
-        return Order(project, read_packages(project, packages), by, **fields)
+        return DeploySpec(project, read_packages(project, packages), by, **fields)
 
-    async def deploy(self, order: Order) -> Deployment:
+    async def deploy(self, order: DeploySpec) -> Deployment:
         """Deploy to the end."""
         steps = [step async for step in self.service.deploy(order)]
         assert isinstance(steps[-1], Deployment)
@@ -65,7 +65,7 @@ class Served:
                 resource,
                 as_digest(sha256(packed[name].encode()).hexdigest()),
                 packed[name].artifact,
-                imports(artifacts[name]),
+                component_imports(artifacts[name]),
             )
             for name, resource in project.resources.items()
         }
@@ -90,7 +90,7 @@ def served(
         site = ServingTable(
             VersionFactory(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False
         )
-        service = Service(bucket, folder / "unpacked", site, tenants, DOMAIN, publish=publish)
+        service = Deployer(bucket, folder / "unpacked", site, tenants, DOMAIN, publish=publish)
         stop, sockets = asyncio.Event(), bind("localhost", 0)
         port = sockets[0].getsockname()[1]
         gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings())

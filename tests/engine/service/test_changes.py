@@ -9,7 +9,7 @@ import pytest
 
 from engine.artifact import ComponentArtifact
 from engine.deploy.package import pack
-from engine.service.policy import Change, Refused
+from engine.service.policy import Change, PolicyViolation
 from engine.wasm.compile.check import capabilities
 from tests.engine.service.serving import Served, served
 from tests.lanes.components import component
@@ -40,7 +40,7 @@ def test_a_new_capability_needs_the_deployers_word(tmp_path: Path) -> None:
         await running.deploy(await running.order(MANIFEST, {"api": before}))
         found = await running.plan(MANIFEST, {"api": after})
         assert Change("api", "imports", "", "wasi:sockets", grave=True) in found
-        with pytest.raises(Refused, match="api now imports wasi:sockets") as refused:
+        with pytest.raises(PolicyViolation, match="api now imports wasi:sockets") as refused:
             await running.deploy(await running.order(MANIFEST, {"api": after}))
         assert "--allow-new-capability" in refused.value.hint
         await running.deploy(await running.order(MANIFEST, {"api": after}, allow=True))
@@ -59,14 +59,14 @@ def test_capabilities_are_compared_without_what_is_live_and_with_records_of_an_o
         deployed = await running.deploy(await running.order(MANIFEST, {"api": before}))
         key = f"deployments/shop/{deployed.id}"
         assert deployed.resources["api"].imports == ("wasi:random",)
-        cell = await running.bucket.cells.get(key)
+        cell = await running.bucket.kv.get(key)
         assert cell is not None and cell.value is not None
         record = json.loads(cell.value)
         del record["resources"]["api"]["imports"]
-        older = await running.bucket.cells.cas(key, json.dumps(record).encode(), cell.revision)
+        older = await running.bucket.kv.cas(key, json.dumps(record).encode(), cell.revision)
         assert new in await running.plan(MANIFEST, {"api": after})
         assert isinstance(older, int)
-        await running.bucket.cells.cas(key, cell.value, older)
+        await running.bucket.kv.cas(key, cell.value, older)
         for digest in pack(before).package.digests:
             await running.bucket.blobs.delete(digest, 1 << 62)
         shutil.rmtree(tmp_path / "unpacked")

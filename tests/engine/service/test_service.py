@@ -12,11 +12,11 @@ from engine.deploy.history import DeploymentError
 from engine.deploy.package import pack
 from engine.deploy.versions import Publication
 from engine.manifest.problems import ManifestError
-from engine.service.deployer import Outrun
-from engine.service.health_check import CheckFailed
-from engine.service.policy import Change, Refused
+from engine.service.deployer import RevisionConflict
+from engine.service.health_check import HealthCheckFailed
+from engine.service.policy import Change, PolicyViolation
 from engine.service.secrets import SecretError
-from engine.service.spec import BadOrder, Order, read_packages, read_project
+from engine.service.spec import DeploySpec, InvalidDeploySpec, read_packages, read_project
 from tests.engine.deploy.packing import image_artifact
 from tests.engine.service.serving import STATIC, Served, served
 
@@ -60,7 +60,7 @@ def test_rollback_serves_the_older_one(tmp_path: Path) -> None:
         again = {"by": "bob", "message": "two is bad", "revision": live.revision}
         await running.service.rollback("shop", older.id, **again)  # type: ignore[arg-type]
         assert (await running.get()).text == "one"
-        with pytest.raises(Outrun, match="bob had"):
+        with pytest.raises(RevisionConflict, match="bob had"):
             await running.service.rollback("shop", older.id, **again)  # type: ignore[arg-type]
         with pytest.raises(DeploymentError):
             live = await running.service.history.live("shop")
@@ -116,7 +116,7 @@ def test_a_flip_keeps_its_project_to_itself_whether_its_client_waits_or_not(
         secret = asyncio.create_task(service.set_secret("shop", "KEY", "new"))
         order = await running.order(STATIC, {"web": two})
         forward = asyncio.create_task(running.deploy(order))
-        async with aclosing(running.bucket.cells.watch("secrets/")) as set_:
+        async with aclosing(running.bucket.kv.watch("secrets/")) as set_:
             await anext(set_)
         assert gate.seen == [older.id, newer.id]
         gate.opened.set()
@@ -153,7 +153,7 @@ def test_of_two_deploys_at_once_one_wins(tmp_path: Path) -> None:
         await running.deploy(await running.order(STATIC, {"web": artifacts[0]}))
         orders = [await running.order(STATIC, {"web": each}, by=each.digest) for each in artifacts[1:]]  # type: ignore[union-attr]
         results = await asyncio.gather(*map(running.deploy, orders), return_exceptions=True)
-        lost = [result for result in results if isinstance(result, Outrun)]
+        lost = [result for result in results if isinstance(result, RevisionConflict)]
         won = [result for result in results if not isinstance(result, BaseException)]
         assert len(lost) == len(won) == 1 and won[0].id in lost[0].message and won[0].by in lost[0].message
         live = await running.service.history.live("shop")
@@ -187,7 +187,7 @@ def test_a_check_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
 
     async def scenario(running: Served) -> None:
         await running.deploy(await running.order(STATIC, {"web": one}))
-        with pytest.raises(CheckFailed, match="resource web answered /health with 404"):
+        with pytest.raises(HealthCheckFailed, match="resource web answered /health with 404"):
             await running.deploy(await running.order(checked, {"web": two}))
         assert (await running.get()).text == "one"
         assert len(await running.service.history.deployments("shop")) == 1
@@ -202,17 +202,17 @@ def test_secrets_must_have_values(tmp_path: Path) -> None:
     secret = STATIC.replace('lane = "static"', 'lane = "static"\nsecrets = ["KEY"]')
 
     async def scenario(running: Served) -> None:
-        with pytest.raises(Refused, match="needs the secret KEY") as refused:
+        with pytest.raises(PolicyViolation, match="needs the secret KEY") as refused:
             await running.deploy(await running.order(secret, {"web": one}))
         assert "svc secret set KEY" in refused.value.hint
-        await running.service.vault.set("shop", "KEY", "ü\n")
+        await running.service.secrets.set("shop", "KEY", "ü\n")
         await running.deploy(await running.order(secret, {"web": one}))
-        assert await running.service.vault.values("shop") == {"KEY": "ü\n"}
-        assert await running.service.vault.remove("shop", "KEY")
-        assert not await running.service.vault.remove("shop", "KEY")
+        assert await running.service.secrets.values("shop") == {"KEY": "ü\n"}
+        assert await running.service.secrets.remove("shop", "KEY")
+        assert not await running.service.secrets.remove("shop", "KEY")
         for name, value in (("SVC_X", ""), ("a b", ""), ("OK", "\0"), ("OK", "x" * 70_000)):
             with pytest.raises(SecretError):
-                await running.service.vault.set("shop", name, value)
+                await running.service.secrets.set("shop", name, value)
 
     served(tmp_path, scenario)
 
@@ -221,7 +221,7 @@ def test_what_is_not_in_the_bucket_can_not_go_live(tmp_path: Path) -> None:
     async def scenario(running: Served) -> None:
         project = read_project(STATIC, "shop")
         with pytest.raises(BlobMissing):
-            await running.deploy(Order(project, {"web": Digest("0" * 64)}, "ann", None))
+            await running.deploy(DeploySpec(project, {"web": Digest("0" * 64)}, "ann", None))
 
     served(tmp_path, scenario)
 
@@ -266,7 +266,7 @@ def test_a_project_that_is_damaged_does_not_keep_others_from_being_served(tmp_pa
         ("", ManifestError),
         (STATIC.replace("static", "cobol"), ManifestError),
         (STATIC + 'workdir = "../.."\n', ManifestError),
-        (STATIC.replace("shop", "other"), BadOrder),
+        (STATIC.replace("shop", "other"), InvalidDeploySpec),
     ],
 )
 def test_a_manifest_is_read_by_its_own_rules(manifest: str, error: type[Exception]) -> None:
@@ -276,5 +276,5 @@ def test_a_manifest_is_read_by_its_own_rules(manifest: str, error: type[Exceptio
 
 @pytest.mark.parametrize("packages", [{}, {"web": "x"}, {"web": "0" * 64, "api": "0" * 64}])
 def test_every_resource_has_one_package(packages: dict[str, str]) -> None:
-    with pytest.raises(BadOrder):
+    with pytest.raises(InvalidDeploySpec):
         read_packages(read_project(STATIC, "shop"), packages)

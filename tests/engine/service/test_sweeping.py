@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.bucket.folder import FolderBucket
 from engine.deploy.gc import GarbageError, Swept
-from engine.service.gc_schedule import DAY_NS, LOOK_SECONDS, sweep_daily
+from engine.service.gc_schedule import CHECK_SECONDS, DAY_NS, run_gc_daily
 from tests.engine.deploy.packing import opened
 
 NOTHING = Swept(0, 0, 0)
@@ -42,8 +42,8 @@ async def sweeps(
         return await sweep() if sweep is not None else NOTHING
 
     try:
-        await sweep_daily(
-            bucket.cells,
+        await run_gc_daily(
+            bucket.kv,
             counted,
             lambda level, text: told.append((level, text)),
             now_ns=day.now,
@@ -57,7 +57,7 @@ def test_once_a_day_and_not_at_the_start(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         assert await sweeps(bucket, Day(60)) == ([1, 25, 49], [])
 
-    assert LOOK_SECONDS == 3600 and DAY_NS == 24 * 3600 * 10**9
+    assert CHECK_SECONDS == 3600 and DAY_NS == 24 * 3600 * 10**9
     opened(tmp_path, scenario)
 
 

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from engine.control.local_server import listening
+from engine.control.local_server import serve_local
 from screens.project_client import ConnectionInfo, ProjectClient
 from screens.tables.screen import TablesScreen
 from svc_tui.background_loop import run_in_background
@@ -52,7 +52,9 @@ class Shop:
     def serving(self) -> Iterator[None]:
         """Serve the API, at another port each time."""
         subjects = project_api("shop", self.folder)
-        with run_in_background(lambda _: listening(self.folder, subjects, told=False), "control") as presence:
+        with run_in_background(
+            lambda _: serve_local(self.folder, subjects, announce=False), "control"
+        ) as presence:
             self.token = presence.token
             with Client(presence.url, presence.token, SECONDS) as self.client:
                 yield

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from doors.tables.api.routes import blueprint
-from engine.control.access import EVERY_PROJECT, Principal, Role
-from engine.control.app import create
-from engine.control.projects import OneProject
+from engine.control.access import ALL_PROJECTS, Principal, Role
+from engine.control.app import create_app
+from engine.control.projects import SingleProject
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control.served import served
@@ -22,13 +22,13 @@ class EveryRole:
     """An authority for which the name of a role is its token."""
 
     async def principal(self, token: str) -> Principal | None:
-        return next((Principal(role, {EVERY_PROJECT: role}) for role in ROLES if role == token), None)
+        return next((Principal(role, {ALL_PROJECTS: role}) for role in ROLES if role == token), None)
 
 
 @contextmanager
 def api(data: Path) -> Iterator[str]:
     """Serve the tables of the Project `shop`; gives the address."""
-    app = create(EveryRole(), [blueprint(OneProject("shop", data))])
+    app = create_app(EveryRole(), [blueprint(SingleProject("shop", data))])
     with run_in_background(lambda stop: served(app, stop), "control") as address:
         yield address
 
