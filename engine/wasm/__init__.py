@@ -1,1 +1,1 @@
-"""WebAssembly components on the `wasi:http` contract: one fresh, metered instance a request."""
+"""WebAssembly components on the `wasi:http` contract: one fresh, metered instance per request."""

@@ -102,7 +102,7 @@ def test_imports_that_are_not_hosted_and_a_missing_handler_are_refused_by_name(
     resources(project, one="true", two="true")
     assert run(["build"]) == 1
     told = capsys.readouterr()
-    assert "resource one: the component imports acme:db/store@1.0.0, which is not hosted" in told.err
+    assert "resource one: the component imports acme:db/store@1.0.0, which svc does not provide" in told.err
     assert "resource two: the component does not export wasi:http/incoming-handler" in told.err
     assert told.out == ""
     assert run(["build"]) == 1

@@ -1,1 +1,1 @@
-"""Reading and rewriting WebAssembly binaries."""
+"""Readers and writers of WebAssembly binaries."""

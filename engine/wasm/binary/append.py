@@ -1,7 +1,6 @@
-"""Sections that are appended to a component: their bytes, and the indices that what they define has.
+"""Sections appended to a component: their bytes and the indices of their items.
 
-Owns how long the index spaces become; what is appended, `memory_probe.py` and `overlay.py` know. The numbers
-of sections are those of the component model's `Binary.md`.
+Section numbers: the component model's `Binary.md`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ CORE_MODULE, CORE_INSTANCE, ALIAS, TYPE, CANONICAL, IMPORT, EXPORT = 1, 2, 6, 7,
 
 
 class SectionAppender:
-    """What comes after a component that was scanned; `out` are its bytes."""
+    """Builds the bytes that follow a component, in `out`."""
 
     def __init__(self, outline: ComponentOutline) -> None:
         self._outline = outline
@@ -23,19 +22,19 @@ class SectionAppender:
         self.out = bytearray()
 
     def add(self, kind: int, items: Sequence[bytes], space: str) -> int:
-        """Append a section whose items go to one index space; return the index of the first."""
+        """Append a section whose items extend one index space; return the index of the first item."""
         first = self._allocate(space, len(items))
         self.out += section(kind, vector(items))
         return first
 
     def core_module(self, text: str) -> int:
-        """Append a core module, given as text; return its index. Raises `WasmtimeError`."""
+        """Append a core module given as text; return its index. Raises `WasmtimeError`."""
         first = self._allocate("core-module", 1)
         self.out += section(CORE_MODULE, bytes(wat2wasm(text)))
         return first
 
     def _allocate(self, space: str, count: int) -> int:
-        """Let an index space grow; return the first index that is new."""
+        """Extend an index space; return the first new index."""
         grown = self._added.get(space, 0)
         self._added[space] = grown + count
         return self._outline.size_of(space) + grown

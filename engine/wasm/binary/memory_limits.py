@@ -1,9 +1,9 @@
-"""How large each memory of an instance may become, so that all of them together keep to the limit.
+"""Per-memory limit of an instance, chosen so that all its memories together stay within the limit.
 
-The library limits memories one by one, all to the same size, and calls nobody when one grows. So the size is
-worked out before: one memory may have the whole limit; several share it evenly, where those that can not
-become so large by their own declaration leave the rest to the others. Memories of components inside the
-component, which today's tools do not make, are not seen, and each may have as much as those that are.
+wasmtime applies one size limit to every memory and has no callback for growth, so the size is computed in
+advance. A single memory gets the complete limit. Several memories share it evenly; a memory with a smaller
+declared maximum leaves the rest to the others. Memories of nested components, which current tools do not
+create, are not counted, and each may reach the same size.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _HAS_MAXIMUM, _IS_64_BIT = 1, 4
 
 
 def declared_limits(component: bytes) -> tuple[int | None, ...]:
-    """Return how large each memory of a component may become (bytes; `None`: no maximum of its own).
+    """Return the declared maximum size of each memory in bytes (`None`: no maximum).
 
-    Empty when the component can not be read so far.
+    Empty if the outline of the component is unsupported.
     """
     try:
         modules = [component[each.start : each.end] for each in read_outline(component).modules()]
@@ -28,7 +28,7 @@ def declared_limits(component: bytes) -> tuple[int | None, ...]:
 
 
 def split_limit(maxima: Sequence[int | None], limit: int) -> int:
-    """Return the largest size at which memories with these maxima (bytes; `None`: none) sum to `limit`."""
+    """Return the largest size per memory at which memories with these maxima (bytes) sum to `limit`."""
     left, count = limit, len(maxima)
     for maximum in sorted(limit if maximum is None else maximum for maximum in maxima):
         if maximum * count > left:
@@ -38,7 +38,7 @@ def split_limit(maxima: Sequence[int | None], limit: int) -> int:
 
 
 def _module_limits(module: bytes) -> list[int | None]:
-    """Return the maximum of each memory that a core module defines."""
+    """Return the declared maximum of each memory defined by a core module."""
     reader = BinaryReader(module, _HEADER)
     while reader.at < len(module):
         kind, size = reader.byte(), reader.uleb()

@@ -1,9 +1,9 @@
-"""Has an instance tell how large its memories have become when its handler returns.
+"""Probe that reports an instance's peak memory when its handler returns.
 
-The C API shows no memory of a component. So a few sections are appended to the binary: a core module whose
-one function calls the guest's handler and returns the sum of `memory.size`, lifted and exported as
-`svc-metered-handle: func(request, response-out) -> u32`. Memories never shrink: the sum is the peak. Nothing
-that is there is changed, and a component whose handler is not found is left as it is.
+The C API does not expose a component's memories. So a few sections are appended to the binary: a core module
+whose function calls the guest's handler and returns the sum of `memory.size`, lifted and exported as
+`svc-metered-handle: func(request, response-out) -> u32`. Memories never shrink, so the sum is the peak.
+Existing sections are unchanged. A component whose handler is not found is returned as it is.
 """
 
 import re
@@ -32,7 +32,7 @@ _POST_RETURN = 5
 
 
 def add_probe(component: bytes) -> bytes:
-    """Return the component with a `svc-metered-handle`, or as it is where none fits."""
+    """Return the component with a `svc-metered-handle`, or unchanged if the probe does not fit."""
     try:
         outline = read_outline(component)
         function, types = _find_handler(outline), _find_types(outline)
@@ -44,59 +44,59 @@ def add_probe(component: bytes) -> bytes:
 
 
 def _find_handler(outline: ComponentOutline) -> int | None:
-    """Return the core function that the component's handler calls, `None` where that is not sure."""
+    """Return the core function behind the component's handler, `None` if it is uncertain."""
     exported = next(
         (at for export, at in outline.exports.items() if export.startswith(f"{HANDLER_INTERFACE}@")), None
     )
     instance = outline.definition(*exported) if exported is not None else None
     if isinstance(instance, InlineInstance):
-        found = [instance.exports[b"handle"]] if b"handle" in instance.exports else []
+        functions = [instance.exports[b"handle"]] if b"handle" in instance.exports else []
     elif isinstance(instance, ComponentInstance):
-        found = [at for at in instance.arguments.values() if at[0] == "func"]
+        functions = [at for at in instance.arguments.values() if at[0] == "func"]
     else:
-        found = []
-    lifted = outline.definition(*found[0]) if len(found) == 1 else None
+        functions = []
+    lifted = outline.definition(*functions[0]) if len(functions) == 1 else None
     if not isinstance(lifted, LiftedFunction) or _POST_RETURN in lifted.options:
         return None
-    # A component in between could do anything; builders put one there that hands on what it is given.
+    # A component in between could do anything. Builders insert one that passes its argument on.
     core = outline.definition("core-func", lifted.function)
     sure = isinstance(core, InstanceExport) and _CORE_HANDLE.fullmatch(core.name)
     return lifted.function if isinstance(instance, InlineInstance) or sure else None
 
 
 def _find_types(outline: ComponentOutline) -> int | None:
-    """Return the imported instance that has the types of requests, `None` where there are two."""
-    found = [
+    """Return the imported instance with the request types, `None` unless there is exactly one."""
+    instances = [
         index
         for index, origin in enumerate(outline.spaces.get("instance", []))
         if isinstance(origin, ImportedItem) and origin.name.startswith(_TYPES)
     ]
-    return found[0] if len(found) == 1 else None
+    return instances[0] if len(instances) == 1 else None
 
 
 def _probe_sections(outline: ComponentOutline, function: int, types: int) -> bytes:
-    made = SectionAppender(outline)
-    given = [name(b"handle") + b"\x00" + uleb(function)]
-    given += [
+    sections = SectionAppender(outline)
+    exports = [name(b"handle") + b"\x00" + uleb(function)]
+    exports += [
         name(f"memory-{i}".encode()) + b"\x02" + uleb(memory) for i, memory in enumerate(outline.memories)
     ]
-    module = made.core_module(_probe_module(len(outline.memories)))
-    guest = made.add(CORE_INSTANCE, [b"\x01" + vector(given)], "core-instance")
+    module = sections.core_module(_probe_module(len(outline.memories)))
+    guest = sections.add(CORE_INSTANCE, [b"\x01" + vector(exports)], "core-instance")
     arguments = vector([name(b"guest") + b"\x12" + uleb(guest)])
-    instance = made.add(CORE_INSTANCE, [b"\x00" + uleb(module) + arguments], "core-instance")
-    core = made.add(ALIAS, [b"\x00\x00\x01" + uleb(instance) + name(b"handle")], "core-func")
+    instance = sections.add(CORE_INSTANCE, [b"\x00" + uleb(module) + arguments], "core-instance")
+    core = sections.add(ALIAS, [b"\x00\x00\x01" + uleb(instance) + name(b"handle")], "core-func")
     names = (b"incoming-request", b"response-outparam")
-    resources = made.add(ALIAS, [b"\x03\x00" + uleb(types) + name(each) for each in names], "type")
-    owned = made.add(TYPE, [b"\x69" + uleb(resources), b"\x69" + uleb(resources + 1)], "type")
+    resources = sections.add(ALIAS, [b"\x03\x00" + uleb(types) + name(each) for each in names], "type")
+    owned = sections.add(TYPE, [b"\x69" + uleb(resources), b"\x69" + uleb(resources + 1)], "type")
     parameters = vector([name(b"request") + sleb(owned), name(b"response-out") + sleb(owned + 1)])
-    signature = made.add(TYPE, [b"\x40" + parameters + b"\x00\x79"], "type")
-    lifted = made.add(CANONICAL, [b"\x00\x00" + uleb(core) + b"\x00" + uleb(signature)], "func")
-    made.add(EXPORT, [b"\x00" + name(METERED_HANDLE.encode()) + b"\x01" + uleb(lifted) + b"\x00"], "func")
-    return bytes(made.out)
+    signature = sections.add(TYPE, [b"\x40" + parameters + b"\x00\x79"], "type")
+    lifted = sections.add(CANONICAL, [b"\x00\x00" + uleb(core) + b"\x00" + uleb(signature)], "func")
+    sections.add(EXPORT, [b"\x00" + name(METERED_HANDLE.encode()) + b"\x01" + uleb(lifted) + b"\x00"], "func")
+    return bytes(sections.out)
 
 
 def _probe_module(memories: int) -> str:
-    """Return the core module for so many memories, as text."""
+    """Return the probe's core module for this number of memories, as text."""
     imported = "".join(f'(import "guest" "memory-{i}" (memory $m{i} 0))' for i in range(memories))
     sizes = "(i32.const 0)"
     for i in range(memories):

@@ -1,8 +1,7 @@
-"""Reads the outline of a component binary: its index spaces, and where what stands in them comes from.
+"""Reader of component outlines: index spaces, and the definition of each item.
 
-Owns no changes: `memory_probe.py` and `overlay.py` append to what was scanned. Source: the component
-model's `Binary.md`, the parts that today's component builders emit; anything else raises `Unscannable`,
-never another error.
+Supports the parts of the component model's `Binary.md` that current component builders emit. Anything else
+raises `UnsupportedBinary`, never another error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,19 +23,19 @@ SORTS = {1: "func", 2: "value", 3: "type", 4: "component", 5: "instance"}
 
 
 class UnsupportedBinary(Exception):
-    """The binary is not a component, is cut short, or uses a form that this scanner does not know."""
+    """The binary is not a component, is truncated, or uses an unsupported form."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedItem:
-    """Something that the component imports under this name."""
+    """An import of the component, with its name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceExport:
-    """What an instance (a core instance, for core items) exports under this name."""
+    """An export of an instance (for core items: of a core instance), with its name."""
 
     instance: int
     name: bytes
@@ -44,9 +43,9 @@ class InstanceExport:
 
 @dataclass(frozen=True, slots=True)
 class LoweredFunction:
-    """A core function that calls a component function. Indices; `None` for what is not given.
+    """A core function that calls a component function. Fields are indices; `None` if absent.
 
-    `encoding` is that of strings: 0 for UTF-8.
+    `encoding` is the string encoding: 0 for UTF-8.
     """
 
     function: int
@@ -65,7 +64,7 @@ class LiftedFunction:
 
 @dataclass(frozen=True, slots=True)
 class CoreModule:
-    """Where in the binary the module stands, and its section begins."""
+    """Byte range of a module in the binary, and the start of its section."""
 
     section: int
     start: int
@@ -82,14 +81,14 @@ class ModuleInstance:
 
 @dataclass(frozen=True, slots=True)
 class InlineInstance:
-    """An instance, core or not, put together of items that are there: a space and an index by name."""
+    """An instance, core or component, composed of existing items: index space and index by name."""
 
     exports: Mapping[bytes, tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentInstance:
-    """An instance of a component inside the component; `arguments` are a space and an index by name."""
+    """An instance of a nested component; `arguments` are index space and index by name."""
 
     component: int
     arguments: Mapping[bytes, tuple[str, int]]
@@ -110,10 +109,10 @@ Definition: TypeAlias = (
 
 @dataclass(slots=True)
 class ComponentOutline:
-    """`spaces` has the origin of each item of an index space, `None` where it is not looked at.
+    """Index spaces of a component: `spaces` has the definition of each item, `None` if not analyzed.
 
-    `memories` are core memory indices, each memory once. `imports` and `exports` are the component's own,
-    in their order; exports with the space and the index of what they export.
+    `memories` are core memory indices, each memory once. `imports` and `exports` are the component's own, in
+    order; exports have the index space and the index of their item.
     """
 
     spaces: dict[str, list[Definition]] = field(default_factory=dict)
@@ -122,20 +121,20 @@ class ComponentOutline:
     exports: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def extend(self, space: str, origin: Definition = None, count: int = 1) -> None:
-        """Grow an index space."""
+        """Add items to an index space."""
         self.spaces.setdefault(space, []).extend([origin] * count)
 
     def size_of(self, space: str) -> int:
-        """Return an index space's length, which is the next free index."""
+        """Return an index space's size, which is the next free index."""
         return len(self.spaces.get(space, ()))
 
     def definition(self, space: str, index: int | None) -> Definition:
-        """Return where an item comes from; `None` for one that is not there, too."""
+        """Return an item's definition; `None` also for an invalid index."""
         items = self.spaces.get(space, [])
         return items[index] if index is not None and index < len(items) else None
 
     def modules(self) -> Iterator[CoreModule]:
-        """Yield the module of each core instance that is made of one."""
+        """Yield the module of each core instance created from a module."""
         for instance in self.spaces.get("core-instance", ()):
             if isinstance(instance, ModuleInstance):
                 module = self.definition("core-module", instance.module)
@@ -144,22 +143,22 @@ class ComponentOutline:
 
 
 class BinaryReader:
-    """Reads the numbers and names of a binary, from `at` on."""
+    """Reads numbers and names of a binary, starting at `at`."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data = data
         self.at = at
 
     def byte(self) -> int:
-        """Read a byte."""
+        """Read a byte. Raises UnsupportedBinary at the end."""
         if self.at >= len(self.data):
-            raise UnsupportedBinary("cut short")
+            raise UnsupportedBinary("truncated")
         value = self.data[self.at]
         self.at += 1
         return value
 
     def uleb(self) -> int:
-        """Read an unsigned number (LEB128)."""
+        """Read an unsigned LEB128 number. Raises UnsupportedBinary above 35 bits."""
         value = shift = 0
         while True:
             byte = self.byte()
@@ -168,19 +167,19 @@ class BinaryReader:
                 return value
             shift += 7
             if shift > 35:
-                raise UnsupportedBinary("a number of more than 35 bits")
+                raise UnsupportedBinary("number of more than 35 bits")
 
     def name(self) -> bytes:
-        """Read a length and so many bytes."""
+        """Read a length-prefixed byte string. Raises UnsupportedBinary if truncated."""
         length = self.uleb()
         if self.at + length > len(self.data):
-            raise UnsupportedBinary("a name that is cut short")
+            raise UnsupportedBinary("truncated name")
         self.at += length
         return self.data[self.at - length : self.at]
 
 
 def read_outline(data: bytes) -> ComponentOutline:
-    """Return the outline of a component binary."""
+    """Return the outline of a component binary. Raises UnsupportedBinary."""
     if data[:8] != COMPONENT_HEADER:
         raise UnsupportedBinary("not a component")
     reader, outline = BinaryReader(data, 8), ComponentOutline()
@@ -189,19 +188,21 @@ def read_outline(data: bytes) -> ComponentOutline:
         begin, section, size = reader.at, reader.byte(), reader.uleb()
         end = reader.at + size
         if end > len(data):
-            raise UnsupportedBinary("a section that is cut short")
-        if section in _WHOLE:
-            outline.extend(_WHOLE[section], CoreModule(begin, reader.at, end) if section == 1 else None)
-        elif section in _COUNTED:
+            raise UnsupportedBinary("truncated section")
+        if section in _SINGLE_ITEM_SECTIONS:
+            outline.extend(
+                _SINGLE_ITEM_SECTIONS[section], CoreModule(begin, reader.at, end) if section == 1 else None
+            )
+        elif section in _COUNTED_SECTIONS:
             count = reader.uleb()
             if count > size:
                 raise UnsupportedBinary(f"section {section} has more items than bytes")
-            outline.extend(_COUNTED[section], count=count)
-        elif section in _ITEMS:
+            outline.extend(_COUNTED_SECTIONS[section], count=count)
+        elif section in _ITEM_PARSERS:
             for _ in range(reader.uleb()):
-                _ITEMS[section](reader, outline, seen)
+                _ITEM_PARSERS[section](reader, outline, seen)
             if reader.at != end:
-                raise UnsupportedBinary(f"section {section} has another length than its items")
+                raise UnsupportedBinary(f"length of section {section} differs from its items")
         elif section != 0:
             raise UnsupportedBinary(f"section {section}")
         reader.at = end
@@ -237,7 +238,7 @@ def _space(reader: BinaryReader) -> str:
 
 
 def _canon_options(reader: BinaryReader) -> dict[int, int]:
-    """Return indices by option (3 memory, 4 realloc, 5 post-return), and under 0 the encoding of strings."""
+    """Return indices by option (3 memory, 4 realloc, 5 post-return); key 0 has the string encoding."""
     options = {}
     for _ in range(reader.uleb()):
         option = reader.byte()
@@ -272,11 +273,11 @@ def _canon(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> No
 
 def _extern_name(reader: BinaryReader) -> str:
     if reader.byte() > 1:
-        raise UnsupportedBinary("a name with options")
+        raise UnsupportedBinary("name with options")
     try:
         return reader.name().decode()
     except UnicodeDecodeError as error:
-        raise UnsupportedBinary("a name that is no text") from error
+        raise UnsupportedBinary("name is not UTF-8") from error
 
 
 def _extern_type(reader: BinaryReader) -> str:
@@ -309,8 +310,8 @@ def _export(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> N
     outline.extend(space, outline.definition(space, index))
 
 
-_WHOLE = {1: "core-module", 4: "component"}
-_COUNTED = {3: "core-type", 7: "type"}
+_SINGLE_ITEM_SECTIONS = {1: "core-module", 4: "component"}
+_COUNTED_SECTIONS = {3: "core-type", 7: "type"}
 
 
 def _core_instance(reader: BinaryReader, outline: ComponentOutline, _seen: object) -> None:
@@ -344,4 +345,4 @@ def _instance(reader: BinaryReader, outline: ComponentOutline, _seen: object) ->
     outline.extend("instance", InlineInstance(items) if kind == 1 else ComponentInstance(component, items))
 
 
-_ITEMS = {2: _core_instance, 5: _instance, 6: _alias, 8: _canon, 10: _import, 11: _export}
+_ITEM_PARSERS = {2: _core_instance, 5: _instance, 6: _alias, 8: _canon, 10: _import, 11: _export}

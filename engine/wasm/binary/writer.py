@@ -1,4 +1,4 @@
-"""Writes the parts of WebAssembly binaries: numbers, names, vectors, sections (core and component alike)."""
+"""Encoders for parts of WebAssembly binaries: numbers, names, vectors and sections (core and component)."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ def uleb(number: int) -> bytes:
 
 
 def sleb(number: int) -> bytes:
-    """Return a number as signed LEB128, as constants are written, and a type's index among value types."""
+    """Return a number as signed LEB128, used for constants and for type indices among value types."""
     out = bytearray()
     while True:
         number, low = number >> 7, number & 0x7F
@@ -26,12 +26,12 @@ def sleb(number: int) -> bytes:
 
 
 def name(text: bytes) -> bytes:
-    """Return a text with its length in front."""
+    """Return a byte string with its length as prefix."""
     return uleb(len(text)) + text
 
 
 def vector(items: Sequence[bytes]) -> bytes:
-    """Return items with their number in front."""
+    """Return items with their number as prefix."""
     return uleb(len(items)) + b"".join(items)
 
 

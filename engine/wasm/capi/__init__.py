@@ -1,1 +1,1 @@
-"""The wasmtime C API: the only code that handles raw memory."""
+"""Bindings to the wasmtime C API: the only code that handles raw memory."""

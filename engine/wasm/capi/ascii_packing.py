@@ -1,12 +1,12 @@
-"""Bytes as ASCII, so that they can cross the host boundary as strings.
+"""ASCII encoding of bytes, so that they can cross the host boundary as strings.
 
-A `list<u8>` crosses element by element, a `string` as one block; but a string must be UTF-8. Packed, 56
-bytes become 64 ASCII characters: each byte without its highest bit, and then eight characters that hold the
-highest bits, character j those of bytes j, j + 8, j + 16 …, the first of them lowest. Seven bits to a
-character keep the work to shifts of whole words.
+A `list<u8>` crosses element by element, a `string` as one block, but a string must be UTF-8. 56 bytes are
+packed into 64 ASCII characters: each byte without its highest bit, then eight characters with the highest
+bits. Character j of these holds the bits of bytes j, j + 8, j + 16 ..., the first of them lowest. With seven
+bits per character, the work is shifts of whole words.
 
-Owns this format, the WebAssembly functions that work with it, which the overlay puts into components, and
-the host's own instance of them: Python has nothing as fast. Pointers stay in here.
+This module has the WebAssembly functions for the format, which `fast_streams` adds to components, and the
+host's own instance of them, because nothing in Python is as fast.
 """
 
 import ctypes
@@ -23,17 +23,17 @@ from engine.wasm.capi.values import argument_lifter, lifter, lower_counted_text,
 from engine.wasm.capi.wasmtime import LIBRARY, block, bytes_at
 
 MAX_PACKED_BYTES = 65536
-"""The most bytes that are packed at once."""
+"""Maximum number of bytes packed at once."""
 BLOCK_BYTES = 56
-"""Bytes that are packed together."""
+"""Bytes per block."""
 BLOCK_CHARS = 64
-"""Characters that they become."""
+"""Characters per packed block."""
 _WORDS = BLOCK_BYTES // 8
 _LOW, _HIGH = 0x7F7F7F7F7F7F7F7F, 0x0101010101010101
 
 
 def packed_size(count: int) -> int:
-    """Return how many characters so many bytes become."""
+    """Return the number of characters for `count` packed bytes."""
     return -(-count // BLOCK_BYTES) * BLOCK_CHARS
 
 
@@ -59,10 +59,10 @@ def _unpack_word(index: int, raw: str, packed: str) -> str:
 
 
 def wat_functions(suffix: str, raw: str, packed: str) -> str:
-    """Return the text of `$pack<suffix>` and `$unpack<suffix>`, between memories of bytes and characters.
+    """Return `$pack<suffix>` and `$unpack<suffix>` as text, between memories of bytes and characters.
 
-    Each takes where from, where to, and a number of bytes of at least 1, and returns where what it wrote
-    ends. Whole blocks are read and written, so up to 55 bytes more.
+    Each takes the source address, the target address and a number of bytes of at least 1, and returns the end
+    of the written range. They read and write complete blocks, so up to 55 bytes more.
     """
     pack_words = "".join(_pack_word(index, raw, packed) for index in range(_WORDS))
     unpack_words = "".join(_unpack_word(index, raw, packed) for index in range(_WORDS))
@@ -89,7 +89,7 @@ def wat_functions(suffix: str, raw: str, packed: str) -> str:
 """
 
 
-# Places in the host's own memory: bytes, and bytes packed.
+# Addresses in the instance's memory: bytes, and packed bytes.
 _RAW, _PACKED, _PAGES = 0, MAX_PACKED_BYTES + BLOCK_BYTES, 3
 _HOST_WAT = f"""(module (memory (export "memory") {_PAGES} {_PAGES})
   {wat_functions("", "0", "0")}
@@ -109,17 +109,17 @@ def _compiled() -> tuple[Engine, Module]:
 
 
 class _Packer:
-    """An instance of the functions, for one thread."""
+    """An instance of the functions for one thread."""
 
     def __init__(self) -> None:
         engine, module = _compiled()
         store = Store(engine)
         exports: Any = Instance(store, module, []).exports(store)
         memory = exports["memory"]
-        kept = [exports[name]._func for name in ("pack", "unpack")]
-        self._keep = (store, exports, kept)
+        functions = [exports[name]._func for name in ("pack", "unpack")]
+        self._references = (store, exports, functions)
         self._context = ctypes.cast(store._context(), _P).value
-        self.pack, self.unpack = map(ctypes.addressof, kept)
+        self.pack, self.unpack = map(ctypes.addressof, functions)
         base = ctypes.cast(memory.data_ptr(store), _P).value or 0
         self.raw, self.packed = base + _RAW, base + _PACKED
         self._values = (ctypes.c_uint64 * 6)()  # three of wasmtime_val_raw_t
@@ -128,7 +128,9 @@ class _Packer:
         self._trap_at = ctypes.addressof(self._trap)
 
     def run(self, function: int, source: int, target: int, count: int) -> None:
-        """Call a function with two places and a number of bytes."""
+        """Call a function with source address, target address and number of bytes. Raises RuntimeError on a
+        trap.
+        """
         values = self._values
         values[0], values[2], values[4] = source, target, count
         if _call_unchecked(self._context, function, self._values_at, 3, self._trap_at) or self._trap:
@@ -147,21 +149,25 @@ def _packer() -> _Packer:
 
 
 def pack(data: bytes) -> tuple[int, int]:
-    """Pack 1 to MOST bytes; return address and size of the text, there until this thread packs again."""
+    """Pack 1 to MAX_PACKED_BYTES bytes; return address and size of the text, valid until this thread's next
+    call.
+
+    Raises `ValueError` for any other size.
+    """
     packer, count = _packer(), len(data)
     if not 0 < count <= MAX_PACKED_BYTES:
-        raise ValueError(f"{count} bytes can not be packed at once")
+        raise ValueError(f"{count} bytes cannot be packed at once")
     ctypes.memmove(packer.raw, data, count)
-    if count % BLOCK_BYTES:  # What an earlier call left behind the bytes is nobody's business.
+    if count % BLOCK_BYTES:  # Erase leftovers of an earlier call.
         ctypes.memset(packer.raw + count, 0, BLOCK_BYTES)
     packer.run(packer.pack, _RAW, _PACKED, count)
     return packer.packed, packed_size(count)
 
 
 def unpack(text: int, size: int, count: int) -> bytes:
-    """Return the bytes, `count` of them, that are packed in `size` characters at an address.
+    """Return `count` bytes packed in `size` characters at an address.
 
-    Raises `ValueError` when they can not be: the numbers are whatever a component gave.
+    Raises `ValueError` for inconsistent sizes, because a component chooses these numbers.
     """
     if not 0 < count <= MAX_PACKED_BYTES or size != packed_size(count):
         raise ValueError(f"{size} characters do not hold {count} bytes")
@@ -172,7 +178,7 @@ def unpack(text: int, size: int, count: int) -> bytes:
 
 
 class OversizedWrite:
-    """Stands for more than MOST bytes, which no call may carry: all that is known of them is how many."""
+    """Placeholder for a write above MAX_PACKED_BYTES, which no call permits; only its length is known."""
 
     __slots__ = ("_count",)
 
@@ -184,13 +190,16 @@ class OversizedWrite:
 
 
 def packed_arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
-    """Return `f(handles, address) -> arguments`; a string, and a count after it, are one argument: bytes."""
+    """Return `f(handles, address) -> arguments`; a string and the count after it become one `bytes` argument.
+
+    Raises TypeError for other signatures.
+    """
     kinds = [kind for _, kind in function.params]
     strings = [isinstance(kind, types.String) for kind in kinds]
     if not any(strings):
         return argument_lifter(function)
     if strings[:2] != [False, True] or len(kinds) > 3:
-        raise TypeError("no function that bytes cross to")
+        raise TypeError("not the signature of a stream method")
     resource, words = lifter(kinds[0]), struct.Struct(f"<{4 * len(kinds)}Q")
     values_at, unpack_words = block(words.size), words.unpack_from
 
@@ -210,7 +219,7 @@ def packed_arguments(function: types.FuncType) -> Callable[[Any, int], Any]:
 def packed_result(
     function: types.FuncType,
 ) -> tuple[Callable[[Any, Any], bytes | None], Callable[[Any, Any], bytes]]:
-    """Return how a value and an error become the result; bytes become a tuple of text and count."""
+    """Return encoders of a value and of an error; bytes become a tuple of text and count."""
     kind = function.result
     if not isinstance(kind, types.ResultType) or not isinstance(kind.ok, types.TupleType):
         return result_encoder(function)

@@ -1,7 +1,6 @@
-"""Host functions as the library calls them: C callbacks around plain Python.
+"""C callbacks around host functions `f(run, *values)`, which are plain Python without pointers.
 
-Owns what stands between a guest's call and a host function `f(run, *values)`, which never sees a pointer:
-arguments in, result or trap out, and the suspension of a call that has to wait. Values are `codec.py`'s.
+A callback converts arguments, returns the result or a trap, and suspends calls that wait.
 """
 
 import ctypes
@@ -30,18 +29,18 @@ DESTRUCTOR = ctypes.CFUNCTYPE(_P, _P, _P, ctypes.c_uint32)
 
 
 class Waitable(Protocol):
-    """Something that a guest can wait for."""
+    """A condition that a suspended guest waits for."""
 
     def ready(self) -> bool:
-        """Whether a guest that waits for this may go on."""
+        """Return whether the waiting guest may resume."""
         ...
 
 
 class Suspend:
-    """What a blocking host function returns to suspend the guest.
+    """Return value of a blocking host function that suspends the guest.
 
-    When any of `sources` is ready, `finish` is called: it returns the value, raises `Err`, or returns
-    another `Wait`.
+    When any of `sources` is ready, `finish` is called. It returns the value, raises `Err`, or returns another
+    `Suspend`.
     """
 
     __slots__ = ("finish", "sources")
@@ -52,13 +51,13 @@ class Suspend:
 
 
 def _trap(handles: Any, error: BaseException) -> int:
-    """Note why a host function ended the guest and return the error that does it."""
+    """Store the cause of a trap and return the error that ends the guest."""
     handles.failure = error
     return int(_error_new(str(error).encode() or type(error).__name__.encode()))
 
 
 def _converters(function: types.FuncType, packed: bool) -> tuple[Any, Any, Any]:
-    """Return how arguments come in, and how a value and an error go out."""
+    """Return the converters of arguments, of the value and of the error."""
     if packed:
         return packed_arguments(function), *packed_result(function)
     return argument_lifter(function), *result_encoder(function)
@@ -67,7 +66,7 @@ def _converters(function: types.FuncType, packed: bool) -> tuple[Any, Any, Any]:
 def host_function(
     runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any], *, packed: bool = False
 ) -> Any:
-    """Make the C callback of a host function that never waits."""
+    """Return the C callback of a host function that never waits."""
     arguments, encode, encode_error = _converters(function, packed)
 
     def callback(_d: int, context: int, _t: int, args: int, _n: int, results: int, _nr: int) -> int | None:
@@ -89,12 +88,12 @@ def host_function(
 def blocking_function(
     runs: dict[int, Any], function: types.FuncType, body: Callable[..., Any], *, packed: bool = False
 ) -> Any:
-    """Make the C callback of a host function that may return `Wait`."""
+    """Return the C callback of a host function that may return `Suspend`."""
     arguments, encode, encode_error = _converters(function, packed)
     continuation = _continuation(runs)
 
     def settle(run: Any, results: int, compute: Callable[..., Any], *values: Any) -> bool:
-        """Compute; write the result and return `True`, or note what to wait for and return `False`."""
+        """Call `compute`; write the result and return `True`, or store the Suspend and return `False`."""
         try:
             value = compute(*values)
             if type(value) is Suspend:
@@ -114,7 +113,7 @@ def blocking_function(
         run = runs[context]
 
         def resume() -> bool:
-            """Go on with the suspended call: whether it is over."""
+            """Continue the suspended call; return whether it is complete."""
             if not any(source.ready() for source in run.wait.sources):
                 return False
             try:
@@ -141,7 +140,7 @@ _continuations: dict[int, Any] = {}
 
 
 def _continuation(runs: dict[int, Any]) -> int:
-    """Return the address of the one C continuation that serves a table of runs."""
+    """Return the address of the C continuation shared by all runs of a table."""
     key = id(runs)
     if key not in _continuations:
         _continuations[key] = (CONTINUATION(lambda context: runs[context].resume()), runs)
@@ -153,7 +152,7 @@ _DONE = _pack_continuation(ctypes.cast(_always, _P).value or 0, 0, 0)
 
 
 def destructor(runs: dict[int, Any]) -> Any:
-    """Make the C destructor of host resources: it forgets the object, after its `drop(run)` if it has one."""
+    """Return the C destructor of host resources: call `drop(run)`, if any, and release the object."""
 
     def drop(_data: int, context: int, number: int) -> int | None:
         run = runs.get(context)

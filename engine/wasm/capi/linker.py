@@ -1,6 +1,6 @@
-"""From a compiled component to a Program: imports bound to host functions.
+"""Linking of compiled components: imports are bound to host functions.
 
-What a component may import is `check.py`'s to say. Runs nothing.
+`compile/check.py` decides which imports are allowed.
 """
 
 from typing import Any
@@ -10,8 +10,8 @@ from wasmtime.component import Component, Linker, ResourceType
 from wasmtime.component import _types as types
 
 from engine.wasm.binary.fast_streams.analysis import STREAMS
-from engine.wasm.binary.fast_streams.modules import FAST_STREAMS as OVERLAY
-from engine.wasm.binary.memory_probe import METERED_HANDLE as METERED
+from engine.wasm.binary.fast_streams.modules import FAST_STREAMS
+from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.capi import host_functions
 from engine.wasm.capi.wasmtime import LinkerInstance, address
 from engine.wasm.compile.check import check_names, interface_name
@@ -20,28 +20,28 @@ from engine.wasm.wasi.registry import ALIASES, FUNCTIONS, RESOURCES, HostFunctio
 
 
 class LinkedComponent:
-    """A component ready to be instantiated any number of times; its attributes are for `abi.py`."""
+    """A component that can be instantiated any number of times; attributes are addresses for the C API."""
 
     def __init__(self, component: Component, engine: Engine, runs: dict[int, Any]) -> None:
-        """Bind every import; `runs` maps a store's context to its run while it lives.
+        """Bind every import; `runs` maps a store's context to its run during the run's lifetime.
 
-        Raises `ComponentRejected` for a component without a handler or with imports that are not hosted.
+        Raises `ComponentRejected` for a component without a handler or with unavailable imports.
         """
         linker = Linker(engine)
         self._keep: list[Any] = [engine, component, linker]
         exports = component.type.exports(engine)
         imports = component.type.imports(engine)
         handler = check_names(imports, exports)
-        overlaid = any(interface_name(name) == OVERLAY for name in imports)
+        patched = any(interface_name(name) == FAST_STREAMS for name in imports)
         self.engine, self.component, self.linker = address(engine), address(component), address(linker)
-        self.metered = METERED in exports
+        self.metered = METERED_HANDLE in exports
         outer = None if self.metered else component.get_export_index(handler)
-        self.handle = self._export(component, METERED if self.metered else "handle", outer)
+        self.handle = self._export(component, METERED_HANDLE if self.metered else "handle", outer)
         with linker.root() as root:
             for name, extern in imports.items():
                 items: Any = extern.ty.exports(engine)  # type: ignore[union-attr]
                 with root.add_instance(name) as instance:
-                    self._bind(interface_name(name), LinkerInstance(instance), items, runs, overlaid)
+                    self._bind(interface_name(name), LinkerInstance(instance), items, runs, patched)
 
     def _export(self, component: Component, name: str, outer: Any = None) -> int:
         index = component.get_export_index(name, outer)
@@ -49,7 +49,7 @@ class LinkedComponent:
         return address(index)
 
     def _bind(
-        self, base: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any], overlaid: bool
+        self, base: str, target: LinkerInstance, items: dict[str, Any], runs: dict[int, Any], patched: bool
     ) -> None:
         for name, item in items.items():
             kind = item.ty
@@ -59,8 +59,8 @@ class LinkedComponent:
                 target.add_resource(name, RESOURCES[ALIASES.get(name, name)], drop)
             elif isinstance(kind, types.FuncType):
                 function = FUNCTIONS.get(f"{base}#{name}") or _unavailable(f"{base}#{name}")
-                if overlaid and base == STREAMS:
-                    function = FUNCTIONS.get(f"{OVERLAY}#{name}", function)
+                if patched and base == STREAMS:
+                    function = FUNCTIONS.get(f"{FAST_STREAMS}#{name}", function)
                 make = host_functions.blocking_function if function.blocking else host_functions.host_function
                 callback = make(runs, kind, function.body, packed=function.packed)
                 self._keep.append(callback)
@@ -68,7 +68,7 @@ class LinkedComponent:
 
 
 def _unavailable(name: str) -> HostFunction:
-    """Return a function for what is only reachable with a handle that no guest can hold."""
+    """Return a function that traps, for methods that need a handle no guest can hold."""
 
     def body(run: Any, *_arguments: Any) -> None:
         raise Trap(f"{name} is not available")

@@ -1,13 +1,12 @@
-"""Component-model values between wasmtime's C structs and plain Python.
+"""Conversion of component-model values between wasmtime's C structs and plain Python.
 
-Owns the layout of `wasmtime_component_val_t` (32 bytes: a kind, then 24 bytes of payload; source:
-wasmtime 50, `component/val.h`). A type is looked at once, when a component is linked, and becomes closures.
+The layout is that of `wasmtime_component_val_t`: 32 bytes, a kind, then 24 bytes of payload (source: wasmtime
+50, `component/val.h`). A type is analyzed once, when a component is linked, and becomes closures.
 
-How types appear in Python: integers, floats, `bool`, `str` (also for char and enum) and `bytes` for
-`list<u8>`; a list is a `list`, a tuple or record a `tuple` in declared order, an option the value or
-`None`, a variant `(case, payload)`, a result `("ok", value)` or `("err", value)`, flags a `set` of names,
-a resource the host's own object. A host function's own result is different: it returns the ok value, or
-raises `Err` with the error value.
+Python types: integers, floats, `bool`, `str` (also for char and enum) and `bytes` for `list<u8>`; a list is a
+`list`, a tuple or record a `tuple` in declared order, an option the value or `None`, a variant `(case,
+payload)`, a result `("ok", value)` or `("err", value)`, flags a `set` of names, a resource the host's own
+object. A host function's own result differs: it returns the ok value, or raises `Err` with the error value.
 """
 
 import ctypes
@@ -67,20 +66,20 @@ _unpack4 = struct.Struct("<4Q").unpack_from
 _U8_ELEMENT = bytes([2]) + bytes(31)
 _OK_UNIT, _ERR_UNIT = _pack2(_RESULT, 1, 0), _pack2(_RESULT, 0, 0)
 _CACHED_NUMBERS = 256
-"""Resources of a run whose numbers come again in every run."""
+"""Handle numbers below this are used by every run, so their host resources are cached."""
 value_at = block(VALUE_SIZE)
 _pair_at = block(2 * VALUE_SIZE)
 
 
 class Err(Exception):
-    """What a host function raises to return the error side of its `result`."""
+    """Raised by a host function to return the error side of its `result`."""
 
     def __init__(self, value: Any = None) -> None:
         self.value = value
 
 
 class ScratchBuffer:
-    """Reusable out-parameters of one store; calls into the library fill them."""
+    """Reusable out-parameters of one store."""
 
     __slots__ = ("out", "out_at", "vec", "vec_at")
 
@@ -92,7 +91,7 @@ class ScratchBuffer:
 
 
 class HandleTable:
-    """The resources that one instance holds: representation number -> the host's object."""
+    """The resources held by one instance: representation number -> host object."""
 
     __slots__ = ("_next", "context", "scratch", "table")
 
@@ -103,7 +102,7 @@ class HandleTable:
         self._next = 1
 
     def insert(self, item: Any) -> int:
-        """Give the object a number that the instance can hold."""
+        """Add an object and return its number."""
         number = self._next
         self._next = number + 1
         self.table[number] = item
@@ -141,7 +140,9 @@ def lifter(kind: types.ValType) -> Lift:
 
 
 def _representation(handles: Any, resource: int) -> int:
-    """Turn a resource value into its number: exactly once a value, or the store's books do not balance."""
+    """Return the number of a resource value. Call it exactly once per value: it changes wasmtime's handle
+    counts.
+    """
     scratch = handles.scratch
     if _any_to_host(handles.context, resource, scratch.out_at):
         raise RuntimeError("a handle of a foreign resource type")
@@ -167,19 +168,19 @@ def _compound_lifter(kind: types.ValType) -> Lift:
 
         return lift_list
     if isinstance(kind, types.TupleType | types.RecordType):
-        # A tuple's elements are values of 4 words; a record's carry their name (2 words) in front.
+        # A tuple's elements are values of 4 words; a record's have their name (2 words) in front.
         record = isinstance(kind, types.RecordType)
         members = [t for _, t in kind.fields] if isinstance(kind, types.RecordType) else kind.elements
         lifts = [lifter(t) for t in members]
         words = 6 if record else 4
         first = 3 if record else 1
-        places = [(first + words * i, f) for i, f in enumerate(lifts)]
+        positions = [(first + words * i, f) for i, f in enumerate(lifts)]
         layout = struct.Struct(f"<{words * len(lifts)}Q")
         members_at, unpack = block(layout.size), layout.unpack_from
 
         def lift_tuple(h: Any, a: int, b: int, c: int) -> Any:
             w = unpack(members_at(b))
-            return tuple([f(h, w[i], w[i + 1], w[i + 2]) for i, f in places])
+            return tuple([f(h, w[i], w[i + 1], w[i + 2]) for i, f in positions])
 
         return lift_tuple
     if isinstance(kind, types.OptionType):
@@ -217,7 +218,10 @@ def _new_text(handles: Any, text: bytes) -> tuple[int, int]:
 
 
 def lowerer(kind: types.ValType) -> Lower:
-    """Return `f(handles, value) -> 32 bytes` for a type; the library owns what the bytes point to."""
+    """Return `f(handles, value) -> 32 bytes` for a type; wasmtime owns the memory that the bytes point to.
+
+    Raises TypeError for types that cannot cross the host boundary.
+    """
     t = type(kind)
     if t in _INTEGERS:
         tag, bits, _ = _INTEGERS[t]
@@ -241,7 +245,10 @@ def lowerer(kind: types.ValType) -> Lower:
 
 
 def lower_resource(handles: Any, item: Any) -> bytes:
-    """Encode a handle to a host object; its class says the resource type in `TYPE`."""
+    """Encode a handle to a host object, whose class has its resource type in `TYPE`.
+
+    Raises RuntimeError if the store does not know the type.
+    """
     number, scratch = handles.insert(item), handles.scratch
     if number < _CACHED_NUMBERS:
         failed = _host_to_any(handles.context, _cached_host_resource(number, item.TYPE), scratch.out_at)
@@ -256,12 +263,12 @@ def lower_resource(handles: Any, item: Any) -> bytes:
 
 @cache
 def _cached_host_resource(number: int, resource_type: int) -> int:
-    """Return a resource that any store can make handles of, for good."""
+    """Return a host resource that any store can create handles of. Never released."""
     return int(_host_new(True, number, resource_type))
 
 
 def lower_counted_text(handles: Any, text: bytes | int, size: int, count: int) -> bytes:
-    """Encode a tuple of a string and a `u32`. The string is UTF-8 that is given, or stands at an address."""
+    """Encode a tuple of a string and a `u32`. The string is UTF-8, as bytes or at an address."""
     scratch = handles.scratch
     vec, vec_at = scratch.vec, scratch.vec_at
     (_bytes_new if isinstance(text, bytes) else _bytes_copy)(vec_at, size, text)
@@ -379,9 +386,10 @@ def argument_lifter(function: types.FuncType) -> Callable[[Any, int], Any]:
 def result_encoder(
     function: types.FuncType, value: Lower | None = None
 ) -> tuple[Callable[[Any, Any], bytes | None], Callable[[Any, Any], bytes]]:
-    """Return how a host function's value, and the value of an `Err`, become its result.
+    """Return the encoders of a host function's value and of an `Err`.
 
-    `value` encodes the ok side of a `result` where its type alone does not say how.
+    `value` replaces the encoder of the ok side if the type alone does not determine it. Raises TypeError when
+    an `Err` is encoded for a function without an error type.
     """
     kind = function.result
 

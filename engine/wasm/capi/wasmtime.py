@@ -1,11 +1,11 @@
-"""The wasmtime C API as this engine uses it: stores, instances and calls in flight.
+"""The subset of the wasmtime C API used by this engine: stores, instances and calls in progress.
 
-Owns every foreign function that is not part of a value's encoding (those are in `codec.py`). Pointers
-leave this file as plain integers. Signatures: wasmtime's C headers, version 50 (`component/*.h`,
-`async.h`, `store.h`).
+All foreign functions are declared here, except those that encode values (`values.py`). Pointers leave this
+module as plain integers. Signatures: wasmtime's C headers, version 50 (`component/*.h`, `async.h`,
+`store.h`).
 
-Two handles on the one library: `_short` keeps the GIL for calls of about a microsecond, `_long` releases
-it for those that run guest code.
+The library is loaded twice: `_holding_gil` for calls of about a microsecond, `_releasing_gil` for calls that
+run guest code.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ _store_delete = _declare(_releasing_gil, "wasmtime_store_delete", None, _P)
 _store_limiter = _declare(_holding_gil, "wasmtime_store_limiter", None, _P, *[ctypes.c_int64] * 5)
 _increment_epoch = _declare(_holding_gil, "wasmtime_engine_increment_epoch", None, _P)
 _set_epoch_deadline = _declare(_holding_gil, "wasmtime_context_set_epoch_deadline", None, _P, ctypes.c_uint64)
-# The header promises an error, the library returns nothing: what comes back is not to be looked at.
+# The header declares an error as result, but the library returns nothing: ignore the result.
 _yield_and_update = _declare(
     _holding_gil, "wasmtime_context_epoch_deadline_async_yield_and_update", None, _P, ctypes.c_uint64
 )
@@ -81,7 +81,7 @@ _add_func_async = _declare(
 
 VALUE_SIZE = 32  # sizeof(wasmtime_component_val_t)
 _SMALL_BYTES = 512
-# Types are made once: each would otherwise be made anew when the last one is collected.
+# Cached: ctypes creates an array type again after the last reference to it is collected.
 PAIR = ctypes.c_uint64 * 2
 _VALUE = ctypes.c_uint64 * 4
 _UNLIMITED = ctypes.c_int64(-1)
@@ -93,9 +93,9 @@ def _char_array(count: int) -> Any:
 
 
 def block(size: int) -> Any:
-    """Return `f(address)` whose result's `raw` is the bytes there, to read and to write, so many of them.
+    """Return `f(address)` whose result's `raw` reads and writes `size` bytes at the address.
 
-    It takes a third of the time of a foreign function such as memmove. For sizes that are known or few.
+    This takes a third of the time of a foreign function such as memmove. Use it for few distinct sizes.
     """
     return _char_array(size).from_address
 
@@ -117,11 +117,11 @@ def write_at(address: int, data: bytes) -> None:
 
 
 class WasmtimeApiError(Exception):
-    """The library refused a call; the text is its own."""
+    """wasmtime rejected a call; the text is its message."""
 
 
 def address(managed: Any) -> int:
-    """Return the address behind one of wasmtime-py's managed objects."""
+    """Return the address of one of wasmtime-py's managed objects."""
     return ctypes.cast(managed.ptr(), _P).value or 0
 
 
@@ -144,18 +144,18 @@ def _check(pointer: int | None) -> None:
 
 
 def increment_epoch(engine: int) -> None:
-    """Move the epoch of the engine at an address on; callable from any thread."""
+    """Increment the epoch of the engine at an address. Callable from any thread."""
     _increment_epoch(engine)
 
 
 class LinkerInstance:
-    """One imported interface on a Linker, filled function by function. Use while the Linker is open."""
+    """One imported interface of a Linker, defined function by function. Use it while the Linker is open."""
 
     def __init__(self, instance: Any) -> None:
         self._pointer = address(instance)
 
     def add_resource(self, name: str, resource: ResourceType, destructor: Any) -> None:
-        """Define a host resource type; `destructor` is a `codec.DESTRUCTOR` and must outlive the Linker."""
+        """Define a host resource type; `destructor` (a `DESTRUCTOR` callback) must outlive the Linker."""
         raw = name.encode()
         _check(
             _add_resource(
@@ -164,19 +164,19 @@ class LinkerInstance:
         )
 
     def add_func(self, name: str, callback: Any, *, blocking: bool) -> None:
-        """Define a host function; `callback` (made by `codec`) must outlive the Linker."""
+        """Define a host function; `callback` (from `host_functions`) must outlive the Linker."""
         raw = name.encode()
         add = _add_func_async if blocking else _add_func
         _check(add(self._pointer, raw, len(raw), ctypes.cast(callback, _P), None, None))
 
 
 class Store:
-    """One store: the home of one instance. Never touch it after a trap, except to close it."""
+    """A wasmtime store, which holds one instance. After a trap, only `close` is allowed."""
 
     __slots__ = ("_pointer", "context")
 
     def __init__(self, engine: int, *, memory_limit: int) -> None:
-        """Make a store of the engine at an address; `memory_limit` in bytes, a memory.
+        """Create a store of the engine at an address; `memory_limit` in bytes applies to each memory.
 
         Its instance yields at every epoch.
         """
@@ -187,21 +187,21 @@ class Store:
         _yield_and_update(self.context, 1)
 
     def close(self) -> None:
-        """Free the store and all that lives in it; calls in flight must be closed first."""
+        """Free the store and its contents; calls in progress must be closed first."""
         if self._pointer:
             _store_delete(self._pointer)
             self._pointer = None
 
 
 class CallFuture:
-    """A guest call in flight: a fiber that advances when polled, from any thread, one at a time."""
+    """A guest call in progress: a fiber that advances when polled, from any thread, one thread at a time."""
 
     __slots__ = ("_arguments", "_error", "_keep", "_pointer", "_result")
 
     def __init__(
         self, pointer: int, error: Any, keep: Any, arguments: Any = None, result: Any = None
     ) -> None:
-        """Take a call that was started; its error goes to the PAIR `error`, its result to a value."""
+        """Wrap a started call; its error is written to the PAIR `error`, its result to a value."""
         self._pointer: int | None = pointer
         self._error = error
         self._keep = keep
@@ -210,7 +210,7 @@ class CallFuture:
 
     @property
     def result_u32(self) -> int | None:
-        """The `u32` that the call returned once it has come to its end; `None` for one that has none."""
+        """The `u32` result of a completed call, `None` if the function has no result."""
         return self._result[1] & 0xFFFFFFFF if self._result is not None else None
 
     def poll(self) -> bool:
@@ -218,7 +218,7 @@ class CallFuture:
         return bool(_future_poll(self._pointer))
 
     def close(self) -> str | None:
-        """Free the call, ending it where it stands; return the text of its error, if it had one."""
+        """Abort the call if it is still running and free it; return its error text, if any."""
         if self._pointer:
             _future_delete(self._pointer)
             self._pointer = None
@@ -232,7 +232,7 @@ class CallFuture:
 
 
 class Instance:
-    """A component's instance in a store, while and after it is made."""
+    """An instance in a store, during and after instantiation."""
 
     __slots__ = ("_context", "_instance")
 
@@ -241,9 +241,9 @@ class Instance:
         self._instance = _ffi.wasmtime_component_instance_t()
 
     def instantiate(self, linker: int, component: int) -> CallFuture:
-        """Start making the instance; poll the returned future to its end before any other use.
+        """Start instantiation; poll the returned future to completion before any other use.
 
-        Takes addresses, as all of this class does.
+        All arguments of this class are addresses.
         """
         error, out = PAIR(), ctypes.addressof(self._instance)
         call = _instantiate_async(linker, self._context, component, out, ctypes.addressof(error))
@@ -258,7 +258,7 @@ class Instance:
     def call(self, export: int, arguments: bytes, *, returns_u32: bool = False) -> CallFuture:
         """Start calling the exported function with encoded arguments (32 bytes each).
 
-        One that is `numbered` returns a `u32`, any other nothing.
+        With `returns_u32` it returns a `u32`, otherwise nothing.
         """
         error, buffer = PAIR(), _char_array(len(arguments)).from_buffer_copy(arguments)
         function, count = self._function(export), len(arguments) // VALUE_SIZE

@@ -1,1 +1,1 @@
-"""Compiling components to machine code, and checking what they import."""
+"""Compilation of components to machine code, and checks of their imports."""

@@ -1,7 +1,6 @@
-"""What a component may import and must export, told before anything is compiled or run.
+"""Rules for the imports and exports of a component, checked before it is compiled or run.
 
-Owns the rules; `linker.py` binds what passed. The names come from the binary's outline, or from the
-compiler's own view where this project cannot read the outline.
+The names come from the binary's outline, or from wasmtime if this project cannot read the outline.
 """
 
 import importlib
@@ -12,15 +11,27 @@ from pathlib import Path
 
 from engine.errors import SvcError
 from engine.wasm.binary.memory_probe import HANDLER_INTERFACE as HANDLER
-from engine.wasm.binary.memory_probe import METERED_HANDLE as METERED
+from engine.wasm.binary.memory_probe import METERED_HANDLE
 from engine.wasm.binary.reader import UnsupportedBinary, read_outline
 from engine.wasm.wasi.registry import FUNCTIONS
 
-for _family in (
-    *("io", "clocks", "random", "cli", "http_fields", "http_bodies"),
-    *("http_incoming", "http_outgoing", "filesystem", "sockets", "script", "door", "fast_streams"),
-):
-    importlib.import_module(f"engine.wasm.wasi.{_family}")
+_HOST_MODULES = [
+    "cli",
+    "clocks",
+    "door",
+    "fast_streams",
+    "filesystem",
+    "http_bodies",
+    "http_fields",
+    "http_incoming",
+    "http_outgoing",
+    "io",
+    "random",
+    "script",
+    "sockets",
+]
+for _module in _HOST_MODULES:
+    importlib.import_module(f"engine.wasm.wasi.{_module}")
 HOSTED_INTERFACES = frozenset(name.split("#")[0] for name in FUNCTIONS) | {
     "wasi:filesystem/types",
     "wasi:sockets/tcp",
@@ -38,40 +49,40 @@ class ComponentRejected(SvcError):
 
 
 def interface_name(name: str) -> str:
-    """Return an import's or export's name without its version."""
+    """Return the name of an import or export without its version."""
     return name.partition("@")[0]
 
 
 def check_names(imports: Iterable[str], exports: Iterable[str]) -> str:
-    """Return the name that the handler is exported by.
+    """Return the export name of the handler.
 
-    Raises `ComponentRejected` for a component without a handler or with imports that are not hosted.
+    Raises `ComponentRejected` for a component without a handler or with unavailable imports.
     """
     exports = list(exports)
     handler = next(
         (name for name in exports if interface_name(name) == HANDLER and _is_supported_version(name)), None
     )
     if handler is None:
-        found = ", ".join(name for name in exports if name != METERED) or "nothing"
+        others = ", ".join(name for name in exports if name != METERED_HANDLE) or "nothing"
         raise ComponentRejected(
-            f"the component does not export {HANDLER}@0.2 (it exports {found})",
+            f"the component does not export {HANDLER}@0.2 (it exports {others})",
             "Build it for the wasi:http/proxy world, version 0.2.",
         )
-    strange = sorted(
+    unavailable = sorted(
         name
         for name in imports
         if interface_name(name) not in HOSTED_INTERFACES or not _is_supported_version(name)
     )
-    if strange:
+    if unavailable:
         raise ComponentRejected(
-            f"the component imports {', '.join(strange)}, which is not hosted",
-            "Only WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets) can be imported.",
+            f"the component imports {', '.join(unavailable)}, which svc does not provide",
+            "Import only WASI 0.2: cli, clocks, filesystem, http, io, random, sockets.",
         )
     return handler
 
 
 def _is_supported_version(name: str) -> bool:
-    """Whether the version is one of 0.2; only WASI's own packages are held to it."""
+    """Return whether the version is 0.2; packages other than WASI's have no version rule."""
     return not name.startswith("wasi:") or _VERSION.fullmatch(name.partition("@")[2]) is not None
 
 
@@ -80,13 +91,11 @@ def check_component(path: Path) -> None:
     try:
         binary = path.read_bytes()
     except OSError as error:
-        raise ComponentRejected(
-            f"{path.name} can not be read: {error.strerror}", "Build it again."
-        ) from error
-    # The host believes what this export returns. Looked for in all of the binary, since one that can not be
-    # scanned may run all the same.
-    if METERED.encode() in binary:
-        raise ComponentRejected(f"the component has the name {METERED}, which is svc's own", "Rename it.")
+        raise ComponentRejected(f"cannot read {path.name}: {error.strerror}", "Build it again.") from error
+    # The host trusts the result of this export. The complete binary is searched, because a component whose
+    # outline is unsupported may still run.
+    if METERED_HANDLE.encode() in binary:
+        raise ComponentRejected(f"the component uses the reserved name {METERED_HANDLE}", "Rename it.")
     try:
         outline = read_outline(binary)
     except UnsupportedBinary:
@@ -95,10 +104,10 @@ def check_component(path: Path) -> None:
 
 
 def capabilities(component: bytes) -> frozenset[str]:
-    """Return the packages that a component imports interfaces of: `wasi:http`, `wasi:sockets`.
+    """Return the packages whose interfaces a component imports: `wasi:http`, `wasi:sockets`.
 
-    What svc's own lanes put in (`svc:…`) gives no component more than others have, and is left out. One whose
-    outline can not be read has a capability of its own, `unknown`.
+    Imports added by svc's own lanes (`svc:...`) grant nothing extra and are omitted. A component with an
+    unsupported outline has the single capability `unknown`.
     """
     try:
         packages = {name.partition("/")[0] for name in read_outline(component).imports}
@@ -109,7 +118,7 @@ def capabilities(component: bytes) -> frozenset[str]:
 
 @contextmanager
 def error_context(resource: str) -> Iterator[None]:
-    """Let a refusal name the Resource whose component it is about."""
+    """Prefix a rejection with the name of the resource. Raises `ComponentRejected`."""
     try:
         yield
     except ComponentRejected as error:

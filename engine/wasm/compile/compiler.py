@@ -1,7 +1,7 @@
-"""Component -> machine code, in a process of its own, kept in a cache by content.
+"""Compiler from components to machine code: a low-priority subprocess and a content-addressed cache.
 
-Serialized code is trusted code: only files that `compile_component` made itself, in a folder that only
-this user can write, are ever loaded.
+Serialized code is trusted: svc only loads files that `compile_component` created, in a folder writable by
+this user alone.
 """
 
 import asyncio
@@ -29,28 +29,28 @@ from engine.wasm.execution.config import Compiler, code_key, compile_config, com
 
 NICENESS = 10
 EXIT_REJECTED = 3
-"""Exit status of the compiler's process for a component that compiles and may not run."""
+"""Exit status of the compiler process for a component that compiles but may not run."""
 EXIT_CACHE_ERROR = 4
-"""Its exit status where the machine code can not be written; the last line says why."""
+"""Exit status if the machine code cannot be written; the last line of stderr has the reason."""
 
 
 class CodeCacheError(SvcError):
-    """The disk does not take machine code."""
+    """The machine code cannot be written to the cache."""
 
     code = "unavailable"
 
     def __init__(self, folder: Path, reason: str) -> None:
-        said = "the machine code of a component can not be kept"
+        summary = "cannot cache the machine code of a component"
         super().__init__(
-            f"{said} in {folder}: {reason}",
-            "Check that the folder can be written and that its disk has room.",
-            for_callers=f"{said}: {reason}",
+            f"{summary} in {folder}: {reason}",
+            "Check the folder's permissions and the free disk space.",
+            for_callers=f"{summary}: {reason}",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledComponent:
-    """A file of machine code, and which compiler made it."""
+    """A file of machine code and the compiler that produced it."""
 
     path: Path
     compiler: Compiler
@@ -59,29 +59,29 @@ class CompiledComponent:
 async def compile_component(
     component: Path, digest: str, cache: Path, *, fast: bool, report: Callable[[str], None]
 ) -> CompiledComponent:
-    """Return the compiled form of a component file whose sha256 (hex) is `digest`, from the cache if there.
+    """Return the compiled form of a component file whose sha256 (hex) is `digest`, cached if possible.
 
-    Runs the compiler at low priority; two callers at once share one compilation. `fast` takes a third of
-    the time, for code at half the speed. Raises `ComponentRejected` when the file does not compile or
-    breaks a rule of `check.py`, and `CodeUnkept`.
+    Concurrent callers share one compilation. `fast` takes a third of the time and produces code of half the
+    speed. Raises `CodeCacheError`, and `ComponentRejected` if the file does not compile or breaks a rule of
+    `check.py`.
     """
     folder = cache / "compiled"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise CodeCacheError(folder, error.strerror or str(error)) from error
-    wanted = [
+    targets = [
         CompiledComponent(folder / f"{digest}-{code_key(name)}.cwasm", name) for name in compilers(fast=fast)
     ]
-    if found := next((each for each in wanted if each.path.exists()), None):
-        return found
+    if cached := next((each for each in targets if each.path.exists()), None):
+        return cached
     await asyncio.to_thread(check_component, component)
     report("compiling a component to machine code …")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-I" if sys.flags.isolated else "-P", "-m", "engine.wasm.compile.compiler"),
         str(component),
-        *(argument for each in wanted for argument in (each.compiler, str(each.path))),
+        *(argument for each in targets for argument in (each.compiler, str(each.path))),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -89,28 +89,28 @@ async def compile_component(
         preexec_fn=lambda: os.nice(NICENESS),
     )
     try:
-        _, complaint = await process.communicate()
+        _, stderr = await process.communicate()
     except BaseException:
         if process.returncode is None:
             process.kill()
             await process.wait()
         raise
     if process.returncode == EXIT_REJECTED:
-        raise ComponentRejected(*json.loads(complaint.splitlines()[-1]))
+        raise ComponentRejected(*json.loads(stderr.splitlines()[-1]))
     if process.returncode == EXIT_CACHE_ERROR:
-        raise CodeCacheError(folder, complaint.splitlines()[-1].decode())
-    found = next((each for each in wanted if each.path.exists()), None)
-    if found is None:
-        reason = complaint.decode(errors="replace").strip() or f"the compiler ended with {process.returncode}"
+        raise CodeCacheError(folder, stderr.splitlines()[-1].decode())
+    compiled = next((each for each in targets if each.path.exists()), None)
+    if compiled is None:
+        reason = stderr.decode(errors="replace").strip() or f"the compiler exited with {process.returncode}"
         raise ComponentRejected(
             f"{component.name} does not compile: {reason.splitlines()[-1]}",
-            "It must be a WebAssembly component (not a core module) for WASI 0.2.",
+            "Build a WebAssembly component (not a core module) for WASI 0.2.",
         )
-    return found
+    return compiled
 
 
 def load_component(engine: Engine, compiled: Path) -> Component:
-    """Map a file that `compile_component` returned."""
+    """Map a file returned by `compile_component`."""
     return Component.deserialize_file(engine, str(compiled))
 
 
@@ -143,35 +143,35 @@ def _write_atomic(target: Path, data: bytes) -> None:
 
 
 def _compile(engine: Engine, component: bytes, *, ahead: bool) -> Component:
-    """Compile a component with what is added to it, or without what does not fit it after all.
+    """Compile a component with svc's additions, or without those that do not fit it.
 
-    `ahead` has its runtime started now, where it can be.
+    `ahead` also pre-initializes its runtime if possible.
     """
-    begun = preinitialize(component) if ahead else component
-    probed = add_probe(begun)
-    for changed in (add_fast_streams(probed), probed, begun):
-        if changed is not component:
+    initialized = preinitialize(component) if ahead else component
+    probed = add_probe(initialized)
+    for candidate in (add_fast_streams(probed), probed, initialized):
+        if candidate is not component:
             with suppress(WasmtimeError):
-                return Component(engine, changed)
+                return Component(engine, candidate)
     return Component(engine, component)
 
 
-def main(component: str, *wanted: str) -> int:
-    """Compile one file with the first compiler that can; the body of the compiler's process.
+def main(component: str, *targets: str) -> int:
+    """Compile one file with the first compiler that accepts it; the entry point of the compiler process.
 
-    `wanted` are names of compilers, each followed by the file that its code goes to.
+    `targets` are names of compilers, each followed by its output file.
     """
-    for compiler, target in zip(wanted[::2], wanted[1::2], strict=True):
+    for compiler, target in zip(targets[::2], targets[1::2], strict=True):
         out = Path(target)
         with _locked(out.with_suffix(".lock")):
             if out.exists():
                 return 0
             engine = Engine(compile_config(Compiler(compiler)))
             try:
-                ahead = compiler == wanted[0] == Compiler.OPTIMIZING
-                made = _compile(engine, Path(component).read_bytes(), ahead=ahead)
-                check_names(made.type.imports(engine), made.type.exports(engine))
-                _write_atomic(out, bytes(made.serialize()))
+                ahead = compiler == targets[0] == Compiler.OPTIMIZING
+                compiled = _compile(engine, Path(component).read_bytes(), ahead=ahead)
+                check_names(compiled.type.imports(engine), compiled.type.exports(engine))
+                _write_atomic(out, bytes(compiled.serialize()))
                 return 0
             except ComponentRejected as error:
                 print(json.dumps([error.message, error.hint]), file=sys.stderr)

@@ -1,1 +1,1 @@
-"""Running guests: admission, execution, limits and metering."""
+"""Execution of guests: admission, instances, limits and metering."""

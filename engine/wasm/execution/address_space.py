@@ -1,7 +1,7 @@
-"""How many instances the address space has room for. Reserves and gives back; keeps nothing.
+"""Pool size that fits the address space of the process.
 
-The library reserves for every memory of a pool what a 32-bit address can reach, and ends the process where it
-can not. A limit on a process's address space, or a small one, leaves room for fewer instances.
+wasmtime reserves the range of a 32-bit address for every memory of a pool, and aborts the process if that
+fails. A limit on the address space therefore allows fewer instances.
 """
 
 import mmap
@@ -11,14 +11,15 @@ from engine.errors import SvcError
 from engine.wasm.execution.config import MEMORIES_PER_INSTANCE, MIB, Compiler, PoolSettings
 
 MIN_INSTANCES = 8
+"""Smallest usable pool."""
 _MEMORY_BYTES = (4096 + 64) * MIB
-"""Address space of one memory, with what guards it."""
+"""Address space of one memory with its guard regions."""
 
 
 def fit_pool(settings: PoolSettings) -> PoolSettings:
-    """Return the settings with as many instances as there is room for, halved until they fit.
+    """Return the settings with the number of instances halved until the reservation succeeds.
 
-    Each compiler's code has a pool of its own. Raises `SvcError` where hardly any would fit.
+    Each compiler's code has a pool of its own. Raises `SvcError` below MIN_INSTANCES.
     """
     instances = settings.instances
     while not _has_room(len(Compiler) * instances * MEMORIES_PER_INSTANCE * _MEMORY_BYTES):
@@ -26,7 +27,7 @@ def fit_pool(settings: PoolSettings) -> PoolSettings:
         if instances < MIN_INSTANCES:
             raise SvcError(
                 "the address space of this process is too small to run guests",
-                "`ulimit -v` shows its limit; `ulimit -v unlimited` removes it.",
+                "Check the limit with `ulimit -v`; remove it with `ulimit -v unlimited`.",
             )
     return settings if instances == settings.instances else replace(settings, instances=instances)
 

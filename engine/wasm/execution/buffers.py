@@ -1,8 +1,7 @@
-"""Bytes on their way into and out of a guest.
+"""Buffers between the event loop and a guest.
 
-Owns the buffers between event loop and guest and nothing of WASI's own vocabulary. One side of each
-buffer is the guest (host functions, possibly in a worker thread), the other the event loop; a buffer is a
-deque whose single operations are atomic, so neither side locks.
+One side of a buffer is the guest (host functions, possibly in a worker thread), the other the event loop. A
+buffer is a deque whose single operations are atomic, so neither side locks.
 """
 
 from collections import deque
@@ -12,20 +11,20 @@ from typing import Any, Protocol
 from engine.http.byte_queue import Parts
 
 BUFFER_BYTES = 262_144
-"""Bytes that may wait in one buffer before its producer is held back: four calls of 64 KiB."""
+"""Size at which a buffer applies backpressure: four calls of 64 KiB."""
 
 MAX_LIST_BYTES = 4096
-"""Most bytes that cross the boundary in one call as a `list<u8>`: larger ones cost more a byte."""
+"""Maximum size of a `list<u8>` per call: larger ones cost more per byte."""
 
 
 class MemoryAccount(Protocol):
-    """Whoever counts bytes that are kept for a guest."""
+    """Accounts for host memory held for a guest."""
 
     kept: int
 
 
 class InputBuffer:
-    """Bytes that the loop feeds and the guest takes; a `keeper` counts those that wait."""
+    """Bytes fed by the event loop and read by the guest; `account` is charged for buffered bytes."""
 
     __slots__ = ("_account", "_parts", "discarding", "ended", "error", "on_drained")
 
@@ -39,23 +38,23 @@ class InputBuffer:
 
     @property
     def full(self) -> bool:
-        """Whether the loop should hold its source back."""
+        """True while the loop must pause its source."""
         return self._parts.size >= BUFFER_BYTES
 
     def feed(self, data: bytes) -> None:
-        """Add bytes from the loop's side; dropped when the guest has let go of the stream."""
+        """Add bytes from the loop's side; discarded if the guest closed the stream."""
         if data and not self.discarding:
             self._parts.add(data)
             if self._account is not None:
                 self._account.kept += len(data)
 
     def end(self, error: Any = None) -> None:
-        """Say that no more bytes come, because of `error` (a wasi:http error-code) if given."""
+        """Mark end of input, with an `error` (a wasi:http error-code) if it is incomplete."""
         self.error = error
         self.ended = True
 
     def discard(self) -> None:
-        """Let go of what is buffered and of all that is still to come."""
+        """Drop buffered and all further input."""
         self.discarding = True
         if self._account is not None:
             self._account.kept -= self._parts.size
@@ -63,7 +62,7 @@ class InputBuffer:
         self._notify_drained()
 
     def take(self, most: int) -> bytes:
-        """Return up to `most` bytes, or `b""` when there are none now."""
+        """Return up to `most` bytes, or `b""` if none are available."""
         if not self._parts:
             return b""
         data = self._parts.take(most)
@@ -79,20 +78,19 @@ class InputBuffer:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every byte has been taken and no more come."""
+        """True once every byte was read and the input has ended."""
         return self.ended and not self._parts
 
     def ready(self) -> bool:
-        """Whether a read would return at once: bytes, the end, or an error."""
+        """Return whether a read would return at once: bytes, the end, or an error."""
         return bool(self._parts) or self.ended
 
 
 class OutputBuffer:
-    """Bytes that the guest puts and the loop drains.
+    """Bytes written by the guest and drained by the event loop.
 
-    `expected` is the announced length of the whole in bytes, if there is one, and `mismatch` the name of
-    the error when it is another. `finished` says that the guest ended the body properly, `broken` that no
-    more will be sent, and why.
+    `expected` is the declared total length in bytes, if any, and `mismatch` the error name for another
+    length. `finished` is set once the guest completed the body; `broken` has the reason why no more is sent.
     """
 
     __slots__ = ("_chunks", "_size", "broken", "expected", "finished", "mismatch", "on_change", "total")
@@ -108,12 +106,12 @@ class OutputBuffer:
         self.on_change: Callable[[], None] | None = None
 
     def changed(self) -> None:
-        """Tell whoever drains this that there is something new: bytes, or the end."""
+        """Notify the draining side of new bytes or of the end."""
         if self.on_change is not None:
             self.on_change()
 
     def room(self) -> int:
-        """Return how many bytes the guest may put now."""
+        """Return how many bytes the guest may write now."""
         return max(0, BUFFER_BYTES - self._size)
 
     def put(self, data: bytes) -> None:
@@ -125,7 +123,7 @@ class OutputBuffer:
             self.changed()
 
     def drain(self) -> bytes:
-        """Take everything that waits."""
+        """Return and remove all buffered bytes."""
         chunks = self._chunks
         if not chunks:
             return b""
@@ -136,7 +134,7 @@ class OutputBuffer:
         return data
 
     def discard(self) -> None:
-        """Throw away what waits to be drained, and what comes from now on."""
+        """Drop buffered and all further output."""
         self.on_change = self._forget
         self._forget()
 
@@ -146,24 +144,24 @@ class OutputBuffer:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits to be drained."""
+        """True while no bytes are buffered."""
         return not self._chunks
 
     def ready(self) -> bool:
-        """Whether a guest that waits to write may go on: room, or an end to hear of."""
+        """Return whether a waiting writer may resume: there is space, or an error to report."""
         return self._size < BUFFER_BYTES or self.broken is not None
 
 
 class LineSplitter:
-    """What a guest prints, cut into lines.
+    """Splits a guest's printed output into lines.
 
-    A line is at most 8 KiB, and each stream of a run has at most 1 MiB and 10,000 lines; what goes beyond is
-    dropped, with one line that says so. Bytes that are not UTF-8 show as U+FFFD.
+    A line is at most 8 KiB, and each stream of a run has at most 1 MiB and 10,000 lines; the rest is dropped,
+    and one line reports that. Bytes that are not UTF-8 appear as U+FFFD.
     """
 
-    LINE = 8192
-    TOTAL = 1 << 20
-    COUNT = 10_000
+    MAX_LINE_CHARS = 8192
+    MAX_BYTES = 1 << 20
+    MAX_LINES = 10_000
 
     __slots__ = ("_partial", "_stream", "count", "queue", "total")
 
@@ -175,15 +173,15 @@ class LineSplitter:
         self.count = 0
 
     def room(self) -> int:
-        """Return how many bytes may be put now; printing never waits."""
+        """Return how many bytes may be written now; printing never blocks."""
         return BUFFER_BYTES
 
     def put(self, data: bytes) -> None:
-        """Take printed bytes."""
-        if self.total > self.TOTAL:
+        """Add printed bytes."""
+        if self.total > self.MAX_BYTES:
             return
         self.total += len(data)
-        if self.total > self.TOTAL:
+        if self.total > self.MAX_BYTES:
             self.finish()
             self._truncate("more than 1 MiB in one run")
             return
@@ -194,33 +192,33 @@ class LineSplitter:
             self._partial = bytearray(rest)
             for line in lines:
                 self._emit(line)
-        while len(self._partial) > self.LINE:
-            self._emit(bytes(self._partial[: self.LINE]))
-            del self._partial[: self.LINE]
+        while len(self._partial) > self.MAX_LINE_CHARS:
+            self._emit(bytes(self._partial[: self.MAX_LINE_CHARS]))
+            del self._partial[: self.MAX_LINE_CHARS]
 
     def _truncate(self, why: str) -> None:
-        self.total = self.TOTAL + 1
+        self.total = self.MAX_BYTES + 1
         self._partial.clear()
         self.queue.append((self._stream, f"… output truncated: {why}"))
 
     def _emit(self, line: bytes) -> None:
-        if self.count == self.COUNT:
+        if self.count == self.MAX_LINES:
             self.count += 1
-            self._truncate(f"more than {self.COUNT} lines in one run")
-        if self.count > self.COUNT:
+            self._truncate(f"more than {self.MAX_LINES} lines in one run")
+        if self.count > self.MAX_LINES:
             return
         self.count += 1
         text = line.removesuffix(b"\r").decode(errors="replace")
-        if len(text) > self.LINE:
-            text = text[: self.LINE] + "…"
+        if len(text) > self.MAX_LINE_CHARS:
+            text = text[: self.MAX_LINE_CHARS] + "…"
         self.queue.append((self._stream, text))
 
     def finish(self) -> None:
-        """Pass on what is left without a newline at its end."""
+        """Emit the remainder without a newline."""
         if self._partial:
             self._emit(bytes(self._partial))
             self._partial.clear()
 
     def ready(self) -> bool:
-        """Printing never waits."""
+        """Return `True`: printing never blocks."""
         return True

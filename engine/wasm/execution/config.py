@@ -1,7 +1,6 @@
-"""How wasmtime is set up, for the process that compiles and the one that runs: the same in both.
+"""wasmtime configuration, shared by the process that compiles and the one that runs.
 
-Owns the wasmtime `Config` and the pool of instances. Compiled code only loads where the settings that
-shape it (`code_key`) are equal.
+Compiled code loads only if the settings that shape it (`code_key`) are equal.
 """
 
 import platform
@@ -15,36 +14,36 @@ MIB = 1 << 20
 WARM_RESIDENT_MIB = 16
 WASM_STACK_MIB = 2
 MEMORIES_PER_INSTANCE = 3
-"""Memories that an instance has on average, at most."""
+"""Maximum average number of memories per instance."""
 _BASELINE = 2  # wasmtime_strategy_t
 _HAS_BASELINE = platform.machine().lower() in {"x86_64", "amd64", "aarch64", "arm64"}
 
 
 class Compiler(StrEnum):
-    """Which of wasmtime's compilers makes machine code."""
+    """wasmtime's compilers to machine code."""
 
     OPTIMIZING = "cranelift"
     BASELINE = "winch"
-    """A third of the time, and code at half the speed. It does not know every proposal."""
+    """Takes a third of the time and produces code of half the speed. It does not support every proposal."""
 
 
 def compilers(*, fast: bool) -> tuple[Compiler, ...]:
-    """Return the compilers to try, one after the other."""
+    """Return the compilers to try, in order."""
     return (Compiler.BASELINE, Compiler.OPTIMIZING) if fast and _HAS_BASELINE else (Compiler.OPTIMIZING,)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """Room for instances: `instances` at once, each memory at most `memory_mib`.
+    """Size of the instance pool: `instances` at once, each memory at most `memory_mib`.
 
-    A slot that was never used costs address space and a kilobyte; so there are enough for a thousand streams
-    and the short runs beside them.
+    An unused slot costs address space and one kilobyte, so the default allows a thousand streams besides
+    short requests.
 
-    `warm` of them keep the memory that they touched for the next instance, reset to its first state, in
-    place of giving it back to the system. A third of a short run's time is saved so (page faults), for up
-    to `RESIDENT_MIB` of RSS a slot and some 30 ms when a slot is used for the first time; so only as many
-    slots as short runs occupy at once are worth it, and the rest, where long streams end up, stay cold. Who
-    runs in them is `warmth.py`'s to say.
+    `warm` slots retain the memory touched by an instance and reset it for the next one, instead of returning
+    it to the operating system. That avoids page faults, a third of the time of a short run. It costs up to
+    `WARM_RESIDENT_MIB` of RSS per slot, and about 30 ms at the first use of a slot. So only as many slots are
+    warm as short runs occupy at once; long streams end up in the cold ones. `warm_slots.py` decides which
+    components use warm slots.
     """
 
     instances: int = 2048
@@ -53,19 +52,19 @@ class PoolSettings:
 
 
 def code_key(compiler: Compiler) -> str:
-    """Return what compiled code depends on besides the component: part of its cache key."""
+    """Return the part of the cache key that covers wasmtime's version and settings."""
     return f"wasmtime-{version('wasmtime')}-{compiler}-5"
 
 
 def compile_config(compiler: Compiler) -> Config:
-    """Return settings for compiling, and for running what was compiled so."""
+    """Return the settings to compile with a compiler, and to run its code."""
     config = Config()
     config.epoch_interruption = True
-    # Unoptimised code needs more stack than guests' own recursion limits reckon with; host functions in
-    # Python run on what the fiber has beyond it.
+    # Unoptimized code needs more stack than guests' own recursion limits assume. Host functions in Python
+    # run on the fiber's additional stack.
     _ffi.wasmtime_config_max_wasm_stack_set(config.ptr(), WASM_STACK_MIB * MIB)
     _ffi.wasmtime_config_async_stack_size_set(config.ptr(), 2 * WASM_STACK_MIB * MIB)
-    # With concurrency support on, a host `poll` that gets two or more borrowed pollables traps.
+    # With concurrency support, a host `poll` traps if it receives two or more borrowed pollables.
     _ffi.wasmtime_config_concurrency_support_set(config.ptr(), False)
     if compiler is Compiler.BASELINE:
         _ffi.wasmtime_config_strategy_set(config.ptr(), _BASELINE)
@@ -73,7 +72,7 @@ def compile_config(compiler: Compiler) -> Config:
 
 
 def create_engine(compiler: Compiler, instances: int, memory_mib: int, *, warm: bool) -> Engine:
-    """Return an engine that runs what a compiler made, in a pool of instances."""
+    """Return an engine with a pool of instances for one compiler's code."""
     config = compile_config(compiler)
     pooling = _ffi.wasmtime_pooling_allocation_config_new()
     per_instance = {

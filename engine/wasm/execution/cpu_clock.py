@@ -1,26 +1,27 @@
-"""How long a thread computes, in nanoseconds.
+"""CPU time of a thread in nanoseconds, at the cost of a wall clock for short intervals.
 
-The thread's own clock (`CLOCK_THREAD_CPUTIME_ID`) is a system call: to read it before and after costs a
-short run 2 %. The wall clock costs a tenth, and says the same of a while in which the thread waits neither
-for a processor nor for the interpreter's lock. So the wall clock measures what is short. The thread's own is
-read now and then, and corrects what is not: whoever waits for something mostly waits for longer than that.
+The thread's CPU clock (`CLOCK_THREAD_CPUTIME_ID`) is a system call: reading it before and after costs a short
+run 2 %. The wall clock costs a tenth of that, and gives the same result while the thread waits neither for a
+processor nor for the interpreter's lock. So short intervals use the wall clock only. Longer ones use the CPU
+clock, because a thread that waits mostly waits for longer than that.
 """
 
 from time import monotonic_ns, thread_time_ns
 
 MAX_WALL_ONLY_NS = 500_000
-"""What is measured by the wall clock alone. By so much, at most, a while in which the thread waited may count
-for more than was computed."""
+"""Intervals up to this long use the wall clock only, so a blocked thread is over-counted by at most this
+much.
+"""
 
 
 class CpuClock:
-    """Measures one while after the other. Use it on one thread."""
+    """Measures successive intervals on one thread."""
 
     def __init__(self) -> None:
         self._read_ns = self._thread_ns = 0
 
     def start(self) -> int:
-        """Begin a while; return the moment (`time.monotonic_ns`), for `since`."""
+        """Start an interval; return the time (`time.monotonic_ns`) for `elapsed`."""
         now = monotonic_ns()
         if now - self._read_ns > MAX_WALL_ONLY_NS:
             self._thread_ns = thread_time_ns()
@@ -28,7 +29,7 @@ class CpuClock:
         return now
 
     def elapsed(self, began: int) -> int:
-        """Return what was computed in the while that began last."""
+        """Return the CPU time of the interval started last."""
         passed = monotonic_ns() - began
         if passed <= MAX_WALL_ONLY_NS:
             return passed

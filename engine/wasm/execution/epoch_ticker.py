@@ -1,8 +1,8 @@
-"""Has an epoch end when guest code computes for long: then it gives way (`drive.py`).
+"""Thread that ends an epoch when guest code computes for long, so that the guest yields (`execution.py`).
 
-Owns the thread that ends it. The event loop puts its alarm off each time that it lets guest code compute; so
-the thread is woken, which costs the loop some 500 µs, only where guest code holds the loop for long. While
-guest code computes in worker threads, epochs end one after the other.
+The event loop rearms the timer each time it runs guest code. The thread therefore wakes, which costs the loop
+about 500 µs, only if guest code occupies the loop for long. While guest code runs in worker threads, epochs
+end one after another.
 """
 
 import threading
@@ -13,11 +13,11 @@ from engine.wasm.execution.timer import create_timer
 
 EPOCH_SECONDS = 0.02
 REARM_NS = 5_000_000
-"""How long the alarm is not put off again: code on the loop may have so much less than `SECONDS`."""
+"""Minimum interval between two rearms: code on the loop may get this much less than `EPOCH_SECONDS`."""
 
 
 class EpochTicker:
-    """Call everything but `close` on the event loop's thread."""
+    """Call all methods except `close` on the event loop's thread."""
 
     def __init__(self, increment: Callable[[], None]) -> None:
         """`increment` ends an epoch; it is called on another thread."""
@@ -39,7 +39,7 @@ class EpochTicker:
                 self._timer.set(EPOCH_SECONDS)
 
     def touch(self, now_ns: int) -> None:
-        """Have an epoch end in `SECONDS`, unless this is called again: guest code goes on, on this thread.
+        """End an epoch in `EPOCH_SECONDS` unless called again; guest code continues on this thread.
 
         `now_ns` is `time.monotonic_ns()`.
         """
@@ -49,7 +49,7 @@ class EpochTicker:
 
     @contextmanager
     def worker_active(self) -> Iterator[None]:
-        """Have epochs end while guest code computes on another thread."""
+        """End epochs continuously while guest code runs on another thread."""
         if not self._workers:
             self._timer.set(EPOCH_SECONDS)
         self._workers += 1
@@ -59,7 +59,7 @@ class EpochTicker:
             self._workers -= 1
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._closed = True
         self._timer.set(1e-9)
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Tells apart why a guest failed, from what the library says and the guest printed."""
+"""Classification of guest failures, from wasmtime's error and the guest's stderr."""
 
 import re
 from collections import deque
@@ -27,9 +27,10 @@ _MEANING = {
 
 
 class StderrTail:
-    """What a guest printed on stderr that may tell why it failed, of however much it printed.
+    """The lines of stderr that may explain a failure, bounded for any amount of output.
 
-    JavaScript ends with the error. A panic of Go or Rust begins with it; Go's place is in the stack below.
+    JavaScript prints the error last. A panic of Go or Rust starts with it; Go's location is in the stack
+    trace below.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class StderrTail:
         self._places: list[tuple[str, str]] = []
 
     def add(self, line: str) -> None:
-        """Take one line."""
+        """Add one line."""
         if self._panicked_at:
             self._head, self._places = f"panicked: {line}", [("", self._panicked_at)]
             self._panicked_at = ""
@@ -55,44 +56,44 @@ class StderrTail:
             self._last.append(line)
 
     def out_of_memory(self) -> bool:
-        """Whether it complained of too little memory."""
+        """Return whether a line reports lack of memory."""
         return any(_MEMORY.search(line) for line in (self._head, *self._last))
 
     def last_line(self) -> str:
-        """Return the last line that is not part of a stack, or nothing."""
+        """Return the last line outside a stack trace, or an empty string."""
         return self._last[-1] if self._last else ""
 
     def panic(self) -> str:
-        """Return the panic in a line, with its place where one is known; nothing when there was none."""
+        """Return the panic in one line, with its location if known; empty if there was no panic."""
         if not self._head:
             return ""
         own = [place for function, place in self._places if function.startswith("main.")]
-        found = own or [place for _, place in self._places]
-        return f"{self._head} ({found[0]})" if found else self._head
+        places = own or [place for _, place in self._places]
+        return f"{self._head} ({places[0]})" if places else self._head
 
 
 def classify(
     text: str | None, failure: BaseException | None, stderr: StderrTail
 ) -> tuple[Literal["guest-failed", "memory-limit", "overloaded"], str]:
-    """Return outcome and a sentence that says what happened.
+    """Return the outcome and a sentence that describes it.
 
-    `text` is the library's error, `failure` what a host function raised, `complaint` what the guest printed.
+    `text` is wasmtime's error, `failure` the exception of a host function, `stderr` the guest's output.
     """
     if stderr.out_of_memory() or (text and _MEMORY.search(text)):
-        return "memory-limit", "the guest needed more memory than memory_limit_mb allows"
+        return "memory-limit", "out of memory: the guest exceeded memory_limit_mb"
     if text and _NO_SLOT.search(text):
-        return "overloaded", "the instances under way have as many memories and tables as there is room for"
+        return "overloaded", "the running instances use all memories and tables of the pool"
     if isinstance(failure, GuestExit):
         return "guest-failed", stderr.panic() or stderr.last_line() or str(failure)
     if isinstance(failure, Trap):
         return "guest-failed", f"the guest broke a rule of its host: {failure}"
     if failure is not None:
         return "guest-failed", f"a host function failed: {type(failure).__name__}"
-    found = _TRAP.search(text or "")
-    if found:
-        reason = found.group(1).strip()
-        if reason == _GAVE_UP and (said := stderr.panic()):
-            return "guest-failed", said
+    trap = _TRAP.search(text or "")
+    if trap:
+        reason = trap.group(1).strip()
+        if reason == _GAVE_UP and (panic := stderr.panic()):
+            return "guest-failed", panic
         return "guest-failed", _MEANING.get(reason, f"the guest trapped: {reason}")
     causes = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return "guest-failed", f"the guest failed: {causes[-1]}" if causes else "the guest failed"

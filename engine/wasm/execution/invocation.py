@@ -1,7 +1,4 @@
-"""An instance that is made, and then its handler's call: one thing to poll.
-
-Owns which of the two is under way. Who polls, and when a call is given up, is `drive.py`'s to say.
-"""
+"""One request's use of a component: instantiation, then the handler's call, behind one `poll`."""
 
 from collections.abc import Callable
 
@@ -11,10 +8,10 @@ from engine.wasm.capi.wasmtime import Instance
 
 
 class Invocation:
-    """One request's use of a component. Poll and close as a `Future`."""
+    """Poll and close it as a `CallFuture`."""
 
     def __init__(self, context: int, program: LinkedComponent, arguments: Callable[[], bytes]) -> None:
-        """Begin in the store of `context`; `arguments` are asked for when there is an instance."""
+        """Start in the store of `context`; `arguments` is called once the instance exists."""
         self._program = program
         self._arguments = arguments
         self._instance = Instance(context)
@@ -23,9 +20,9 @@ class Invocation:
         self._error_text: str | None = None
 
     def poll(self) -> bool:
-        """Run guest code until all of it ends (`True`), waits in a host call, or an epoch passes (`False`).
+        """Run guest code until it completes (`True`), waits in a host call, or an epoch passes (`False`).
 
-        Raises `AbiError` where the handler can not be called.
+        Raises `WasmtimeApiError` if the handler cannot be called.
         """
         if not self._call.poll():
             return False
@@ -39,11 +36,11 @@ class Invocation:
         return True
 
     def close(self) -> str | None:
-        """End it where it stands and free it; return the text of its error, if it had one."""
+        """Abort a call in progress and free it; return its error text, if any."""
         return self._call.close() or self._error_text
 
     @property
     def peak_memory(self) -> int | None:
-        """Bytes of all memories after the handler has returned; `None` where they are not known."""
+        """Bytes of all memories after the handler returned; `None` if unknown."""
         pages = self._call.result_u32
         return None if pages is None else pages * PAGE_BYTES

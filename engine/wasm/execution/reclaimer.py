@@ -1,11 +1,11 @@
-"""Gives the memory of finished instances back, on a thread of its own where there is much of it.
+"""Thread that frees the memory of finished instances.
 
-Closing a store takes a fifth of a short run's time, all of it inside the library without the GIL: so the
-event loop hands the store over and goes on with the next request. It does so when the next one has begun,
-or after a while in which none has: at a run's end its client wants the processor, to read the answer and
-to ask again. Where an instance has little memory, two threads that pass the GIL to and fro cost more than
-that. When the thread falls behind, the loop closes stores itself, so that no more than `BACKLOG` slots are
-ever held by instances that are gone.
+Closing a store takes a fifth of a short run's time, all inside wasmtime without the GIL, so the event loop
+passes the store to a thread. It does so when the next run starts, or after a short delay if none starts: at
+the end of a run, the client needs the processor to read the response and send the next request. Instances
+with little memory are closed at once, because passing the GIL between two threads would cost more. If the
+thread falls behind, the loop closes stores itself, so finished instances never hold more than `MAX_BACKLOG`
+slots.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from engine.wasm.capi.wasmtime import Store
 
 MAX_BACKLOG = 4
 SMALL_BYTES = 4 << 20
-"""Memory of an instance that is given back at once, in bytes."""
+"""An instance with at most this much memory is closed at once."""
 MAX_HOLD_SECONDS = 0.005
-"""How long a store is held at most for the next run to begin."""
+"""How long a store is held for the next run to start."""
 
 
 class Reclaimer:
-    """Closes stores. Use it on the event loop's thread, `close` once a store."""
+    """Closes stores. Use it on the event loop's thread; call `close` once per store."""
 
     def __init__(self) -> None:
         self._held: list[Store] = []
@@ -32,9 +32,9 @@ class Reclaimer:
         self._thread.start()
 
     def close(self, store: Store, memory: int | None) -> None:
-        """Close a store soon; nothing may use it any more. `memory` is what it has, in bytes, if known."""
-        little = memory is not None and memory <= SMALL_BYTES
-        if little or len(self._held) + self._stores.qsize() >= MAX_BACKLOG - 1:
+        """Close a store soon. It must not be used afterwards. `memory` is its size in bytes, if known."""
+        small = memory is not None and memory <= SMALL_BYTES
+        if small or len(self._held) + self._stores.qsize() >= MAX_BACKLOG - 1:
             store.close()
             return
         self._held.append(store)
@@ -42,7 +42,7 @@ class Reclaimer:
             self._timer = asyncio.get_running_loop().call_later(MAX_HOLD_SECONDS, self._on_timeout)
 
     def flush(self) -> None:
-        """Let the thread close what is held: a run begins."""
+        """Pass the held stores to the thread; called when a run starts."""
         while self._held:
             self._stores.put(self._held.pop())
 
@@ -55,7 +55,7 @@ class Reclaimer:
             store.close()
 
     def stop(self) -> None:
-        """Close what is left and end the thread."""
+        """Close the remaining stores and stop the thread."""
         if self._timer is not None:
             self._timer.cancel()
         self.flush()

@@ -1,25 +1,25 @@
-"""Which components run in warm slots, which keep the memory that they touched (see `PoolSettings.warm`).
+"""Policy that decides which components run in warm slots (see `PoolSettings.warm`).
 
-A warm slot is quick for the component whose memory it keeps, and slower than a cold one for any other, whose
-memory has to be made anew: a js component's first run in one takes seven times as long. So warm slots belong
-to few components, those that are asked again and again, and change hands only when one was not asked for a
-while. All others run in cold slots, which cost page faults each time.
+A warm slot is fast for the component whose memory it retains, and slower than a cold slot for any other,
+because the memory must be created again: the first run of a js component in one takes seven times as long. So
+only a few busy components use warm slots, and one is replaced only after an idle period. All others run in
+cold slots and pay for page faults.
 """
 
 from collections import OrderedDict
 from time import monotonic_ns
 
 MAX_WARM = 8
-"""Components that have warm slots."""
+"""Components that may use warm slots."""
 PROMOTE_AFTER = 8
-"""Requests after which a component is worth one, none of them later than `GAP_NS` after the last."""
+"""Consecutive requests, each within `MAX_GAP_NS` of the last, before a component is promoted."""
 MAX_GAP_NS = 1_000_000_000
 EVICT_IDLE_NS = 10_000_000_000
-"""Who was not asked for so long loses its place to one that is worth it."""
+"""A component idle for this long may be evicted in favor of a busy one."""
 
 
 class ComponentUsage:
-    """How a component is asked: when it last was, and how often in a row."""
+    """Request history of a component: time of the last request, and consecutive requests."""
 
     __slots__ = ("last_request_ns", "streak")
 
@@ -29,13 +29,13 @@ class ComponentUsage:
 
 
 class WarmSlotPolicy:
-    """The components that have warm slots, who was asked longest ago first."""
+    """The components that use warm slots, in order of last use."""
 
     def __init__(self) -> None:
         self._warm: OrderedDict[ComponentUsage, None] = OrderedDict()
 
     def admit(self, use: ComponentUsage) -> bool:
-        """Whether a component that is asked now is to run in a warm slot."""
+        """Record a request; return whether it should run in a warm slot."""
         now = monotonic_ns()
         use.streak = use.streak + 1 if now - use.last_request_ns < MAX_GAP_NS else 1
         use.last_request_ns = now
@@ -47,7 +47,7 @@ class WarmSlotPolicy:
         return True
 
     def _free_place(self, now: int) -> bool:
-        """Whether a place is free, or was for all that anybody asked."""
+        """Return whether a place is free, evicting the least recently used component if it is idle."""
         if len(self._warm) < MAX_WARM:
             return True
         longest = next(iter(self._warm))

@@ -1,1 +1,1 @@
-"""Outgoing requests and Door calls of guests."""
+"""Outgoing HTTP requests and Door calls of guests."""

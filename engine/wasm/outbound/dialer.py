@@ -1,8 +1,7 @@
-"""Connects to other servers, at addresses that were checked.
+"""Network backend that connects only to permitted addresses.
 
-Owns the rule which addresses a name may lead to. It is applied after the name was resolved, and what is
-connected to is the very address that was checked: a name server that answers otherwise the next time
-(DNS rebinding) gains nothing. The C library's resolver is asked; nothing here knows of HTTP.
+The address rule is applied after name resolution, and the connection uses exactly the checked address. A name
+server that changes its answer later (DNS rebinding) therefore gains nothing.
 """
 
 import asyncio
@@ -18,20 +17,20 @@ from engine.wasm.outbound.egress import Egress, is_address
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str], Awaitable[list[str]]]
-"""From a host name to its addresses, in the order to try them; raises `OSError`."""
+"""Resolves a host name to addresses, in the order to try them; raises `OSError`."""
 CONNECT_SECONDS = 10.0
 ATTEMPT_SECONDS = 2.5
-"""How long an address is tried while there are others."""
+"""Connect timeout per address while further addresses remain."""
 MAX_LOOKUPS = 64
-"""Names that are looked up at once, of all Resources."""
+"""Concurrent name lookups of all resources."""
 MAX_LOOKUPS_PER_RESOURCE = 8
-"""Names that are looked up at once for one Resource."""
+"""Concurrent name lookups of one resource."""
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class AddressDenied(Exception):
-    """A name leads only to addresses that `egress` does not name; `address` is the first of them."""
+    """A name resolves only to addresses outside `egress`; `address` is the first of them."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(str(address))
@@ -43,10 +42,9 @@ class NameNotResolved(httpcore.ConnectError):
 
 
 class SystemResolver:
-    """Asks the system for the addresses of a name, in threads of its own.
+    """Resolves names through the operating system, in its own thread pool.
 
-    A name server may take its time, and the question can not be taken back: the threads that everything else
-    shares (files, Doors) are not to wait for it.
+    A lookup can be slow and cannot be cancelled, so it must not block the shared threads (files, Doors).
     """
 
     def __init__(self) -> None:
@@ -54,20 +52,20 @@ class SystemResolver:
 
     async def __call__(self, host: str) -> list[str]:
         """Return the addresses. Raises `OSError`."""
-        ask = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        lookup = partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM)
+        entries = await asyncio.get_running_loop().run_in_executor(self._threads, lookup)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
     def close(self) -> None:
-        """Ask no more; what was asked ends by itself."""
+        """Stop the pool; lookups in progress finish in the background."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the Internet's: not of a host, a link, a private network or a group.
+    """Return whether an address is globally routable: not loopback, link-local, private or multicast.
 
-    IPv6 forms that stand for an IPv4 address (mapped, NAT64, 6to4) are that address. Source: IANA's
-    special-purpose address registries (RFC 6890), as Python's `ipaddress` knows them.
+    IPv6 forms of an IPv4 address (mapped, NAT64, 6to4) are checked as that IPv4 address. Source: IANA's
+    special-purpose address registries (RFC 6890), as implemented in Python's `ipaddress`.
     """
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
@@ -80,7 +78,7 @@ def is_public(address: Address) -> bool:
 
 
 class Dialer(httpcore.AsyncNetworkBackend):
-    """The network as one Resource may use it."""
+    """The network backend of one resource."""
 
     def __init__(self, egress: Egress, resolve: Resolve) -> None:
         self._egress = egress
@@ -96,7 +94,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to an origin's host. Raises `Prohibited`, and what httpcore raises."""
+        """Connect to an origin's host. Raises AddressDenied and httpcore's errors."""
         try:
             async with asyncio.timeout(timeout or CONNECT_SECONDS):
                 addresses = await self._addresses(host, port)
@@ -111,12 +109,12 @@ class Dialer(httpcore.AsyncNetworkBackend):
 
     async def _addresses(self, host: str, port: int) -> list[str]:
         if is_address(host):
-            return [host]  # Only an entry that is this very address allows it.
+            return [host]  # `egress` allowed exactly this address.
         try:
-            found = await self._lookup(host)
+            texts = await self._lookup(host)
         except OSError as error:
             raise NameNotResolved(str(error)) from error
-        addresses = [ip_address(text) for text in found]
+        addresses = [ip_address(text) for text in texts]
         if not addresses:
             raise NameNotResolved(host)
         allowed = [str(address) for address in addresses if self._is_allowed(host, port, address)]
@@ -125,16 +123,16 @@ class Dialer(httpcore.AsyncNetworkBackend):
         return allowed
 
     async def _lookup(self, host: str) -> list[str]:
-        """Ask for a name, whose place is taken until there is an answer, whoever still waits for it."""
+        """Resolve a name. Its slot stays occupied until completion, even if the caller is cancelled."""
         await self._lookups.acquire()
-        asked = asyncio.ensure_future(self._resolve(host))
-        asked.add_done_callback(self._on_lookup_done)
-        return await asyncio.shield(asked)
+        lookup = asyncio.ensure_future(self._resolve(host))
+        lookup.add_done_callback(self._on_lookup_done)
+        return await asyncio.shield(lookup)
 
-    def _on_lookup_done(self, asked: "asyncio.Future[list[str]]") -> None:
+    def _on_lookup_done(self, lookup: "asyncio.Future[list[str]]") -> None:
         self._lookups.release()
-        if not asked.cancelled():
-            asked.exception()
+        if not lookup.cancelled():
+            lookup.exception()
 
     def _is_allowed(self, host: str, port: int, address: Address) -> bool:
         if address.is_loopback and (host == "localhost" or host.endswith(".localhost")):

@@ -1,7 +1,6 @@
-"""The guests' way to Doors: requests to reserved host names, answered inside the process.
+"""Calls from guests to Doors: HTTP requests to reserved host names, answered in-process.
 
-Owns which names are reserved and how a guest's request becomes a `DoorRequest` and its answer the guest's.
-On whose behalf a Door is asked is settled when a Resource's `Doorway` is made, by nothing that a guest sends.
+The caller's identity is fixed when a resource's DoorRouter is created; nothing in a request changes it.
 """
 
 import asyncio
@@ -32,14 +31,14 @@ Fetch = Callable[[Run, OutgoingRequest, RequestOptions, FutureIncomingResponse],
 
 @dataclass(frozen=True, slots=True)
 class DoorBinding:
-    """A Door that is open for a Project, and the most bytes of a request that it takes."""
+    """A Door that is open for a project, with its maximum request body size in bytes."""
 
     door: ProjectDoor
     max_body: int
 
 
 class DoorRouter:
-    """What one Resource reaches: the Doors of its Project, and through `leave` everything else."""
+    """Routes one resource's requests to its project's Doors, and all others to `fetch_external`."""
 
     def __init__(self, doors: Mapping[str, DoorBinding], resource: str, fetch_external: Fetch) -> None:
         self._doors = {f"{name}.{DOMAIN}": door for name, door in doors.items()}
@@ -49,7 +48,7 @@ class DoorRouter:
     def fetch(
         self, run: Run, request: OutgoingRequest, options: RequestOptions, future: FutureIncomingResponse
     ) -> None:
-        """Start a request; called from guest code. Raises `Err` for what can be told at once."""
+        """Start a request from guest code. Raises `Err` for immediate failures."""
         origin = origin_of(request)
         if not (origin.host == DOMAIN or origin.host.endswith(f".{DOMAIN}")):
             self._fetch_external(run, request, options, future)
@@ -64,9 +63,10 @@ class DoorRouter:
     def call(
         self, run: Run, name: str, path: str, body: bytes
     ) -> DoorResponse | FutureIncomingResponse | None:
-        """Post to a Door at once, on the event loop's thread; most answers are there when it returns.
+        """Post to a Door from the event loop's thread; most responses are available on return.
 
-        `None` where there is something to say against it: nothing was asked, and `fetch` says what it is.
+        Returns `None`, without calling the Door, if the request is invalid or over a limit; `fetch` reports
+        the reason.
         """
         host = f"{name}.{DOMAIN}"
         door = self._doors.get(host)
@@ -74,8 +74,8 @@ class DoorRouter:
             return None
         if not (path.startswith("/") and is_path(path)):
             return None
-        where, _, query = path.partition("?")
-        answer = _invoke(run, host, door, DoorRequest("POST", where, query, (), body, self._caller(run)))
+        route, _, query = path.partition("?")
+        answer = _invoke(run, host, door, DoorRequest("POST", route, query, (), body, self._caller(run)))
         if isinstance(answer, DoorResponse):
             return answer
         future = FutureIncomingResponse()
@@ -99,7 +99,7 @@ class DoorRouter:
 
 
 def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
-    """Return a problem document (RFC 9457) of ours, where the Door has no answer."""
+    """Return a problem document (RFC 9457) from the platform."""
     document = {
         "type": f"urn:svc:problem:{code}",
         "title": status.phrase,
@@ -115,7 +115,7 @@ def _problem(status: HTTPStatus, code: str, detail: str) -> DoorResponse:
 def _invoke(
     run: Run, host: str, door: DoorBinding, asked: DoorRequest
 ) -> DoorResponse | Awaitable[DoorResponse]:
-    """Ask a Door, on the event loop's thread."""
+    """Call a Door on the event loop's thread."""
     try:
         return door.door.answer(asked)
     except Exception as error:
@@ -130,7 +130,7 @@ def _door_failed(run: Run, host: str, error: BaseException) -> DoorResponse:
 
 
 class _PendingResponse:
-    """A Door's answer on its way to the guest, whose future it settles. `patience` is in seconds."""
+    """A Door's response in progress, which settles the guest's future. `timeout` is in seconds."""
 
     def __init__(self, run: Run, host: str, patience: float | None, future: FutureIncomingResponse) -> None:
         self._run = run
@@ -140,7 +140,7 @@ class _PendingResponse:
         self._timer: asyncio.TimerHandle | None = None
 
     def deliver(self, answer: DoorResponse | Awaitable[DoorResponse]) -> None:
-        """Give the guest an answer, as soon as it is there."""
+        """Settle the future with a response, now or when it is available."""
         if isinstance(answer, DoorResponse):
             self.respond(answer)
             return
@@ -164,7 +164,7 @@ class _PendingResponse:
         self.respond(_door_failed(self._run, self._host, error) if error else task.result())
 
     def respond(self, answer: DoorResponse) -> None:
-        """Give the guest an answer."""
+        """Settle the future with a response."""
         if self._run.kept + len(answer.body) > KEPT:
             self.settle(("err", ("connection-limit-reached", None)))
             return
@@ -175,12 +175,12 @@ class _PendingResponse:
         self.settle(("ok", IncomingResponse(answer.status, [*answer.headers, length], flow)))
 
     def settle(self, result: tuple[str, Any]) -> None:
-        """Give the guest a response or an error-code."""
+        """Settle the future with a response or an error-code."""
         self._future.settle(self._run, result)
 
 
 class _DoorCall:
-    """One request on its way to a Door: answered when the guest has written all of it."""
+    """A request to a Door, sent once the guest has written the complete body."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class _DoorCall:
             request.body.on_change = partial(run.on_loop, self.advance)
 
     def advance(self) -> None:
-        """Take what the guest has written since; ask the Door once that is everything."""
+        """Read newly written body bytes; call the Door once the body is complete."""
         body = self._request.body
         if self._invoked:
             return
@@ -233,7 +233,9 @@ class _DoorCall:
             self._pending.settle(("err", code))
 
     def _abandon(self) -> None:
-        """Take no more of the body. Not closed: StarlingMonkey ends a program that writes to a closed one."""
+        """Discard the rest of the body. The stream stays open, because StarlingMonkey exits when a
+        program writes to a closed one.
+        """
         assert self._request.body is not None
         self._request.body.discard()
         self._invoked = True

@@ -1,7 +1,4 @@
-"""Which origins a guest may call: the manifest's `egress`.
-
-Owns how origins are written, and their matching. To which addresses a name may lead is in `dialer.py`.
-"""
+"""The manifest's `egress`: allowed origins, their syntax and matching. Address rules are in `dialer.py`."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ _NAME_LENGTH = 253
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Scheme, host (lower-case; an address in its usual form, IPv6 without brackets) and port."""
+    """Scheme, host and port. Hosts are lower-case; addresses are in canonical form, IPv6 without brackets."""
 
     scheme: str
     host: str
@@ -24,7 +21,7 @@ class Origin:
 
     @property
     def authority(self) -> str:
-        """Return `host[:port]`, as a request's `host` field has it."""
+        """`host[:port]`, as in a request's `host` field."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS.get(self.scheme) else f"{host}:{self.port}"
 
@@ -34,11 +31,11 @@ class Origin:
 
 @lru_cache(maxsize=1024)
 def parse_authority(scheme: str, authority: str) -> Origin:
-    """Return the origin of a scheme and `host[:port]`; raise `ValueError` when it is not one.
+    """Return the origin of a scheme and `host[:port]`. Raises `ValueError` if invalid.
 
-    A host is a name of letters, digits, `-` and `_` (other alphabets: in Punycode), an IPv4 address of four
-    decimal numbers, or an IPv6 address in brackets. What resolvers also take for an address (`127.1`,
-    `2130706433`, `0x7f.1`, octal numbers, zones) is none of these.
+    A host is a name of letters, digits, `-` and `_` (other alphabets in Punycode), an IPv4 address of four
+    decimal numbers, or an IPv6 address in brackets. Other notations that resolvers accept as addresses
+    (`127.1`, `2130706433`, `0x7f.1`, octal numbers, zones) are invalid.
     """
     if scheme not in _PORTS:
         raise ValueError(scheme)
@@ -77,9 +74,9 @@ def _name(text: str) -> str:
 
 
 def parse_rule(entry: str) -> Origin:
-    """Return the origin of an entry of `egress`; raise `ValueError` when it is not one.
+    """Return the origin of an `egress` entry. Raises `ValueError` if invalid.
 
-    Its host may begin with `*.`, which stands for one or more labels of a name.
+    The host may start with `*.`, which matches one or more labels.
     """
     scheme, separator, authority = entry.partition("://")
     authority = authority.removesuffix("/")
@@ -94,23 +91,25 @@ def parse_rule(entry: str) -> Origin:
 
 
 def is_address(host: str) -> bool:
-    """Whether an origin's host is an IP address rather than a name."""
+    """Return whether an origin's host is an IP address rather than a name."""
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
 @dataclass(frozen=True, slots=True)
 class Egress:
-    """The allowed origins of a Resource; `https://*.example.com` allows every name below, not the name."""
+    """The allowed origins of a resource. `https://*.example.com` matches subdomains, not `example.com`
+    itself.
+    """
 
     allowed: tuple[Origin, ...]
 
     @classmethod
     def parse(cls, entries: tuple[str, ...]) -> "Egress":
-        """Read manifest entries, which were validated there."""
+        """Parse manifest entries, which are already validated."""
         return cls(tuple(map(parse_rule, entries)))
 
     def allows(self, origin: Origin) -> bool:
-        """Whether a request to this origin may leave."""
+        """Return whether requests to this origin are allowed."""
         return any(
             rule.scheme == origin.scheme
             and rule.port == origin.port
@@ -122,6 +121,6 @@ class Egress:
         )
 
     def line_adding(self, added: str) -> str:
-        """Return the line of `svc.toml` that allows what is allowed now, and `added`."""
+        """Return the `egress` line for `svc.toml` that also allows `added`."""
         entries = ", ".join(f'"{origin}"' for origin in (*map(str, self.allowed), added))
         return f"egress = [{entries}]"

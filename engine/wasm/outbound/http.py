@@ -1,9 +1,4 @@
-"""Sends the guests' outgoing requests, without blocking anyone.
-
-Owns the way of a request to another server and back, and the denial of what `egress` does not allow. What
-a guest sees is in `wasi/http_outgoing.py`, addresses and connections are `dialer.py`'s, failures
-`network_errors.py`'s.
-"""
+"""Outgoing HTTP requests of guests, sent from the event loop; `egress` decides which are allowed."""
 
 import asyncio
 import ssl
@@ -33,17 +28,17 @@ READ_TIMEOUT_NS = 600_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class OutboundPolicy:
-    """Who sends requests (a Resource of a Project), and where they may go."""
+    """The sender of requests (`project/resource`) and its allowed origins."""
 
     owner: str
     egress: Egress
 
 
 class OutboundHttp:
-    """The connections of an engine; each Resource has its own, and waits for no other's."""
+    """Connection pools of the engine, one per resource, so that resources do not wait for each other."""
 
     def __init__(self, resolve: Resolve | None = None) -> None:
-        """`resolve` asks for the addresses of names; without it, the system is asked."""
+        """Without `resolve`, the operating system resolves names."""
         self._system = SystemResolver()
         self._resolve = resolve or self._system
         self._pools: dict[tuple[OutboundPolicy, str], httpcore.AsyncConnectionPool] = {}
@@ -63,7 +58,7 @@ class OutboundHttp:
         return self._pools[policy, scheme]
 
     async def _tls_context(self) -> ssl.SSLContext:
-        """Return what connections over TLS trust: read once, in a thread, since it takes some 50 ms."""
+        """Return the trusted certificates, loaded once in a thread because that takes about 50 ms."""
         if self._tls is None:
             self._tls = asyncio.ensure_future(asyncio.to_thread(httpcore.default_ssl_context))
         return await asyncio.shield(self._tls)
@@ -84,9 +79,9 @@ class OutboundHttp:
         options: RequestOptions,
         future: FutureIncomingResponse,
     ) -> None:
-        """Start a request; called from guest code, so it only notes what the loop shall do.
+        """Start a request. Called from guest code, so it only queues an action for the event loop.
 
-        Raises `Err` with a wasi:http error-code for what can be told at once.
+        Raises `Err` with a wasi:http error-code for immediate failures.
         """
         origin = origin_of(request)
         if not policy.egress.allows(origin):
@@ -96,7 +91,7 @@ class OutboundHttp:
         between = _seconds(options.between_bytes, READ_TIMEOUT_NS)
 
         def start() -> None:
-            if future.result is not None:  # The guest gave it up at once.
+            if future.result is not None:  # The guest already cancelled it.
                 if request.body is not None:
                     request.body.discard()
                 return
@@ -126,10 +121,10 @@ class OutboundHttp:
             future.settle(run, ("err", error_code(error)))
             return
         finally:
-            if body is not None:  # Nobody takes more of it, and its writer shall not wait for that.
+            if body is not None:  # No more is sent; a waiting writer must not block.
                 body.discard()
                 run.wake()
-        # From here on the time-out is the one between bytes: httpcore asks for it again with the body.
+        # httpcore reads the timeout again for the body: from here on it applies between bytes.
         message.extensions["timeout"]["read"] = between
         try:
             headers = [(name.decode("latin-1").lower(), value) for name, value in response.headers]
@@ -141,7 +136,7 @@ class OutboundHttp:
 
 
 async def _receive(run: Run, response: httpcore.Response, flow: InputBuffer) -> None:
-    """Pass the body on, held back by what the guest has not read."""
+    """Copy the response body to the buffer, with backpressure from the guest."""
     room = asyncio.Event()
     flow.on_drained = lambda: run.on_loop(room.set)
     try:
@@ -162,7 +157,7 @@ async def _receive(run: Run, response: httpcore.Response, flow: InputBuffer) -> 
 
 
 def _denial_message(egress: Egress, origin: Origin, address: str) -> str:
-    """Say what was denied, and the line that allows it."""
+    """Return the denial, with the `svc.toml` line that allows the request."""
     leads, added = "", origin
     if address:
         leads = f": {origin.host} leads to {address}, which is not an address of the Internet"
@@ -174,7 +169,7 @@ def _denial_message(egress: Egress, origin: Origin, address: str) -> str:
 
 
 def origin_of(request: OutgoingRequest) -> Origin:
-    """Return where a request goes; raises `Err` when its authority is not one."""
+    """Return a request's origin. Raises `Err` if its authority is invalid."""
     scheme = (request.scheme or ("HTTPS", None))[0].lower()
     try:
         return parse_authority(scheme, request.authority or "")
@@ -183,7 +178,7 @@ def origin_of(request: OutgoingRequest) -> Origin:
 
 
 def method_of(request: OutgoingRequest) -> str:
-    """Return the method, the known ones in upper case; raises `Err` for one that makes no request."""
+    """Return the method, known ones in upper case. Raises `Err` for CONNECT."""
     name, other = request.method
     method = other or name.upper()
     if method.upper() == "CONNECT":
@@ -192,7 +187,7 @@ def method_of(request: OutgoingRequest) -> str:
 
 
 def target_of(request: OutgoingRequest) -> str:
-    """Return path and query; the path begins with `/`."""
+    """Return path and query; the path starts with `/`."""
     target = request.path or "/"
     return f"/{target}" if target.startswith("?") else target
 
@@ -233,12 +228,12 @@ def _http_request(
 
 
 def _seconds(nanoseconds: int | None, default: int) -> float:
-    """Return a time-out in seconds; one of 0 is over at once."""
+    """Return a timeout in seconds; 0 expires at once."""
     return (default if nanoseconds is None else max(1, nanoseconds)) / 1e9
 
 
 async def _upload(run: Run, body: OutputBuffer) -> AsyncIterator[bytes]:
-    """Yield what the guest writes, as it writes it."""
+    """Yield the request body as the guest writes it."""
     changed = asyncio.Event()
     body.on_change = lambda: run.on_loop(changed.set)
     while True:

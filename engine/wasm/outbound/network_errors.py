@@ -1,7 +1,4 @@
-"""What a guest is told when a call to another server fails: the error-code of wasi:http for it.
-
-Owns the translation from what httpcore, h11 and ssl raise; it calls nobody.
-"""
+"""Mapping from errors of httpcore, h11 and ssl to the error-codes of wasi:http."""
 
 import re
 import ssl
@@ -14,16 +11,16 @@ import httpcore
 from engine.wasm.outbound.dialer import AddressDenied, NameNotResolved
 
 ErrorCode = tuple[str, Any]
-"""A case of wasi:http's `error-code`, and its payload."""
+"""A case of wasi:http's `error-code`, with its payload."""
 NETWORK_ERRORS = (
     AddressDenied,
     httpcore.NetworkError,
     httpcore.TimeoutException,
     httpcore.ProtocolError,
-    h11.LocalProtocolError,  # of a body that is not as long as announced; httpcore lets it through
+    h11.LocalProtocolError,  # body length differs from content-length; httpcore does not convert it
     OSError,
 )
-"""What a call may fail with."""
+"""Errors that an outgoing request may raise."""
 _INCOMPLETE = re.compile("disconnected|peer closed")
 _ALERT = re.compile(r"_ALERT_(\w+)")
 _ERRORS: list[tuple[type[Exception], ErrorCode]] = [
@@ -42,7 +39,7 @@ _ERRORS: list[tuple[type[Exception], ErrorCode]] = [
 
 
 class BodyError(httpcore.LocalProtocolError):
-    """The guest did not write the body that it announced; `code` says so."""
+    """The guest did not write the declared body; `code` is the reason."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code[0])
@@ -50,13 +47,13 @@ class BodyError(httpcore.LocalProtocolError):
 
 
 def error_code(error: Exception) -> ErrorCode:
-    """Return the wasi:http error-code for a failure of the network."""
+    """Return the wasi:http error-code for a network error."""
     if isinstance(error, BodyError):
         return error.code
     if isinstance(error, httpcore.RemoteProtocolError) and _INCOMPLETE.search(str(error)):
         return ("HTTP-response-incomplete", None)
     if isinstance(error, httpcore.ConnectError):
-        # To httpcore, a handshake that fails is a connection that fails; what it hides says more.
+        # httpcore reports a failed handshake as a failed connection; its context has the cause.
         hidden = error.__context__
         if isinstance(hidden, anyio.EndOfStream | anyio.BrokenResourceError):
             return ("connection-terminated", None)
@@ -66,7 +63,7 @@ def error_code(error: Exception) -> ErrorCode:
 
 
 def _tls_code(error: ssl.SSLError) -> ErrorCode:
-    """Tell apart a certificate that is not trusted, an alert that the server sent, and what is no TLS."""
+    """Return the code for an untrusted certificate, a received alert, or a non-TLS peer."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return ("TLS-certificate-error", None)
     alert = _ALERT.search(error.reason or "")

@@ -1,1 +1,1 @@
-"""Host functions, one file a WASI interface family."""
+"""Host functions of WASI 0.2, one module per interface family."""

@@ -10,58 +10,58 @@ from engine.wasm.wasi.registry import host, resource
 
 @resource("terminal-input")
 class TerminalInput:
-    """Never given to a guest: a run has no terminal."""
+    """Resource type without instances: guests have no terminal."""
 
 
 @resource("terminal-output")
 class TerminalOutput:
-    """Never given to a guest: a run has no terminal."""
+    """Resource type without instances: guests have no terminal."""
 
 
 @host("wasi:cli/environment", "get-environment")
 def get_environment(run: Run) -> list[tuple[str, str]]:
-    """Return the variables of the manifest, the secrets, and the platform's own."""
+    """Return the variables from the manifest, the secrets and the platform's own variables."""
     return run.environment
 
 
 @host("wasi:cli/environment", "get-arguments")
 def get_arguments(run: Run) -> list[str]:
-    """A run has no arguments."""
+    """Return an empty argument list."""
     return []
 
 
 @host("wasi:cli/environment", "initial-cwd")
 def initial_cwd(run: Run) -> None:
-    """A run has no folder."""
+    """Return no working directory."""
 
 
 @host("wasi:cli/exit", "exit")
 def exit_(run: Run, status: tuple[str, None]) -> NoReturn:
-    """End the guest."""
+    """Raise GuestExit with status 0 or 1."""
     raise GuestExit(0 if status[0] == "ok" else 1)
 
 
 @host("wasi:cli/exit", "exit-with-code")
 def exit_with_code(run: Run, code: int) -> NoReturn:
-    """End the guest with a status of its own."""
+    """Raise GuestExit with the given status."""
     raise GuestExit(code)
 
 
 @host("wasi:cli/stdin", "get-stdin")
 def get_stdin(run: Run) -> InputStream:
-    """Standard input is empty."""
+    """Return an empty stream."""
     return InputStream(InputBuffer(ended=True))
 
 
 @host("wasi:cli/stdout", "get-stdout")
 def get_stdout(run: Run) -> OutputStream:
-    """Standard output becomes lines of the timeline."""
+    """Return a stream whose lines become timeline records."""
     return OutputStream(run.lines_of("stdout"))
 
 
 @host("wasi:cli/stderr", "get-stderr")
 def get_stderr(run: Run) -> OutputStream:
-    """Standard error becomes lines of the timeline."""
+    """Return a stream whose lines become timeline records."""
     return OutputStream(run.lines_of("stderr"))
 
 
@@ -69,4 +69,4 @@ def get_stderr(run: Run) -> OutputStream:
 @host("wasi:cli/terminal-stdout", "get-terminal-stdout")
 @host("wasi:cli/terminal-stderr", "get-terminal-stderr")
 def no_terminal(run: Run) -> None:
-    """A run has no terminal."""
+    """Return no terminal."""

@@ -1,6 +1,6 @@
 """`wasi:clocks@0.2` (source: wasi:clocks 0.2.12, `package.wit`).
 
-The monotonic clock of every run starts at 1, so that it tells nothing of the host or of other runs.
+The monotonic clock of every run starts at 1, so it reveals nothing about the host or other runs.
 """
 
 import time
@@ -14,25 +14,25 @@ MONOTONIC = "wasi:clocks/monotonic-clock"
 
 @host(MONOTONIC, "now")
 def monotonic_now(run: Run) -> int:
-    """Return nanoseconds since the run began."""
+    """Return nanoseconds since the run started."""
     return run.now()
 
 
 @host(MONOTONIC, "resolution")
 def monotonic_resolution(run: Run) -> int:
-    """Return the clock's step in nanoseconds."""
+    """Return the clock resolution in nanoseconds."""
     return 1
 
 
 @host(MONOTONIC, "subscribe-instant")
 def subscribe_instant(run: Run, when: int) -> Pollable:
-    """Return a pollable that is ready at an instant of the run's clock."""
+    """Return a pollable that becomes ready at an instant of the run's clock."""
     return Pollable(deadline=when)
 
 
 @host(MONOTONIC, "subscribe-duration")
 def subscribe_duration(run: Run, duration: int) -> Pollable:
-    """Return a pollable that is ready after a duration in nanoseconds."""
+    """Return a pollable that becomes ready after a duration in nanoseconds."""
     return Pollable(deadline=run.now() + duration)
 
 
@@ -45,17 +45,17 @@ def wall_now(run: Run) -> tuple[int, int]:
 
 @host("wasi:clocks/wall-clock", "resolution")
 def wall_resolution(run: Run) -> tuple[int, int]:
-    """Return the clock's step as seconds and nanoseconds."""
+    """Return the clock resolution as seconds and nanoseconds."""
     return 0, 1
 
 
 @host("wasi:clocks/timezone", "display")
 def timezone_display(run: Run, when: tuple[int, int]) -> tuple[int, str, bool]:
-    """Every guest lives in UTC."""
+    """Return UTC without daylight saving time."""
     return 0, "UTC", False
 
 
 @host("wasi:clocks/timezone", "utc-offset")
 def timezone_offset(run: Run, when: tuple[int, int]) -> int:
-    """Every guest lives in UTC."""
+    """Return the UTC offset, always 0."""
     return 0

@@ -1,7 +1,7 @@
-"""`svc:doors/call@0.1`: ask a Door in one call, for languages in which an HTTP request is work.
+"""`svc:doors/call@0.1`: call a Door in one host call.
 
-Owns the short way to what takes some thirty calls of `wasi:http`; who is asked, and on whose behalf, is
-settled by the same Doorway.
+An equivalent `wasi:http` request takes about thirty host calls, which is slow in some languages. Both paths
+use the same DoorRouter, so access rules and caller identity are the same.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _ALL_BYTES = 1 << 31
 
 @host("svc:doors/call", "ask", blocking=True)
 def ask(run: Run, door: str, path: str, body: str) -> DoorAnswer | Suspend:
-    """Post a text to a Door; return the status and the text of its answer, or nothing when there is none."""
+    """Post a text to a Door; return the status and the response text, or `None` if the request failed."""
     content = body.encode()
     if _on_loop():
         asked: DoorResponse | FutureIncomingResponse | None = run.ask(run, door, path, content)
@@ -52,7 +52,9 @@ def ask(run: Run, door: str, path: str, body: str) -> DoorAnswer | Suspend:
 
 
 def _on_loop() -> bool:
-    """Whether this is the event loop's thread; a guest that computes is polled on others."""
+    """Return whether this is the event loop's thread. Guests that compute for long are polled in worker
+    threads.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,7 +1,7 @@
-"""What `overlay.py` puts in the place of the methods of `wasi:io/streams` that carry bytes.
+"""Host functions behind the patched methods of `wasi:io/streams` (see `binary/fast_streams`).
 
-They are the same functions, for more bytes a call: between overlay and host the bytes cross as strings, and
-`callbacks.py` turns them back.
+They do the same as the functions in `io.py`, with more bytes per call. Bytes cross the host boundary as
+strings; `capi/ascii_packing.py` converts them.
 """
 
 from engine.wasm.binary.fast_streams.modules import FAST_STREAMS, PACKED_SUFFIX
@@ -20,17 +20,17 @@ packed_host(FAST_STREAMS, _BLOCKING_WRITE, _BLOCKING_WRITE + PACKED_SUFFIX, bloc
 
 @packed_host(FAST_STREAMS, "[method]output-stream.check-write")
 def check_write(run: Run, stream: io.OutputStream) -> int:
-    """Return how many bytes the next write may carry; in wasi:io's place where there is an overlay."""
+    """Return how many bytes the next write may carry. Replaces `wasi:io`'s function in patched components."""
     return io.grant_permit(stream, MAX_PACKED_BYTES)
 
 
 @packed_host(FAST_STREAMS, "read")
 def read(run: Run, stream: io.InputStream, most: int) -> bytes:
-    """Read what is there now, possibly nothing."""
+    """Return the bytes available now, possibly none."""
     return io.take(stream, min(most, MAX_PACKED_BYTES))
 
 
 @packed_host(FAST_STREAMS, "blocking-read", blocking=True)
 def blocking_read(run: Run, stream: io.InputStream, most: int) -> Suspend | bytes:
-    """Read at least one byte, or hear of the end."""
+    """Return at least one byte. Raises `Err` at the end of the stream."""
     return io.when_ready(stream, most, lambda: read(run, stream, most))

@@ -1,7 +1,7 @@
-"""`wasi:filesystem@0.2`: no preopened folders, hence no descriptor and nothing to open.
+"""`wasi:filesystem@0.2` without preopened folders: guests cannot open files.
 
-Methods of descriptors are not registered: a guest can hold no descriptor to call them on, and the linker
-answers every function that is not here with a trap that names it.
+Methods of descriptors are not registered, because a guest cannot hold a descriptor. The linker binds every
+unregistered function to a trap that names it.
 """
 
 from engine.wasm.execution.run_state import Run
@@ -11,20 +11,20 @@ from engine.wasm.wasi.registry import host, resource
 
 @resource("descriptor")
 class Descriptor:
-    """Never given to a guest."""
+    """Resource type without instances."""
 
 
 @resource("directory-entry-stream")
 class DirectoryEntryStream:
-    """Never given to a guest."""
+    """Resource type without instances."""
 
 
 @host("wasi:filesystem/preopens", "get-directories")
 def get_directories(run: Run) -> list[tuple[Descriptor, str]]:
-    """A run has no folders."""
+    """Return an empty list."""
     return []
 
 
 @host("wasi:filesystem/types", "filesystem-error-code")
 def filesystem_error_code(run: Run, error: IoError) -> None:
-    """No stream here is a file's."""
+    """Return `None`: no stream belongs to a file."""

@@ -1,7 +1,4 @@
-"""Bodies, in and out, and what the messages share that carry them: `wasi:http/types@0.2` (source: 0.2.12).
-
-Owns no kind of message: those are `http_incoming.py`'s and `http_outgoing.py`'s.
-"""
+"""Message bodies and the base classes of HTTP messages: `wasi:http/types@0.2` (source: 0.2.12)."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +13,7 @@ from engine.wasm.wasi.registry import host, method, resource
 
 @resource("incoming-body")
 class IncomingBody(ParentResource):
-    """A body on its way to the guest; its stream can be taken once."""
+    """A request or response body for the guest to read; its stream can be taken once."""
 
     __slots__ = ("flow", "taken")
 
@@ -26,14 +23,14 @@ class IncomingBody(ParentResource):
         self.taken = False
 
     def drop(self, run: Run) -> None:
-        """Let go of what was not read."""
+        """Discard the unread rest of the body."""
         self.check_childless("an incoming-body was dropped before its input-stream")
         self.flow.discard()
 
 
 @resource("future-trailers")
 class FutureTrailers:
-    """Trailers, once the body is over. This host receives none."""
+    """Trailers, available at the end of the body. This host never receives any."""
 
     __slots__ = ("flow", "taken")
 
@@ -42,13 +39,13 @@ class FutureTrailers:
         self.taken = False
 
     def ready(self) -> bool:
-        """Whether the body is over."""
+        """Return whether the body has ended."""
         return self.flow.ended
 
 
 @resource("outgoing-body")
 class OutgoingBody(ParentResource):
-    """A body on its way from the guest; it must be finished, or the message counts as broken."""
+    """A body written by the guest. Dropping it unfinished marks the message as incomplete."""
 
     __slots__ = ("flow", "taken")
 
@@ -58,7 +55,7 @@ class OutgoingBody(ParentResource):
         self.taken = False
 
     def drop(self, run: Run) -> None:
-        """Break a message that was not finished."""
+        """Mark an unfinished message as broken."""
         self.check_childless("an outgoing-body was dropped before its output-stream")
         if not self.flow.finished and self.flow.broken is None:
             self.flow.broken = "unfinished"
@@ -66,7 +63,7 @@ class OutgoingBody(ParentResource):
 
 
 class IncomingMessage(ParentResource):
-    """A request or a response that came, with its body behind it, which can be taken once."""
+    """A received request or response; its body can be taken once."""
 
     __slots__ = ("body",)
     NAME: ClassVar[str]
@@ -76,21 +73,21 @@ class IncomingMessage(ParentResource):
         self.body: IncomingBody | None = IncomingBody(flow)
 
     def consume(self) -> IncomingBody:
-        """Return the body, once."""
+        """Return the body. Raises `Err` on the second call."""
         body, self.body = self.body, None
         if body is None:
             raise Err
         return body
 
     def drop(self, run: Run) -> None:
-        """Let go of a body that was never asked for."""
+        """Discard the body if the guest never took it."""
         self.check_childless(f"an {self.NAME} was dropped before its headers")
         if self.body is not None:
             self.body.drop(run)
 
 
 class OutgoingMessage(ParentResource):
-    """A request or a response that the guest is making; its body can be taken once."""
+    """A request or response under construction by the guest; its body can be taken once."""
 
     __slots__ = ("body", "headers")
     NAME: ClassVar[str]
@@ -101,7 +98,7 @@ class OutgoingMessage(ParentResource):
         self.body: OutputBuffer | None = None
 
     def attach_body(self, body: OutputBuffer) -> OutgoingBody:
-        """Have this body, and return it for the guest, once."""
+        """Attach a buffer and return it as the body resource. Raises `Err` on the second call."""
         if self.body is not None:
             raise Err
         self.body = body
@@ -112,19 +109,19 @@ class OutgoingMessage(ParentResource):
         return Fields(self.headers.items, self)
 
     def drop(self, run: Run) -> None:
-        """Forget a message that was not sent."""
+        """Release a message that was not sent."""
         run.unsent -= 1
         self.check_childless(f"an {self.NAME} was dropped before its headers")
 
 
 def declared_length(fields: Fields) -> int | None:
-    """Return the value of content-length, if there is one."""
+    """Return the value of content-length, or `None`."""
     lengths = [value for name, value in fields.items if name == "content-length"]
     return int(lengths[-1]) if lengths else None
 
 
 def finish_body(flow: OutputBuffer) -> None:
-    """End a body: whole, or broken when it is not as long as announced or broken already."""
+    """Mark a body as finished, or as broken if its length differs from content-length."""
     if flow.broken is not None:
         return
     if flow.expected is not None and flow.total != flow.expected:
@@ -136,7 +133,7 @@ def finish_body(flow: OutputBuffer) -> None:
 
 @method(TYPES, "incoming-body", "stream")
 def body_stream(run: Run, body: IncomingBody) -> InputStream:
-    """Return the stream, once."""
+    """Return the stream. Raises `Err` on the second call."""
     if body.taken:
         raise Err
     body.taken = True
@@ -145,7 +142,7 @@ def body_stream(run: Run, body: IncomingBody) -> InputStream:
 
 @host(TYPES, "[static]incoming-body.finish")
 def body_finish(run: Run, body: IncomingBody) -> FutureTrailers:
-    """End the reading of a body; what was not read is thrown away."""
+    """Stop reading a body; the unread rest is discarded."""
     body.check_childless("an incoming-body was finished before its input-stream was dropped")
     body.flow.discard()
     return FutureTrailers(body.flow)
@@ -153,13 +150,13 @@ def body_finish(run: Run, body: IncomingBody) -> FutureTrailers:
 
 @method(TYPES, "future-trailers", "subscribe")
 def trailers_subscribe(run: Run, trailers: FutureTrailers) -> Pollable:
-    """Return a pollable that is ready when `get` has an answer."""
+    """Return a pollable that becomes ready when `get` returns a result."""
     return Pollable(trailers)
 
 
 @method(TYPES, "future-trailers", "get")
 def trailers_get(run: Run, trailers: FutureTrailers) -> Any:
-    """Return `None` while the body goes on; then, once, that there are no trailers or why it broke."""
+    """Return `None` until the body has ended; then, once, empty trailers or the body's error."""
     if not trailers.flow.ended:
         return None
     if trailers.taken:
@@ -171,7 +168,7 @@ def trailers_get(run: Run, trailers: FutureTrailers) -> Any:
 
 @method(TYPES, "outgoing-body", "write")
 def outgoing_write(run: Run, body: OutgoingBody) -> OutputStream:
-    """Return the stream, once."""
+    """Return the stream. Raises `Err` on the second call."""
     if body.taken:
         raise Err
     body.taken = True
@@ -180,7 +177,7 @@ def outgoing_write(run: Run, body: OutgoingBody) -> OutputStream:
 
 @host(TYPES, "[static]outgoing-body.finish")
 def outgoing_finish(run: Run, body: OutgoingBody, trailers: Fields | None) -> None:
-    """End a body properly; an announced length that was not met is an error. Trailers are not sent."""
+    """Finish a body; trailers are not sent. Raises `Err` if its length differs from content-length."""
     body.check_childless("an outgoing-body was finished before its output-stream was dropped")
     if trailers is not None:
         trailers.drop(run)

@@ -1,6 +1,6 @@
 """`fields` of `wasi:http/types@0.2`: header and trailer fields (source: wasi:http 0.2.12; RFC 9110 5).
 
-Names are lower-case, order and duplicates are kept.
+Names are lower-case; order and duplicates are preserved.
 """
 
 import re
@@ -15,7 +15,7 @@ Items = list[tuple[str, bytes]]
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 MAX_FIELDS_BYTES = 65536
-"""The most that fields may take, in bytes: names, values, and `OVERHEAD` for each."""
+"""Maximum size of one `fields` in bytes: names, values, and `FIELD_OVERHEAD_BYTES` for each field."""
 FIELD_OVERHEAD_BYTES = 32
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 FORBIDDEN = frozenset(
@@ -31,12 +31,12 @@ FORBIDDEN = frozenset(
         "upgrade",
     }
 )
-"""Names that belong to the connection, which is the host's."""
+"""Connection-level field names, which only the host sets."""
 
 
 @resource("fields")
 class Fields(ChildResource):
-    """A multimap of names to values; `immutable` where it is a view of a message, its parent."""
+    """A multimap of names to values. A view of a message is `immutable`, and the message is its parent."""
 
     __slots__ = ("immutable", "items", "size")
 
@@ -47,7 +47,7 @@ class Fields(ChildResource):
         self.size = 0
 
     def replace(self, run: Run, items: Items) -> None:
-        """Have these entries from now on; more than fields may take are a trap."""
+        """Replace all entries. Raises Trap above `MAX_FIELDS_BYTES`."""
         size = sum(len(name) + len(value) + FIELD_OVERHEAD_BYTES for name, value in items)
         if size > MAX_FIELDS_BYTES:
             raise Trap(f"header fields of more than {MAX_FIELDS_BYTES} bytes")
@@ -55,14 +55,14 @@ class Fields(ChildResource):
         self.items, self.size = items, size
 
     def drop(self, run: Run) -> None:
-        """Let the message go, or belong to one."""
+        """Detach from the message and release the charged memory."""
         self.detach()
         run.keep(-self.size)
         self.size = 0
 
 
 def is_token(text: str) -> bool:
-    """Whether the text may stand as a method or a field name (RFC 9110 5.6.2)."""
+    """Return whether the text is a valid method or field name (RFC 9110 5.6.2)."""
     return _TOKEN.fullmatch(text) is not None
 
 
@@ -112,7 +112,7 @@ def get(run: Run, fields: Fields, name: str) -> list[bytes]:
 
 @method(TYPES, "fields", "has")
 def has(run: Run, fields: Fields, name: str) -> bool:
-    """Whether the name is there."""
+    """Return whether a field of this name exists."""
     name = name.lower()
     return any(key == name for key, _ in fields.items)
 
@@ -136,7 +136,7 @@ def delete(run: Run, fields: Fields, name: str) -> None:
 
 @method(TYPES, "fields", "append")
 def append(run: Run, fields: Fields, name: str, value: bytes) -> None:
-    """Add one more value."""
+    """Add one value."""
     _check_mutable(fields)
     name = _checked_name(name)
     fields.items.append((name, _checked_value(name, value)))
@@ -145,7 +145,7 @@ def append(run: Run, fields: Fields, name: str, value: bytes) -> None:
 
 @method(TYPES, "fields", "entries")
 def entries(run: Run, fields: Fields) -> Items:
-    """Return everything, in order."""
+    """Return all fields, in order."""
     return fields.items
 
 

@@ -1,4 +1,4 @@
-"""Incoming requests, and the response to them: `wasi:http/types@0.2` (source: 0.2.12)."""
+"""Incoming requests and the guest's responses: `wasi:http/types@0.2` (source: 0.2.12)."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ _SCHEMES = {"http": ("HTTP", None), "https": ("HTTPS", None)}
 
 @resource("incoming-request")
 class IncomingRequest(IncomingMessage):
-    """The request of a run."""
+    """The request that a run answers."""
 
     __slots__ = ()
     NAME = "incoming-request"
@@ -35,14 +35,14 @@ class IncomingRequest(IncomingMessage):
 
 @resource("response-outparam")
 class ResponseOutparam:
-    """The one place where a run's response goes."""
+    """The destination of a run's response."""
 
     __slots__ = ()
 
 
 @resource("outgoing-response")
 class OutgoingResponse(OutgoingMessage):
-    """A response that the guest is making."""
+    """A response under construction by the guest."""
 
     __slots__ = ("status",)
     NAME = "outgoing-response"
@@ -53,7 +53,7 @@ class OutgoingResponse(OutgoingMessage):
 
 
 def _body_of(run: Run, response: OutgoingResponse) -> OutputBuffer:
-    """Return the body to fill: as long as content-length says, unless that tells of another answer."""
+    """Return a buffer of the declared length. For HEAD and 304, content-length describes another response."""
     announces_another = run.exchange.method == "HEAD" or response.status == _NOT_MODIFIED
     return OutputBuffer(None if announces_another else declared_length(response.headers))
 
@@ -67,20 +67,20 @@ def request_method(run: Run, request: IncomingRequest) -> tuple[str, str | None]
 
 @method(TYPES, "incoming-request", "path-with-query")
 def request_path(run: Run, request: IncomingRequest) -> str:
-    """Return path and query as the client sent them."""
+    """Return path and query as sent by the client."""
     return run.exchange.target
 
 
 @method(TYPES, "incoming-request", "scheme")
 def request_scheme(run: Run, request: IncomingRequest) -> tuple[str, str | None]:
-    """Return the scheme of the front end's address."""
+    """Return the scheme of the server's public address."""
     name = run.exchange.scheme
     return _SCHEMES.get(name, ("other", name))
 
 
 @method(TYPES, "incoming-request", "authority")
 def request_authority(run: Run, request: IncomingRequest) -> str:
-    """Return the host that the client asked for."""
+    """Return the host requested by the client."""
     return run.exchange.authority
 
 
@@ -98,7 +98,7 @@ def request_consume(run: Run, request: IncomingRequest) -> IncomingBody:
 
 @host(TYPES, "[static]response-outparam.set")
 def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]) -> None:
-    """Give the response, or an error code instead of one."""
+    """Set the response, or an error code."""
     side, value = response
     if side == "err":
         run.refused = value
@@ -114,7 +114,7 @@ def outparam_set(run: Run, outparam: ResponseOutparam, response: tuple[str, Any]
 
 @method(TYPES, "response-outparam", "send-informational")
 def outparam_send_informational(run: Run, outparam: ResponseOutparam, status: int, headers: Fields) -> None:
-    """Refuse: informational responses are not sent."""
+    """Reject: informational responses are not supported. Raises `Err`."""
     headers.drop(run)
     if not 100 <= status <= 199:
         raise Err(("HTTP-protocol-error", None))
@@ -137,7 +137,7 @@ def response_status(run: Run, response: OutgoingResponse) -> int:
 
 @method(TYPES, "outgoing-response", "set-status-code")
 def response_set_status(run: Run, response: OutgoingResponse, status: int) -> None:
-    """Set the status: 200 to 599, since the platform speaks the interim ones."""
+    """Set the status, 200 to 599; the platform sends interim responses itself. Raises `Err` otherwise."""
     if not 200 <= status <= 599:
         raise Err
     response.status = status
@@ -157,12 +157,12 @@ def response_body(run: Run, response: OutgoingResponse) -> OutgoingBody:
 
 @host(TYPES, "http-error-code")
 def http_error_code(run: Run, error: IoError) -> Any:
-    """Return the HTTP error behind a failed stream, if there is one."""
+    """Return the HTTP error code of a failed stream, or `None`."""
     return error.code
 
 
 def new_request(run: Run) -> tuple[IncomingRequest, ResponseOutparam]:
-    """Return the two arguments of `incoming-handler.handle` for a run."""
+    """Return the two arguments of `incoming-handler.handle` for a run. Raises Trap on the second request."""
     if run.head is not None:
         raise Trap("a run answers one request")
     return IncomingRequest(run.body), ResponseOutparam()

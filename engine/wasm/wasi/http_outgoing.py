@@ -1,6 +1,7 @@
-"""Outgoing requests: `wasi:http/types@0.2` and `wasi:http/outgoing-handler@0.2` (source: 0.2.12).
+"""Outgoing requests as guests see them: `wasi:http/types@0.2`, `wasi:http/outgoing-handler@0.2` (source:
+0.2.12).
 
-Owns what the guest sees; `engine/wasm/outbound/http.py` does the network.
+The network part is in `engine/wasm/outbound/http.py`.
 """
 
 import re
@@ -26,13 +27,13 @@ _AUTHORITY = re.compile(r"(\[[0-9A-Za-z:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:[0
 
 
 def is_path(text: str) -> bool:
-    """Whether a text is a path or a query, as a request's target has them."""
+    """Return whether a text is a valid path or query of a request target."""
     return _PATH.fullmatch(text) is not None
 
 
 @resource("outgoing-request")
 class OutgoingRequest(OutgoingMessage):
-    """A request that the guest is making."""
+    """A request under construction by the guest."""
 
     __slots__ = ("authority", "method", "path", "scheme")
     NAME = "outgoing-request"
@@ -47,7 +48,7 @@ class OutgoingRequest(OutgoingMessage):
 
 @resource("request-options")
 class RequestOptions:
-    """Time-outs in nanoseconds; `None` means the host's own."""
+    """Timeouts in nanoseconds; `None` selects the host's default."""
 
     __slots__ = ("between_bytes", "connect", "first_byte")
 
@@ -59,7 +60,7 @@ class RequestOptions:
 
 @resource("incoming-response")
 class IncomingResponse(IncomingMessage):
-    """The head of an answer, with its body behind it."""
+    """A received response head, with its body."""
 
     __slots__ = ("headers", "status")
     NAME = "incoming-response"
@@ -72,7 +73,7 @@ class IncomingResponse(IncomingMessage):
 
 @resource("future-incoming-response")
 class FutureIncomingResponse:
-    """An answer to come: `("ok", IncomingResponse)` or `("err", error-code)` once it is there."""
+    """A pending response; `result` becomes `("ok", IncomingResponse)` or `("err", error-code)`."""
 
     __slots__ = ("cancel", "result", "taken")
 
@@ -82,18 +83,18 @@ class FutureIncomingResponse:
         self.cancel: Any = None
 
     def ready(self) -> bool:
-        """Whether the answer is there."""
+        """Return whether the result is available."""
         return self.result is not None
 
     def settle(self, run: Run, result: tuple[str, Any]) -> None:
-        """Have the answer, or the error; only the first counts."""
+        """Set the result. Only the first call has an effect."""
         if self.result is None:
             self.result = result
             run.waiting -= 1
             run.wake()
 
     def drop(self, run: Run) -> None:
-        """Give the request up when its answer was never taken."""
+        """Cancel the request if the guest never took the response."""
         if self.result is None:
             self.result = ("err", ("connection-terminated", None))
             run.waiting -= 1
@@ -123,7 +124,7 @@ def get_method(run: Run, request: OutgoingRequest) -> tuple[str, str | None]:
 
 @method(TYPES, "outgoing-request", "set-method")
 def set_method(run: Run, request: OutgoingRequest, value: tuple[str, str | None]) -> None:
-    """Set the method; another than the known ones must be a token."""
+    """Set the method. Raises `Err` if a custom method is not a token."""
     if value[0] == "other" and not is_token(value[1] or ""):
         raise Err
     request.method = value
@@ -137,7 +138,7 @@ def get_path(run: Run, request: OutgoingRequest) -> str | None:
 
 @method(TYPES, "outgoing-request", "set-path-with-query")
 def set_path(run: Run, request: OutgoingRequest, value: str | None) -> None:
-    """Set path and query: visible ASCII that begins with `/` or `?`, or is `*`; never another origin."""
+    """Set path and query: visible ASCII that starts with `/` or `?`, or `*`. Raises `Err` otherwise."""
     if value and not (is_path(value) or value == "*"):
         raise Err
     request.path = value
@@ -151,7 +152,7 @@ def get_scheme(run: Run, request: OutgoingRequest) -> tuple[str, str | None] | N
 
 @method(TYPES, "outgoing-request", "set-scheme")
 def set_scheme(run: Run, request: OutgoingRequest, value: tuple[str, str | None] | None) -> None:
-    """Set the scheme; another than the known ones must look like one (RFC 3986 3.1)."""
+    """Set the scheme. Raises `Err` if a custom scheme is invalid (RFC 3986 3.1)."""
     if value is not None and value[0] == "other" and not _SCHEME.fullmatch(value[1] or ""):
         raise Err
     request.scheme = value
@@ -165,7 +166,7 @@ def get_authority(run: Run, request: OutgoingRequest) -> str | None:
 
 @method(TYPES, "outgoing-request", "set-authority")
 def set_authority(run: Run, request: OutgoingRequest, value: str | None) -> None:
-    """Set host and port (RFC 3986 3.2); user information is refused (RFC 9110 4.2.4)."""
+    """Set host and port (RFC 3986 3.2). Raises `Err` if invalid or with user information (RFC 9110 4.2.4)."""
     if value is not None and not _AUTHORITY.fullmatch(value):
         raise Err
     request.authority = value
@@ -179,7 +180,7 @@ def request_headers(run: Run, request: OutgoingRequest) -> Fields:
 
 @host(TYPES, "[constructor]request-options")
 def options_new(run: Run) -> RequestOptions:
-    """Return options without any time-out."""
+    """Return options without timeouts."""
     return RequestOptions()
 
 
@@ -220,13 +221,13 @@ def response_consume(run: Run, response: IncomingResponse) -> IncomingBody:
 
 @method(TYPES, "future-incoming-response", "subscribe")
 def future_subscribe(run: Run, future: FutureIncomingResponse) -> Pollable:
-    """Return a pollable that is ready when `get` has an answer."""
+    """Return a pollable that becomes ready when `get` returns a result."""
     return Pollable(future)
 
 
 @method(TYPES, "future-incoming-response", "get")
 def future_get(run: Run, future: FutureIncomingResponse) -> Any:
-    """Return `None` while waiting; then, once, the response or the error."""
+    """Return `None` while pending; then, once, the response or the error."""
     if future.result is None:
         return None
     if future.taken:
@@ -236,16 +237,16 @@ def future_get(run: Run, future: FutureIncomingResponse) -> Any:
 
 
 MAX_CONCURRENT_REQUESTS = 128
-"""Requests of a run that may be under way."""
+"""Maximum number of pending outgoing requests of one run."""
 
 
 @host("wasi:http/outgoing-handler", "handle")
 def handle(run: Run, request: OutgoingRequest, options: RequestOptions | None) -> FutureIncomingResponse:
-    """Send a request; what the manifest's `egress` does not allow is refused at once.
+    """Send a request. Raises `Err` at once if `egress` denies it and the guest never took the body.
 
-    Who took the body is told of a refusal by the future, as of what fails on the way, and what they write is
-    thrown away: StarlingMonkey goes on with a body after an error here, and then asks for the future that it
-    did not get; a stream that is closed ends its event loop.
+    If the guest took the body, the future reports the denial and writes to the body are discarded.
+    StarlingMonkey continues to write the body after an error here, then awaits the future that it did not
+    get. A closed stream would end its event loop.
     """
     request.check_childless("an outgoing-request was sent before its headers were dropped")
     run.unsent -= 1

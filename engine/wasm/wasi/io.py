@@ -13,14 +13,14 @@ from engine.wasm.wasi.registry import host, method, resource
 
 STREAMS = "wasi:io/streams"
 MAX_POLLABLES = 16_384
-"""Pollables that one call may wait for: to look at so many takes the host some 10 ms."""
+"""Maximum number of pollables in one call: checking that many takes the host about 10 ms."""
 _deadline = attrgetter("deadline")
 _T = TypeVar("_T")
 
 
 @resource("error")
 class IoError:
-    """Why a stream failed; `code` is a wasi:http error-code when there is one."""
+    """The error of a failed stream; `code` is a wasi:http error-code, if known."""
 
     __slots__ = ("code", "text")
 
@@ -31,7 +31,7 @@ class IoError:
 
 @resource("pollable")
 class Pollable:
-    """Something to wait for: a `deadline` in the run's nanoseconds, or a source that becomes ready."""
+    """A wait condition: a `deadline` in the run's nanoseconds, or a `source` that becomes ready."""
 
     __slots__ = ("deadline", "source")
 
@@ -41,7 +41,7 @@ class Pollable:
 
 
 class BoundPollable:
-    """A pollable as `Wait` sees it: bound to its run's clock."""
+    """A pollable bound to its run's clock, as `Suspend` needs it."""
 
     __slots__ = ("deadline", "run", "source")
 
@@ -51,7 +51,7 @@ class BoundPollable:
         self.deadline = pollable.deadline
 
     def ready(self) -> bool:
-        """Whether the deadline has passed or the source has something."""
+        """Return whether the deadline has passed or the source is ready."""
         if self.deadline is not None:
             return self.run.now() >= self.deadline
         return bool(self.source is None or self.source.ready())
@@ -59,7 +59,7 @@ class BoundPollable:
 
 @resource("input-stream")
 class InputStream(ChildResource):
-    """A guest's view of an `Inflow`; `failed` says that the guest has heard why it broke."""
+    """A guest's view of an `InputBuffer`; `failed` is set once the guest received the error."""
 
     __slots__ = ("failed", "flow")
 
@@ -69,16 +69,16 @@ class InputStream(ChildResource):
         self.failed = False
 
     def drop(self, run: Run) -> None:
-        """Take no more: what still comes is thrown away."""
+        """Discard all further input."""
         self.detach()
         self.flow.discard()
 
 
 @resource("output-stream")
 class OutputStream(ChildResource):
-    """A guest's view of an `Outflow` or of `Lines`.
+    """A guest's view of an `OutputBuffer` or a `LineSplitter`.
 
-    `permit` is what the last check-write allowed; `failed` says that the guest has heard why it broke.
+    `permit` is the size allowed by the last check-write; `failed` is set once the guest received the error.
     """
 
     __slots__ = ("failed", "flow", "permit")
@@ -90,19 +90,19 @@ class OutputStream(ChildResource):
         self.failed = False
 
     def drop(self, run: Run) -> None:
-        """Write no more; the body around it says whether it is whole."""
+        """Detach from the body; `outgoing-body.finish` completes it."""
         self.detach()
 
 
 @method("wasi:io/error", "error", "to-debug-string")
 def to_debug_string(run: Run, error: IoError) -> str:
-    """Say what went wrong, in words for a person."""
+    """Return the error text."""
     return error.text
 
 
 @method("wasi:io/poll", "pollable", "ready")
 def ready(run: Run, pollable: Pollable) -> bool:
-    """Whether waiting would return at once."""
+    """Return whether a wait would return at once."""
     return BoundPollable(run, pollable).ready()
 
 
@@ -115,7 +115,9 @@ def block(run: Run, pollable: Pollable) -> Suspend | None:
 
 @host("wasi:io/poll", "poll", blocking=True)
 def poll(run: Run, pollables: list[Pollable]) -> Suspend | list[int]:
-    """Wait until at least one is ready; return the positions of those that are."""
+    """Wait until at least one is ready; return the positions of all ready ones. Raises Trap for an empty
+    list.
+    """
     if not pollables:
         raise Trap("poll was called with an empty list")
     if len(pollables) > MAX_POLLABLES:
@@ -129,14 +131,14 @@ def poll(run: Run, pollables: list[Pollable]) -> Suspend | list[int]:
 
 
 def _distinct_sources(sources: list[BoundPollable]) -> list[BoundPollable]:
-    """Return those to look at while waiting: each source once, and of the clock's the first."""
+    """Return the pollables to check while waiting: each source once, and only the earliest deadline."""
     watched = {id(each.source): each for each in sources if each.deadline is None}
     timed = [each for each in sources if each.deadline is not None]
     return [*watched.values(), *([min(timed, key=_deadline)] if timed else [])]
 
 
 def _stream_error(stream: InputStream | OutputStream, code: Any) -> Err:
-    """Return the error of a stream that is over: why, when `code` says so, and from then on that it is."""
+    """Return a stream's closing error: the cause (`code`) the first time, `closed` afterwards."""
     if stream.failed or code in (None, "closed"):
         return Err(("closed", None))
     stream.failed = True
@@ -144,7 +146,7 @@ def _stream_error(stream: InputStream | OutputStream, code: Any) -> Err:
 
 
 def take(stream: InputStream, most: int) -> bytes:
-    """Take up to `most` bytes that are there now; raise at the end of the stream."""
+    """Return up to `most` available bytes. Raises `Err` at the end of the stream."""
     flow = stream.flow
     data = flow.take(most)
     if not data and flow.exhausted:
@@ -153,7 +155,7 @@ def take(stream: InputStream, most: int) -> bytes:
 
 
 def when_ready(stream: InputStream, most: int, finish: Callable[[], _T]) -> Suspend | _T:
-    """Finish now where there are bytes or the end, or none are asked for; else when there are."""
+    """Call `finish` now if the stream is ready or `most` is 0; otherwise suspend until it is ready."""
     if most and not stream.flow.ready():
         return Suspend([stream.flow], finish)
     return finish()
@@ -161,36 +163,36 @@ def when_ready(stream: InputStream, most: int, finish: Callable[[], _T]) -> Susp
 
 @method(STREAMS, "input-stream", "read")
 def read(run: Run, stream: InputStream, most: int) -> bytes:
-    """Read what is there now, possibly nothing."""
+    """Return the bytes available now, possibly none."""
     return take(stream, min(most, MAX_LIST_BYTES))
 
 
 @method(STREAMS, "input-stream", "blocking-read", blocking=True)
 def blocking_read(run: Run, stream: InputStream, most: int) -> Suspend | bytes:
-    """Read at least one byte, or hear of the end."""
+    """Return at least one byte. Raises `Err` at the end of the stream."""
     return when_ready(stream, most, lambda: read(run, stream, most))
 
 
 @method(STREAMS, "input-stream", "skip")
 def skip(run: Run, stream: InputStream, most: int) -> int:
-    """Throw away what is there now, up to `most` bytes; return how many."""
+    """Discard up to `most` available bytes; return their number."""
     return len(take(stream, most))
 
 
 @method(STREAMS, "input-stream", "blocking-skip", blocking=True)
 def blocking_skip(run: Run, stream: InputStream, most: int) -> Suspend | int:
-    """Throw away at least one byte, or hear of the end."""
+    """Discard at least one byte; return their number. Raises `Err` at the end of the stream."""
     return when_ready(stream, most, lambda: skip(run, stream, most))
 
 
 @method(STREAMS, "input-stream", "subscribe")
 def subscribe_input(run: Run, stream: InputStream) -> Pollable:
-    """Return a pollable that is ready when a read would not come back empty."""
+    """Return a pollable that becomes ready when a read would return bytes or an error."""
     return Pollable(stream.flow)
 
 
 class _WriteCapacity:
-    """What a write of `count` bytes waits for: some room is not enough, and would be waited for in vain."""
+    """Wait condition of a write of `count` bytes: space for all of it."""
 
     __slots__ = ("count", "flow")
 
@@ -199,12 +201,12 @@ class _WriteCapacity:
         self.count = count
 
     def ready(self) -> bool:
-        """Whether the write can be done, or hears of the end."""
+        """Return whether the write would succeed or fail at once."""
         return self.flow.room() >= self.count or getattr(self.flow, "broken", None) is not None
 
 
 def _room(stream: OutputStream) -> int:
-    """Return how much room there is now; raise when the stream is over."""
+    """Return the free space in bytes. Raises `Err` if the stream is closed."""
     flow = stream.flow
     broken = getattr(flow, "broken", None)
     if broken is not None:
@@ -213,14 +215,14 @@ def _room(stream: OutputStream) -> int:
 
 
 def grant_permit(stream: OutputStream, most: int) -> int:
-    """Permit the next write as many bytes as there is room for, up to `most`."""
+    """Permit the next write as many bytes as there is space for, up to `most`."""
     stream.permit = min(_room(stream), most)
     return stream.permit
 
 
 @method(STREAMS, "output-stream", "check-write")
 def check_write(run: Run, stream: OutputStream) -> int:
-    """Return how many bytes the next write may carry; 0 means: subscribe and wait."""
+    """Return how many bytes the next write may carry; 0 means that the guest must wait."""
     return grant_permit(stream, MAX_LIST_BYTES)
 
 
@@ -235,7 +237,7 @@ def _put(stream: OutputStream, data: bytes) -> None:
 
 @method(STREAMS, "output-stream", "write")
 def write(run: Run, stream: OutputStream, data: bytes) -> None:
-    """Write within the last check-write's permit; beyond it is a trap."""
+    """Write within the permit of the last check-write. Raises Trap beyond it."""
     _room(stream)
     if len(data) > stream.permit:
         raise Trap(f"write of {len(data)} bytes where check-write permitted {stream.permit}")
@@ -245,7 +247,7 @@ def write(run: Run, stream: OutputStream, data: bytes) -> None:
 
 @method(STREAMS, "output-stream", "write-zeroes")
 def write_zeroes(run: Run, stream: OutputStream, count: int) -> None:
-    """Write `count` zero bytes under the same rule as `write`."""
+    """Write `count` zero bytes. Raises Trap beyond the permit."""
     if count > stream.permit:
         raise Trap(f"write-zeroes of {count} bytes where check-write permitted {stream.permit}")
     write(run, stream, bytes(count))
@@ -253,7 +255,7 @@ def write_zeroes(run: Run, stream: OutputStream, count: int) -> None:
 
 @method(STREAMS, "output-stream", "blocking-write-and-flush", blocking=True)
 def blocking_write_and_flush(run: Run, stream: OutputStream, data: bytes) -> Suspend | None:
-    """Write up to 4096 bytes, waiting for room; what is written leaves without waiting for more."""
+    """Write up to 4096 bytes, waiting for space. Raises Trap above that size."""
     if len(data) > MAX_LIST_BYTES:
         raise Trap(f"blocking-write-and-flush of {len(data)} bytes; at most {MAX_LIST_BYTES} are allowed")
     if _room(stream) < len(data):
@@ -266,7 +268,7 @@ def blocking_write_and_flush(run: Run, stream: OutputStream, data: bytes) -> Sus
 
 @method(STREAMS, "output-stream", "blocking-write-zeroes-and-flush", blocking=True)
 def blocking_write_zeroes_and_flush(run: Run, stream: OutputStream, count: int) -> Suspend | None:
-    """Write up to 4096 zero bytes under the same rule."""
+    """Write up to 4096 zero bytes, waiting for space. Raises Trap above that size."""
     if count > MAX_LIST_BYTES:
         raise Trap(f"blocking-write-zeroes-and-flush of {count} bytes; at most {MAX_LIST_BYTES} are allowed")
     return blocking_write_and_flush(run, stream, bytes(count))
@@ -274,26 +276,26 @@ def blocking_write_zeroes_and_flush(run: Run, stream: OutputStream, count: int) 
 
 @method(STREAMS, "output-stream", "flush")
 def flush(run: Run, stream: OutputStream) -> None:
-    """Ask for what is buffered to leave: it does, whenever the guest gives way or an epoch passes."""
+    """Check that the stream is open. Buffered data leaves at the guest's next yield without a request."""
     _room(stream)
 
 
 @method(STREAMS, "output-stream", "blocking-flush", blocking=True)
 def blocking_flush(run: Run, stream: OutputStream) -> Suspend | None:
-    """Wait until there is room again."""
+    """Wait until there is space again."""
     _room(stream)
     return None if stream.flow.ready() else Suspend([stream.flow], lambda: flush(run, stream))
 
 
 @method(STREAMS, "output-stream", "subscribe")
 def subscribe_output(run: Run, stream: OutputStream) -> Pollable:
-    """Return a pollable that is ready when check-write would permit something."""
+    """Return a pollable that becomes ready when check-write would permit a write."""
     return Pollable(stream.flow)
 
 
 @method(STREAMS, "output-stream", "splice")
 def splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> int:
-    """Move what both sides can take now, up to `most` bytes; return how many."""
+    """Move up to `most` bytes, as many as both sides permit now; return their number."""
     data = take(source, min(most, _room(stream)))
     _put(stream, data)
     return len(data)
@@ -301,7 +303,7 @@ def splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> in
 
 @method(STREAMS, "output-stream", "blocking-splice", blocking=True)
 def blocking_splice(run: Run, stream: OutputStream, source: InputStream, most: int) -> Suspend | int:
-    """Move at least one byte, or hear of an end."""
+    """Move at least one byte; return their number. Raises `Err` at the end of either stream."""
     waiting = [flow for flow in (stream.flow, source.flow) if not flow.ready()]
     if most and waiting:
         return Suspend(waiting[:1], lambda: blocking_splice(run, stream, source, most))

@@ -1,14 +1,14 @@
-"""Parents and children among resources (source: wasi:http 0.2.12, `types`).
+"""Parent and child resources (source: wasi:http 0.2.12, `types`).
 
-A child ("headers" of a message, the stream of a body) must be dropped before its parent is dropped or given
-away; where it is not, the guest traps.
+A guest must drop a child (the headers of a message, the stream of a body) before it drops or passes on the
+parent. Otherwise it traps.
 """
 
 from engine.wasm.execution.run_state import Trap
 
 
 class ParentResource:
-    """A resource that counts the `children` that a guest still holds."""
+    """A resource that counts the `children` held by the guest."""
 
     __slots__ = ("children",)
 
@@ -16,7 +16,7 @@ class ParentResource:
         self.children = 0
 
     def check_childless(self, done: str) -> None:
-        """Trap when there are children; `done` says what was done to this ("a body was dropped before …")."""
+        """Raise Trap with the text `done` ("a body was dropped before ...") if children exist."""
         if self.children:
             raise Trap(done)
 
@@ -32,7 +32,7 @@ class ChildResource:
             parent.children += 1
 
     def detach(self) -> None:
-        """Belong to nobody any more: dropped, or given away."""
+        """Detach from the parent, because this was dropped or passed on."""
         if self.parent is not None:
             self.parent.children -= 1
             self.parent = None

@@ -1,4 +1,4 @@
-"""`wasi:random@0.2` (source: wasi:random 0.2.12, `package.wit`): all of it from the system's generator."""
+"""`wasi:random@0.2` (source: wasi:random 0.2.12, `package.wit`), from the system's generator."""
 
 import os
 
@@ -11,9 +11,9 @@ MAX_RANDOM_BYTES = 65536
 @host("wasi:random/random", "get-random-bytes")
 @host("wasi:random/insecure", "get-insecure-random-bytes")
 def random_bytes(run: Run, count: int) -> bytes:
-    """Return `count` random bytes; more than 64 KiB in one call is a trap."""
+    """Return `count` random bytes. Raises Trap above 64 KiB."""
     if count > MAX_RANDOM_BYTES:
-        raise Trap(f"{count} random bytes were asked for in one call; at most {MAX_RANDOM_BYTES} are given")
+        raise Trap(f"get-random-bytes of {count} bytes; at most {MAX_RANDOM_BYTES} are allowed")
     return os.urandom(count)
 
 

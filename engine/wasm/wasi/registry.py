@@ -1,7 +1,6 @@
-"""The table of host functions and host resource types.
+"""Registry of host functions and host resource types, filled by the other modules of this package.
 
-Owns the names; the files beside this one fill it. A function is registered under
-`<package>/<interface>#<name>` without a version: every 0.2.x guest gets the same one.
+A function is registered as `<package>/<interface>#<name>` without a version: all 0.2.x guests share it.
 """
 
 from collections.abc import Callable
@@ -17,9 +16,9 @@ _C = TypeVar("_C", bound=type)
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
-    """`body(run, *arguments)` returns the value or raises `Err`; a blocking one may return `Wait`.
+    """`body(run, *arguments)` returns the value or raises `Err`; a blocking function may return `Suspend`.
 
-    Bytes cross as strings to and from a `packed` one, in the way of `packing.py`.
+    The bytes of a `packed` function cross the host boundary as strings (`capi/ascii_packing.py`).
     """
 
     body: HostBody
@@ -29,7 +28,7 @@ class HostFunction:
 
 FUNCTIONS: dict[str, HostFunction] = {}
 RESOURCES: dict[str, ResourceType] = {}
-# Interfaces name some resources twice: `use error.{error as io-error}`, `type headers = fields`.
+# Interfaces give some resources a second name: `use error.{error as io-error}`, `type headers = fields`.
 ALIASES = {"headers": "fields", "trailers": "fields", "io-error": "error"}
 
 
@@ -56,16 +55,16 @@ def packed_host(interface: str, *names: str, blocking: bool = False) -> Callable
 
 
 def method(interface: str, resource: str, *names: str, blocking: bool = False) -> Callable[[_F], _F]:
-    """Register methods of a resource."""
+    """Register a method of a resource, under each of `names`."""
     return host(interface, *(f"[method]{resource}.{name}" for name in names), blocking=blocking)
 
 
 def resource(name: str) -> Callable[[_C], _C]:
-    """Register a class whose instances guests hold as handles of the resource type `name`."""
+    """Register a class whose instances are handles of the resource type `name` in guests."""
 
     def register(cls: _C) -> _C:
         cls.TYPE = len(RESOURCES) + 1  # type: ignore[attr-defined]
-        # Referenced for good: a collected ResourceType is a use after free inside the library.
+        # Never release it: wasmtime would use a collected ResourceType after free.
         RESOURCES[name] = ResourceType.host(cls.TYPE)  # type: ignore[attr-defined]
         return cls
 

@@ -1,4 +1,4 @@
-"""`svc:dev/script@0.1`: how the dev loader of a scripting lane gets what was just saved."""
+"""`svc:dev/script@0.1`: the current script source, for the development loader of a scripting lane."""
 
 from engine.wasm.execution.run_state import Run, Trap
 from engine.wasm.wasi.registry import host
@@ -6,7 +6,7 @@ from engine.wasm.wasi.registry import host
 
 @host("svc:dev/script", "source")
 def source(run: Run) -> str:
-    """Return the script of the artifact that this run serves."""
+    """Return the script of the artifact that this run serves. Raises Trap if it has none."""
     if run.script is None:
         raise Trap("this artifact has no script")
     return run.script

@@ -1,7 +1,7 @@
-"""`wasi:sockets@0.2`: denied. Guests reach the network through `wasi:http/outgoing-handler` and `egress`.
+"""`wasi:sockets@0.2`: denied. Guests use `wasi:http/outgoing-handler` and `egress` instead.
 
-What makes a socket or looks up a name answers `access-denied`; methods of sockets are not registered,
-since a guest can hold none to call them on.
+Functions that create sockets or look up names return `access-denied`. Methods of sockets are not registered,
+because a guest cannot hold a socket.
 """
 
 from engine.wasm.capi.values import Err
@@ -12,58 +12,58 @@ from engine.wasm.wasi.registry import host, resource
 
 @resource("network")
 class Network:
-    """A handle that opens nothing."""
+    """A handle without any rights."""
 
 
 @resource("tcp-socket")
 class TcpSocket:
-    """Never given to a guest."""
+    """Resource type without instances."""
 
 
 @resource("udp-socket")
 class UdpSocket:
-    """Never given to a guest."""
+    """Resource type without instances."""
 
 
 @resource("incoming-datagram-stream")
 class IncomingDatagramStream:
-    """Never given to a guest."""
+    """Resource type without instances."""
 
 
 @resource("outgoing-datagram-stream")
 class OutgoingDatagramStream:
-    """Never given to a guest."""
+    """Resource type without instances."""
 
 
 @resource("resolve-address-stream")
 class ResolveAddressStream:
-    """Never given to a guest."""
+    """Resource type without instances."""
 
 
 @host("wasi:sockets/instance-network", "instance-network")
 def instance_network(run: Run) -> Network:
-    """Return the handle that the calls below want; it is worth nothing."""
+    """Return the handle required by the functions below."""
     return Network()
 
 
 @host("wasi:sockets/network", "network-error-code")
 def network_error_code(run: Run, error: IoError) -> None:
-    """No stream here is a socket's."""
+    """Return `None`: no stream belongs to a socket."""
 
 
 @host("wasi:sockets/tcp-create-socket", "create-tcp-socket")
 def create_tcp_socket(run: Run, family: str) -> TcpSocket:
-    """Denied."""
+    """Raise `Err`: access denied."""
     raise Err("access-denied")
 
 
 @host("wasi:sockets/udp-create-socket", "create-udp-socket")
 def create_udp_socket(run: Run, family: str) -> UdpSocket:
-    """Denied."""
+    """Raise `Err`: access denied."""
     raise Err("access-denied")
 
 
 @host("wasi:sockets/ip-name-lookup", "resolve-addresses")
 def resolve_addresses(run: Run, network: Network, name: str) -> ResolveAddressStream:
-    """Denied."""
+    """Raise `Err`: access denied."""
     raise Err("access-denied")

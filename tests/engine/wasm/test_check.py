@@ -93,9 +93,9 @@ def test_a_disk_that_takes_no_machine_code_is_not_the_component_s_fault(tmp_path
         kept.write_text("in the way")
     else:
         (kept / f"{path.stem}-{code_key(Compiler.BASELINE)}.lock").mkdir(parents=True)
-    with pytest.raises(CodeCacheError, match="can not be kept in") as caught:
+    with pytest.raises(CodeCacheError, match="cannot cache the machine code of a component in") as caught:
         compiled(path, tmp_path)
-    assert str(kept) in caught.value.message and "disk has room" in caught.value.hint
+    assert str(kept) in caught.value.message and "free disk space" in caught.value.hint
     assert caught.value.for_callers.endswith(": File exists" if folder else ": Is a directory")
     assert str(tmp_path) not in caught.value.for_callers
 

@@ -90,16 +90,16 @@ def test_lines_are_cut_at_newlines_wherever_the_writes_end() -> None:
 
 
 def test_a_line_that_never_ends_is_cut() -> None:
-    assert [len(line) for line in lines(b"x" * (LineSplitter.LINE * 2 + 5))] == [
-        LineSplitter.LINE,
-        LineSplitter.LINE,
+    assert [len(line) for line in lines(b"x" * (LineSplitter.MAX_LINE_CHARS * 2 + 5))] == [
+        LineSplitter.MAX_LINE_CHARS,
+        LineSplitter.MAX_LINE_CHARS,
         5,
     ]
 
 
 def test_a_flood_is_cut_with_one_line_that_says_so() -> None:
     got = lines(*[b"y" * 1000 + b"\n"] * 3000)
-    assert len(got) == LineSplitter.TOTAL // 1001 + 1
+    assert len(got) == LineSplitter.MAX_BYTES // 1001 + 1
     assert "truncated" in got[-1]
 
 

@@ -1,13 +1,16 @@
-"""Lets the bytes of streams cross the host boundary as strings: a hundred times faster than `list<u8>`.
+"""Fast byte streams: bytes cross the host boundary as strings, a hundred times faster than as `list<u8>`.
 
-Sections are appended to a component, and nothing that is there is changed: an imported instance with twins
-of the stream methods that carry bytes, whose types have strings in their place; these twins lowered with
-the component's own memory, or with a scratch memory of the overlay; and a core module that puts functions
-which call them where the component's table had the methods. `overlay_shape.py` knows where, and
-`overlay_module.py` what these functions do. A component whose shape is not understood stays as it is, and
-all its bytes cross as lists.
+Sections are appended to a component, and existing sections are unchanged:
 
-The scratch memory is a memory of its own for `memory_limit_mb`, and not among those that the peak counts.
+1. An imported instance with string variants of the stream methods that carry bytes.
+2. These variants, lowered with the component's own memory or with a scratch memory.
+3. A core module that replaces the stream methods in the component's function table by functions that call the
+variants.
+
+`analysis.py` finds the table slots, and `modules.py` has the functions. A component of unknown structure
+stays unchanged, and its bytes cross as lists.
+
+The scratch memory counts separately for `memory_limit_mb`, and not for the reported peak.
 """
 
 from wasmtime import WasmtimeError
@@ -30,84 +33,86 @@ _OUTPUT, _INPUT, _ERROR = b"output-stream", b"input-stream", b"stream-error"
 
 
 def add_fast_streams(component: bytes) -> bytes:
-    """Return the component with an overlay, or as it is where none fits."""
+    """Return the component with fast streams, or unchanged if they do not fit."""
     try:
         outline = read_outline(component)
-        shape = find_patch_points(component, outline)
-        return component if shape is None else component + _sections(outline, shape)
+        points = find_patch_points(component, outline)
+        return component if points is None else component + _sections(outline, points)
     except (UnsupportedBinary, WasmtimeError):
         return component
 
 
-def _sections(outline: ComponentOutline, shape: PatchPoints) -> bytes:
-    made = SectionAppender(outline)
-    scratch = made.add(
-        CORE_INSTANCE, [b"\x00" + uleb(made.core_module(SCRATCH_MODULE)) + b"\x00"], "core-instance"
+def _sections(outline: ComponentOutline, points: PatchPoints) -> bytes:
+    sections = SectionAppender(outline)
+    scratch = sections.add(
+        CORE_INSTANCE, [b"\x00" + uleb(sections.core_module(SCRATCH_MODULE)) + b"\x00"], "core-instance"
     )
-    memory = made.add(ALIAS, [b"\x00\x02\x01" + uleb(scratch) + name(b"memory")], "core-memory")
-    realloc = made.add(ALIAS, [b"\x00\x00\x01" + uleb(scratch) + name(b"realloc")], "core-func")
-    exports = {b"scratch": b"\x02" + uleb(memory), b"guest": b"\x02" + uleb(shape.memory)}
-    for streams in sorted({slot.streams for slot in shape.slots}):
-        calls = sorted({slot.call for slot in shape.slots if slot.streams == streams})
-        names = [twin for call in calls for twin in string_variants(call)]
-        instance = _import(made, outline, streams, names)
-        functions = made.add(
-            ALIAS, [b"\x01\x00" + uleb(instance) + name(twin.encode()) for twin in names], "func"
+    memory = sections.add(ALIAS, [b"\x00\x02\x01" + uleb(scratch) + name(b"memory")], "core-memory")
+    realloc = sections.add(ALIAS, [b"\x00\x00\x01" + uleb(scratch) + name(b"realloc")], "core-func")
+    exports = {b"scratch": b"\x02" + uleb(memory), b"guest": b"\x02" + uleb(points.memory)}
+    for streams in sorted({slot.streams for slot in points.slots}):
+        calls = sorted({slot.call for slot in points.slots if slot.streams == streams})
+        variants = [variant for call in calls for variant in string_variants(call)]
+        instance = _import(sections, outline, streams, variants)
+        functions = sections.add(
+            ALIAS, [b"\x01\x00" + uleb(instance) + name(variant.encode()) for variant in variants], "func"
         )
-        lowered = made.add(
+        lowered = sections.add(
             CANONICAL,
             [
-                _lower(functions + i, twin, guest=shape.memory, scratch=memory, realloc=realloc)
-                for i, twin in enumerate(names)
+                _lower(functions + i, variant, guest=points.memory, scratch=memory, realloc=realloc)
+                for i, variant in enumerate(variants)
             ],
             "core-func",
         )
-        for i, twin in enumerate(names):
-            exports[f"{streams}-{twin}".encode()] = b"\x00" + uleb(lowered + i)
-    for slot in shape.slots:
+        for i, variant in enumerate(variants):
+            exports[f"{streams}-{variant}".encode()] = b"\x00" + uleb(lowered + i)
+    for slot in points.slots:
         if slot.realloc is not None:
             exports[f"realloc-{slot.realloc}".encode()] = b"\x00" + uleb(slot.realloc)
-    table = shape.table
+    table = points.table
     if not isinstance(table, int):
-        table = made.add(ALIAS, [b"\x00\x01\x01" + uleb(table.instance) + name(table.name)], "core-table")
+        table = sections.add(ALIAS, [b"\x00\x01\x01" + uleb(table.instance) + name(table.name)], "core-table")
     exports[b"table"] = b"\x01" + uleb(table)
     bundle = b"\x01" + vector([name(export) + item for export, item in exports.items()])
-    host = made.add(CORE_INSTANCE, [bundle], "core-instance")
+    host = sections.add(CORE_INSTANCE, [bundle], "core-instance")
     arguments = vector([name(b"host") + b"\x12" + uleb(host)])
-    made.add(
+    sections.add(
         CORE_INSTANCE,
-        [b"\x00" + uleb(made.core_module(patch_module(shape.slots))) + arguments],
+        [b"\x00" + uleb(sections.core_module(patch_module(points.slots))) + arguments],
         "core-instance",
     )
-    return bytes(made.out)
+    return bytes(sections.out)
 
 
-def _lower(function: int, twin: str, *, guest: int, scratch: int, realloc: int) -> bytes:
-    """Lower a twin: the guest's memory for text that is there, else the scratch memory."""
-    straight = "write" in twin and not twin.endswith(PACKED_SUFFIX)
+def _lower(function: int, variant: str, *, guest: int, scratch: int, realloc: int) -> bytes:
+    """Lower a variant with the guest's memory for existing text, otherwise with the scratch memory."""
+    straight = "write" in variant and not variant.endswith(PACKED_SUFFIX)
     options = [b"\x00", b"\x03" + uleb(guest if straight else scratch)]
-    if "read" in twin:
+    if "read" in variant:
         options.append(b"\x04" + uleb(realloc))
     return b"\x01\x00" + uleb(function) + vector(options)
 
 
-def _import(made: SectionAppender, outline: ComponentOutline, streams: int, names: list[str]) -> int:
-    """Import an instance with these twins, of the version of the streams; return its index."""
-    needed = [kind for kind, part in ((_OUTPUT, "write"), (_INPUT, "read")) if any(part in n for n in names)]
+def _import(sections: SectionAppender, outline: ComponentOutline, streams: int, variants: list[str]) -> int:
+    """Import an instance with these variants, in the version of the streams; return its index."""
+    needed = [
+        kind for kind, part in ((_OUTPUT, "write"), (_INPUT, "read")) if any(part in n for n in variants)
+    ]
     needed.append(_ERROR)
-    types = made.add(ALIAS, [_OWN_TYPE + b"\x00" + uleb(streams) + name(kind) for kind in needed], "type")
+    types = sections.add(ALIAS, [_OWN_TYPE + b"\x00" + uleb(streams) + name(kind) for kind in needed], "type")
     origin = outline.definition("instance", streams)
     assert isinstance(origin, ImportedItem)
     version = origin.name.partition("@")[2]
     imported = f"{FAST_STREAMS}@{version}" if version else FAST_STREAMS
-    declared = made.add(TYPE, [_instance_type(needed, types, names)], "type")
-    return made.add(
+    declared = sections.add(TYPE, [_instance_type(needed, types, variants)], "type")
+    return sections.add(
         IMPORT, [b"\x00" + name(imported.encode()) + _IMPORTED_INSTANCE + uleb(declared)], "instance"
     )
 
 
-def _instance_type(needed: list[bytes], types: int, names: list[str]) -> bytes:
-    """Declare the twins; `needed` are the stream types that stand at `types` and after it."""
+def _instance_type(needed: list[bytes], types: int, variants: list[str]) -> bytes:
+    """Declare the variants; `needed` are the stream types at index `types` and the following ones."""
     declared: list[bytes] = []
     indices: dict[bytes, bytes] = {}
     count = 0
@@ -119,17 +124,17 @@ def _instance_type(needed: list[bytes], types: int, names: list[str]) -> bytes:
         return uleb(count - 1)
 
     for offset, kind in enumerate(needed):
-        # An alias of the outer type, exported under its own name.
+        # Alias of the outer type, exported under its own name.
         declared.append(b"\x02\x03\x02\x01" + uleb(types + offset))
         declared.append(b"\x04\x00" + name(kind) + b"\x03\x00" + uleb(count))
         indices[kind] = uleb(count + 1)
         count += 2
     handles = {kind: define(b"\x68" + indices[kind]) for kind in needed if kind != _ERROR}
     error = b"\x01" + indices[_ERROR]
-    for twin in names:
-        if "write" in twin:
+    for variant in variants:
+        if "write" in variant:
             parameters = [(b"self", handles[_OUTPUT]), (b"text", _STRING)]
-            if twin.endswith(PACKED_SUFFIX):
+            if variant.endswith(PACKED_SUFFIX):
                 parameters.append((b"count", _U32))
             result = define(b"\x6a\x00" + error)
         else:
@@ -137,5 +142,5 @@ def _instance_type(needed: list[bytes], types: int, names: list[str]) -> bytes:
             text = define(b"\x6f" + vector([_STRING, _U32]))
             result = define(b"\x6a\x01" + text + error)
         function = define(b"\x40" + vector([name(n) + t for n, t in parameters]) + b"\x00" + result)
-        declared.append(b"\x04\x00" + name(twin.encode()) + b"\x01" + function)
+        declared.append(b"\x04\x00" + name(variant.encode()) + b"\x01" + function)
     return b"\x42" + vector(declared)

@@ -1,9 +1,9 @@
-"""Finds where a component calls the host with bytes: the slots of tables that the overlay fills anew.
+"""Analysis that finds the table slots through which a component calls stream methods.
 
-Owns no changes: `overlay.py` makes them. Component builders have a main module call the host through a
-table ("shim") where the call needs the main module's own memory, and fill the table with the host's
-functions afterwards, by a module of nothing but imports and one element segment ("fixup"). That segment
-tells which slot calls which function. Sources: wit-component's `encoding.rs`, WebAssembly core 5.5.
+Component builders let a main module call the host through a table ("shim") if the call needs the main
+module's own memory. A second module ("fixup") fills the table with the host's functions; it has only imports
+and one element segment. That segment shows which slot calls which function. Sources: wit-component's
+`encoding.rs`, WebAssembly core 5.5.
 """
 
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ STREAM_METHODS: dict[bytes, tuple[str, Signature]] = {
     b"[method]input-stream.read": ("read", READ),
     b"[method]input-stream.blocking-read": ("blocking-read", READ),
 }
-"""The methods whose bytes cross as strings: what the overlay calls them, and their core signature."""
+"""The methods whose bytes cross as strings: short name and core signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSlot:
-    """A slot that calls a method of `CALLS`. `streams` is the imported instance that has the method.
+    """A table slot that calls one of STREAM_METHODS. `streams` is the imported instance of the method.
 
-    Reads have the core function that gives them memory in `realloc`.
+    `realloc` is the core allocation function of a read method.
     """
 
     number: int
@@ -54,7 +54,7 @@ class TableSlot:
 
 @dataclass(frozen=True, slots=True)
 class PatchPoints:
-    """All slots, the table that has them, and the memory that the calls work with: indices."""
+    """All slots, their table and the memory used by the calls; memory and table are indices."""
 
     slots: tuple[TableSlot, ...]
     table: int | InstanceExport
@@ -63,7 +63,9 @@ class PatchPoints:
 
 @dataclass(frozen=True, slots=True)
 class _Fixup:
-    """`table` and `functions` are pairs of names; the function at a position goes to that slot."""
+    """Content of a fixup module. `table` and `functions` are import names; the function at a position
+    fills that slot.
+    """
 
     table: tuple[bytes, bytes]
     functions: tuple[tuple[bytes, bytes, Signature], ...]
@@ -71,17 +73,17 @@ class _Fixup:
 
 
 def find_patch_points(data: bytes, outline: ComponentOutline) -> PatchPoints | None:
-    """Return the shape of a component whose outline this is, `None` when it is not understood."""
-    found = []
+    """Return the patch points of a component, `None` if its structure is unknown."""
+    fixups = []
     for instance in outline.spaces.get("core-instance", ()):
         if isinstance(instance, ModuleInstance) and instance.arguments:
             module = outline.definition("core-module", instance.module)
             fixup = _fixup(data, module) if isinstance(module, CoreModule) else None
             if fixup is not None:
-                found.append((instance, fixup))
-    if len(found) != 1:
+                fixups.append((instance, fixup))
+    if len(fixups) != 1:
         return None
-    instance, fixup = found[0]
+    instance, fixup = fixups[0]
     table = _resolve(outline, instance, *fixup.table, "core-table")
     slots, memories = [], set()
     for position, (module_name, name, signature) in enumerate(fixup.functions):
@@ -116,7 +118,7 @@ def _slot(
 
 
 def _memory(outline: ComponentOutline, index: int | None) -> int | None:
-    """Return the first index of a memory that may have several."""
+    """Return the lowest index of a memory that may have several indices."""
     origin = outline.definition("core-memory", index)
     same = [i for i in outline.memories if outline.definition("core-memory", i) == origin]
     return same[0] if origin is not None and same else None
@@ -125,13 +127,13 @@ def _memory(outline: ComponentOutline, index: int | None) -> int | None:
 def _resolve(
     outline: ComponentOutline, instance: ModuleInstance, module: bytes, name: bytes, space: str
 ) -> int | InstanceExport | None:
-    """Return the index of what a module was given for an import, or where it would have to be taken from."""
-    given = instance.arguments.get(module)
-    origin = outline.definition("core-instance", given)
+    """Return the index of a module's import argument, or the export to alias for it."""
+    argument = instance.arguments.get(module)
+    origin = outline.definition("core-instance", argument)
     if isinstance(origin, InlineInstance):
         sort, index = origin.exports.get(name, ("", 0))
         return index if sort == space else None
-    return InstanceExport(given, name) if given is not None and origin is not None else None
+    return InstanceExport(argument, name) if argument is not None and origin is not None else None
 
 
 def _fixup(data: bytes, module: CoreModule) -> _Fixup | None:
@@ -142,7 +144,7 @@ def _fixup(data: bytes, module: CoreModule) -> _Fixup | None:
 
 
 def _read_fixup(reader: BinaryReader) -> _Fixup | None:
-    """Return what a core module fills a table with, `None` for a module that does anything else."""
+    """Return the table content of a core module, `None` for a module that does anything else."""
     size = len(reader.data)
     if reader.data[:8] != _CORE_HEADER:
         raise UnsupportedBinary("not a core module")
@@ -171,7 +173,7 @@ def _read_fixup(reader: BinaryReader) -> _Fixup | None:
         elif section != _ID:
             return None
         if section != _ID and reader.at != end:
-            raise UnsupportedBinary("a section of another length than its items")
+            raise UnsupportedBinary("section length differs from its items")
         reader.at = end
     if len(tables) != 1 or elements is None:
         return None
@@ -181,32 +183,32 @@ def _read_fixup(reader: BinaryReader) -> _Fixup | None:
 
 def _at(items: list, index: int):  # type: ignore[no-untyped-def, type-arg]
     if index >= len(items):
-        raise UnsupportedBinary("an index beyond the last item")
+        raise UnsupportedBinary("index out of range")
     return items[index]
 
 
 def _signature(reader: BinaryReader) -> Signature:
     if reader.byte() != 0x60:
-        raise UnsupportedBinary("a type that is no function's")
+        raise UnsupportedBinary("not a function type")
     return reader.name(), reader.name()
 
 
 def _table(reader: BinaryReader) -> None:
     if reader.byte() != _FUNCREF:
-        raise UnsupportedBinary("a table of something else")
+        raise UnsupportedBinary("not a table of functions")
     bounded = reader.byte()
     reader.uleb()
     if bounded > 1:
-        raise UnsupportedBinary("limits of another kind")
+        raise UnsupportedBinary("unknown kind of limits")
     if bounded:
         reader.uleb()
 
 
 def _elements(reader: BinaryReader) -> tuple[int, list[int]] | None:
-    """Return the first slot and the functions of the one segment: active, of table 0, at a constant."""
+    """Return the first slot and the functions of the only segment: active, table 0, constant offset."""
     if reader.uleb() != 1 or reader.uleb() != 0 or reader.byte() != 0x41:
         return None
     first = reader.uleb()
-    if first > 63 or reader.byte() != 0x0B:  # a signed number: the first 64 read alike
+    if first > 63 or reader.byte() != 0x0B:  # signed LEB128; equal to unsigned below 64
         return None
     return first, [reader.uleb() for _ in range(reader.uleb())]

@@ -1,9 +1,8 @@
-"""The two core modules that the overlay appends, written as text.
+"""The two core modules appended for fast streams, written as text.
 
-The first is the memory that calls of its own work in; the second has a function for each slot. Both have
-no page of it until bytes come that are not ASCII, or are read. Bytes are packed and unpacked on their way
-out of the guest's memory and into it. Owns what the functions do; the format in which bytes cross is
-`packing.py`'s.
+The first has the scratch memory, the second a function for each table slot. The scratch memory has no pages
+until bytes are read, or written that are not ASCII. Bytes are packed and unpacked (`capi/ascii_packing.py`)
+when they leave and enter the guest's memory.
 """
 
 from collections.abc import Sequence
@@ -12,25 +11,25 @@ from engine.wasm.binary.fast_streams.analysis import TableSlot
 from engine.wasm.capi.ascii_packing import BLOCK_BYTES, BLOCK_CHARS, MAX_PACKED_BYTES, wat_functions
 
 FAST_STREAMS = "svc:bytes/streams"
-"""What the overlay imports."""
+"""The imported interface."""
 PACKED_SUFFIX = "-packed"
-"""What the name of the host's function for packed bytes ends with."""
+"""Name suffix of host functions for packed bytes."""
 
-# Places in the memory that calls work in: results, the last bytes, which fill no block, and bytes packed.
+# Addresses in the scratch memory: results, trailing bytes of an incomplete block, packed bytes.
 _RESULTS, _TAIL, _PACKED = 0, 64, 128
 _PAGES = 2
 
 SCRATCH_MODULE = f"""(module
   (memory (export "memory") 0 {_PAGES})
   (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const {_PACKED})))"""
-"""What the host returns for reads goes to one place. It fits: MOST bytes do, packed."""
+"""The host's result of a read always goes to one address. It fits: `MAX_PACKED_BYTES`, packed, do."""
 
 _WRITE = "(param i32 i32 i32 i32)"
 _WRITE_PACKED = "(param i32 i32 i32 i32 i32)"
 _READ = "(param i32 i64 i32)"
 _REALLOC = "(param i32 i32 i32 i32) (result i32)"
 
-# Whether all bytes are ASCII. A range that ends beyond the memory traps, here or at the host's check.
+# Check whether all bytes are ASCII. A range beyond the end of memory traps, here or in the host.
 _ASCII = """
   (func $ascii (param $at i32) (param $size i32) (result i32)
     (local $end i32)
@@ -61,7 +60,7 @@ _COMMON = f"""
     (if (i32.eqz (memory.size $scratch))
       (then
         (if (i32.eq (memory.grow $scratch (i32.const {_PAGES})) (i32.const -1)) (then unreachable)))))
-  ;; The outcome of a call, as the canonical ABI has a result<_, stream-error>; returns whether it failed.
+  ;; Copies the result of a call, a result<_, stream-error> in the canonical ABI; returns whether it failed.
   (func $outcome (param $results i32) (result i32)
     (i32.store8 $guest (local.get $results) (i32.load8_u $scratch offset={_RESULTS} (i32.const 0)))
     (if (i32.eqz (i32.load8_u $scratch offset={_RESULTS} (i32.const 0))) (then (return (i32.const 0))))
@@ -72,7 +71,7 @@ _COMMON = f"""
     (i32.const 1))
   {wat_functions("-blocks", "$guest", "$scratch")}
   {wat_functions("-rest", "$scratch", "$scratch")}
-  ;; Packs bytes of the guest; returns how many characters there are.
+  ;; Packs bytes of the guest; returns the number of characters.
   (func $pack (param $at i32) (param $size i32) (result i32)
     (local $rest i32) (local $to i32)
     (local.set $to (i32.const {_PACKED}))
@@ -86,7 +85,7 @@ _COMMON = f"""
           (i32.const {_TAIL}) (i32.add (local.get $at) (local.get $size)) (local.get $rest))
         (local.set $to (call $pack-rest (i32.const {_TAIL}) (local.get $to) (local.get $rest)))))
     (i32.sub (local.get $to) (i32.const {_PACKED})))
-  ;; Unpacks what is there to a place of the guest's.
+  ;; Unpacks the packed bytes to an address of the guest.
   (func $unpack (param $to i32) (param $count i32)
     (local $rest i32)
     (local.set $rest (i32.rem_u (local.get $count) (i32.const {BLOCK_BYTES})))
@@ -106,7 +105,7 @@ _COMMON = f"""
 
 
 def _write(number: int, name: str) -> str:
-    # More than MOST is more than was ever permitted: the host says so.
+    # The host never permits more than MAX_PACKED_BYTES, so it traps on a larger write.
     return f"""
   (func $slot-{number} (param $self i32) (param $at i32) (param $size i32) (param $results i32)
     (local $packed i32)
@@ -142,7 +141,7 @@ def _read(number: int, name: str, realloc: int) -> str:
 
 
 def string_variants(call: str) -> tuple[str, ...]:
-    """Return the names of the host functions that stand in for a method, without their streams."""
+    """Return the names of the host functions that replace a method."""
     return (call, call + PACKED_SUFFIX) if "write" in call else (call,)
 
 
@@ -150,14 +149,14 @@ def patch_module(slots: Sequence[TableSlot]) -> str:
     """Return the text of the module that fills these slots.
 
     It imports everything from one instance, "host": `table`, `guest` and `scratch` (memories),
-    `realloc-<index>`, and each of the `twins` as `<streams>-<twin>`.
+    `realloc-<index>`, and each of the `string_variants` as `<streams>-<variant>`.
     """
     imports, bodies, elements = {}, [], []
     for slot in slots:
         name = f"{slot.streams}-{slot.call}"
-        for twin in string_variants(slot.call):
-            packed = twin.endswith(PACKED_SUFFIX)
-            imports[f"{slot.streams}-{twin}"] = (
+        for variant in string_variants(slot.call):
+            packed = variant.endswith(PACKED_SUFFIX)
+            imports[f"{slot.streams}-{variant}"] = (
                 _WRITE_PACKED if packed else _READ if slot.realloc is not None else _WRITE
             )
         if slot.realloc is None:

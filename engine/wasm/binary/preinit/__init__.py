@@ -1,1 +1,1 @@
-"""Pre-initialization: run a component's start-up once and snapshot its memory."""
+"""Pre-initialization: runs a module's start-up once and stores the resulting state in the module."""

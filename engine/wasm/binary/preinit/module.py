@@ -1,8 +1,7 @@
-"""Rewrites a core module so that its instances begin in a state that one of them has reached.
+"""Rewriter that stores a captured state in a core module, so that its instances start from it.
 
-Owns the binary of such a module; runs nothing. The state is what `State` has: a module that could keep more
-(tables that change, memories of others, segments to be copied later) raises `Unscannable`.
-Source: the WebAssembly core specification, binary format of modules.
+The state is a `ModuleState`. A module that could have more state (mutable tables, imported memories, passive
+segments) raises `UnsupportedBinary`. Source: the WebAssembly core specification, binary format of modules.
 """
 
 import re
@@ -19,16 +18,16 @@ _IMPORTS, _FUNCTIONS, _MEMORIES, _GLOBALS, _EXPORTS, _START, _CODE, _DATA, _DATA
 FUNCTION, MEMORY, _GLOBAL = 0, 2, 3
 _I32_CONST, _I64_CONST, _END = 0x41, 0x42, 0x0B
 _CONSTANTS = {0x7F: _I32_CONST, 0x7E: _I64_CONST}
-"""What makes a constant of a type of whole numbers."""
+"""The constant instruction of each integer type."""
 _EMPTY_FUNCTION = b"\x02\x00\x0b"
-"""The code of a function that does nothing, with its size in front."""
-# Zeros between two pieces are worth a segment of their own where there are more of them than it costs.
+"""The code of an empty function, with its size as prefix."""
+# A run of zeros splits a segment in two only if it is longer than the overhead of a segment.
 _NONZERO_RUN = re.compile(rb"[^\0](?:[^\0]|\0{1,32}(?=[^\0]))*")
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleState:
-    """All that an instance has: the bytes of its memory, whole pages, and the values of its variables."""
+    """The complete state of an instance: its memory (whole pages) and the values of its mutable globals."""
 
     memory: bytes
     global_values: tuple[int, ...]
@@ -45,11 +44,11 @@ class ModuleBinary:
     """A core module with one memory of its own."""
 
     def __init__(self, binary: bytes) -> None:
-        """Read a module. Raises `Unscannable`."""
+        """Parse a module. Raises `UnsupportedBinary`."""
         self._sections = list(_read_sections(binary))
         bodies = dict(self._sections)
         if _START in bodies or _DATA not in bodies:
-            raise UnsupportedBinary("a module with a start function, or without data")
+            raise UnsupportedBinary("module with a start function or without data")
         self._imported = _count_imports(BinaryReader(bodies.get(_IMPORTS, b"\0")))
         self._types = _read_numbers(BinaryReader(bodies.get(_FUNCTIONS, b"\0")))
         self._maximum = _read_maximum(BinaryReader(bodies.get(_MEMORIES, b"\0")))
@@ -58,34 +57,37 @@ class ModuleBinary:
         _check_segments(BinaryReader(bodies[_DATA]))
 
     def with_globals_exported(self) -> tuple[bytes, tuple[str, ...]]:
-        """Return the module with its variables exported, and the names of these exports."""
+        """Return the module with its mutable globals exported, and the export names."""
         names = {f"svc-variable-{at}": at for at, each in enumerate(self._global_variables) if each.mutable}
         exports = self.exports | {n.encode(): (_GLOBAL, at) for n, at in names.items()}
         return self._with_sections({_EXPORTS: _encode_exports(exports)}), tuple(names)
 
     def with_state(self, state: ModuleState, finished: bytes) -> bytes:
-        """Return the module with a state to begin in; the function exported as `done` does nothing now."""
+        """Return the module with an initial state; the function exported as `finished` becomes empty.
+
+        Raises UnsupportedBinary if the export is not a function of this module.
+        """
         kind, function = self.exports[finished]
         own = function - self._imported
         if kind != FUNCTION or not 0 <= own < len(self._types):
-            raise UnsupportedBinary("what has been done is no function of the module's")
+            raise UnsupportedBinary("the start function is not defined in the module")
         values = iter(state.global_values)
-        variables = [
+        globals_ = [
             _encode_global(each, next(values)) if each.mutable else each.initial
             for each in self._global_variables
         ]
         pieces = [
-            bytes([0, _I32_CONST]) + sleb(found.start()) + bytes([_END]) + name(found[0])
-            for found in _NONZERO_RUN.finditer(state.memory)
+            bytes([0, _I32_CONST]) + sleb(match.start()) + bytes([_END]) + name(match[0])
+            for match in _NONZERO_RUN.finditer(state.memory)
         ]
-        nothing = self._imported + len(self._types)
+        empty_function = self._imported + len(self._types)
         limits = b"\x00" if self._maximum is None else b"\x01"
-        most = b"" if self._maximum is None else uleb(self._maximum)
+        maximum = b"" if self._maximum is None else uleb(self._maximum)
         changed = {
             _FUNCTIONS: vector([uleb(each) for each in [*self._types, self._types[own]]]),
-            _MEMORIES: vector([limits + uleb(len(state.memory) >> 16) + most]),
-            _GLOBALS: vector(variables),
-            _EXPORTS: _encode_exports(self.exports | {finished: (FUNCTION, nothing)}),
+            _MEMORIES: vector([limits + uleb(len(state.memory) >> 16) + maximum]),
+            _GLOBALS: vector(globals_),
+            _EXPORTS: _encode_exports(self.exports | {finished: (FUNCTION, empty_function)}),
             _DATA: vector(pieces),
             _DATA_COUNT: uleb(len(pieces)),
         }
@@ -114,23 +116,23 @@ def _read_numbers(reader: BinaryReader) -> list[int]:
 
 
 def _count_imports(reader: BinaryReader) -> int:
-    """Return how many functions are imported; anything else that is makes a module that is not known."""
+    """Return the number of imported functions. Raises UnsupportedBinary for any other import."""
     count = reader.uleb()
     for _ in range(count):
         reader.name()
         reader.name()
         if reader.byte() != FUNCTION:
-            raise UnsupportedBinary("a module that imports more than functions")
+            raise UnsupportedBinary("module with imports other than functions")
         reader.uleb()
     return count
 
 
 def _read_maximum(reader: BinaryReader) -> int | None:
     if reader.uleb() != 1:
-        raise UnsupportedBinary("not one memory")
+        raise UnsupportedBinary("not exactly one memory")
     flags = reader.byte()
     if flags > 1:
-        raise UnsupportedBinary("a memory that is shared or has 64 bits")
+        raise UnsupportedBinary("shared or 64-bit memory")
     reader.uleb()
     return reader.uleb() if flags else None
 
@@ -139,18 +141,18 @@ def _read_globals(reader: BinaryReader) -> Iterator[_GlobalVariable]:
     for _ in range(reader.uleb()):
         begin, kind, mutable = reader.at, reader.byte(), reader.byte() == 1
         if kind not in _CONSTANTS:
-            raise UnsupportedBinary("a variable that is no whole number")
+            raise UnsupportedBinary("global that is not an integer")
         _skip_constant(reader, _CONSTANTS[kind])
         yield _GlobalVariable(kind, mutable, reader.data[begin : reader.at])
 
 
 def _skip_constant(reader: BinaryReader, instruction: int) -> None:
     if reader.byte() != instruction:
-        raise UnsupportedBinary("a beginning that is no constant")
+        raise UnsupportedBinary("initializer is not a constant")
     while reader.byte() >= 0x80:
         pass
     if reader.byte() != _END:
-        raise UnsupportedBinary("a beginning that is more than a constant")
+        raise UnsupportedBinary("initializer is more than a constant")
 
 
 def _encode_global(variable: _GlobalVariable, value: int) -> bytes:
@@ -169,6 +171,6 @@ def _encode_exports(exports: Mapping[bytes, tuple[int, int]]) -> bytes:
 def _check_segments(reader: BinaryReader) -> None:
     for _ in range(reader.uleb()):
         if reader.uleb() != 0:
-            raise UnsupportedBinary("a segment that is copied when the module says so")
+            raise UnsupportedBinary("passive data segment")
         _skip_constant(reader, _I32_CONST)
         reader.name()

@@ -1,13 +1,13 @@
-"""Starts a guest's runtime ahead of its requests, where the guest says that it can go on from there.
+"""Pre-initialization of guests at compile time (as in Wizer).
 
-Go's runtime and its library take half a short request to start, and nothing in that depends on the request.
-So a core module that exports `svc_freeze` is started when its component is compiled, and what its memory
-and variables have become is what every instance begins with (`preset.py`). Whatever must not be the same in
-two runs is the guest's to fetch when a request comes: randomness, environment, time of day.
+Starting Go's runtime and library takes half the time of a short request and does not depend on it. So a
+core module that exports `svc_freeze` is started when its component is compiled, and every instance starts
+from its resulting memory and globals (`module.py`). The guest must fetch all state that may not be shared
+between runs when a request arrives: randomness, environment, time of day.
 
-`_initialize` may ask what `_Answers` has and nothing else, and runs for a moment in the compiler's process.
-`svc_freeze: func() -> i32` is called next and says by a 1 that the guest will go on from there.
-A component of which anything here is not true is left as it is.
+`_initialize` may call only the functions of `_WasiStub`, and runs briefly in the compiler's process. Then
+`svc_freeze: func() -> i32` is called and returns 1 if the guest can start from this state. If any condition
+fails, the component stays unchanged.
 """
 
 import os
@@ -29,15 +29,15 @@ MEMORY_MIB = 64
 TABLE_ELEMENTS = 60_000
 MAX_RANDOM_BYTES = 4096
 _EBADF = 8
-"""`errno` of WASI 0.1 for a file descriptor that is not open."""
+"""`errno` of WASI 0.1 for a closed file descriptor."""
 
 
 class _UnsupportedCall(Exception):
-    """The guest asks what only a request's run can answer."""
+    """The guest called a function that needs a request."""
 
 
 class _WasiStub:
-    """What WASI 0.1 says to a runtime that starts: an argument, no variables, no files, clocks at zero."""
+    """WASI 0.1 for a starting runtime: one argument, no variables, no files, clocks at zero."""
 
     def __init__(self) -> None:
         self._memory: tuple[Store, Memory] | None = None
@@ -61,7 +61,7 @@ class _WasiStub:
         return self._functions.get(function or "", _unsupported)
 
     def attach(self, store: Store, memory: Memory) -> None:
-        """Hear where the guest's memory is."""
+        """Set the guest's memory."""
         self._memory = store, memory
 
     def _random(self, to: int, size: int) -> int:
@@ -85,50 +85,56 @@ def _unsupported(*_: object) -> int:
 
 
 def preinitialize(component: bytes) -> bytes:
-    """Return the component with its runtime started, or as it is where that can not be."""
+    """Return the component with its runtime started, or unchanged if that is not possible."""
     if FREEZE_EXPORT not in component:
         return component
     try:
-        place = _find_module(component, read_outline(component))
-        module = ModuleBinary(component[place.start : place.end])
-        begun = section(CORE_MODULE, module.with_state(_initialized_state(module), finished=START_EXPORT))
-        return component[: place.section] + begun + component[place.end :]
+        position = _find_module(component, read_outline(component))
+        module = ModuleBinary(component[position.start : position.end])
+        preinitialized = section(
+            CORE_MODULE, module.with_state(_initialized_state(module), finished=START_EXPORT)
+        )
+        return component[: position.section] + preinitialized + component[position.end :]
     except (UnsupportedBinary, _UnsupportedCall, WasmtimeError, Trap, LookupError, TypeError, ValueError):
         return component
 
 
 def _find_module(component: bytes, outline: ComponentOutline) -> CoreModule:
-    """Return where the module stands. Raises `Unscannable` where not one instance of one is made."""
-    places = [each for each in outline.modules() if component.find(FREEZE_EXPORT, each.start, each.end) >= 0]
-    if len(places) != 1:
-        raise UnsupportedBinary("not one instance of one module that can be started")
-    return places[0]
+    """Return the position of the module. Raises `UnsupportedBinary` unless exactly one instance of one
+    exists.
+    """
+    positions = [
+        each for each in outline.modules() if component.find(FREEZE_EXPORT, each.start, each.end) >= 0
+    ]
+    if len(positions) != 1:
+        raise UnsupportedBinary("not exactly one instance of one pre-initializable module")
+    return positions[0]
 
 
 def _initialized_state(module: ModuleBinary) -> ModuleState:
-    """Start an instance and return what it has become. Raises `WasmtimeError`, among others."""
+    """Start an instance and return its state. Raises `UnsupportedBinary` and `WasmtimeError`."""
     kinds = [module.exports.get(each, (None,))[0] for each in (START_EXPORT, FREEZE_EXPORT, MEMORY_EXPORT)]
     if kinds != [FUNCTION, FUNCTION, MEMORY]:
-        raise UnsupportedBinary("a module without what starts it")
+        raise UnsupportedBinary("module without the required exports")
     binary, variables = module.with_globals_exported()
     engine = Engine(compile_config(compilers(fast=True)[0]))
     compiled, store, answers = Module(engine, binary), Store(engine), _WasiStub()
     store.set_limits(memory_size=MEMORY_MIB * MIB, table_elements=TABLE_ELEMENTS)
     store.set_epoch_deadline(1)
     imports = [(each.name, each.type) for each in compiled.imports]
-    asked = [
+    functions = [
         Func(store, kind, answers.function(name)) for name, kind in imports if isinstance(kind, FuncType)
     ]
-    exports: Any = Instance(store, compiled, asked).exports(store)
+    exports: Any = Instance(store, compiled, functions).exports(store)
     memory = exports[MEMORY_EXPORT.decode()]
     answers.attach(store, memory)
-    over = threading.Timer(TIMEOUT_SECONDS, engine.increment_epoch)
-    over.start()
+    timeout = threading.Timer(TIMEOUT_SECONDS, engine.increment_epoch)
+    timeout.start()
     try:
         exports[START_EXPORT.decode()](store)
         if exports[FREEZE_EXPORT.decode()](store) != 1:
-            raise UnsupportedBinary("a guest that does not go on from there")
+            raise UnsupportedBinary("the guest refused to be frozen")
     finally:
-        over.cancel()
+        timeout.cancel()
     values = tuple(exports[each].value(store) for each in variables)
     return ModuleState(bytes(memory.read(store)), values)
