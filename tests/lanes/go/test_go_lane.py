@@ -260,7 +260,7 @@ def test_a_users_own_settings_for_go_do_not_matter(module: Module, monkeypatch: 
 
 HANGING = """\
 #!/bin/sh
-case "$1" in build) ;; *) exec {go} "$@" ;; esac
+case "$1" in build) ;; *) exec "{go}" "$@" ;; esac
 sleep 1000 &
 echo $$ $! > '{started}.new'
 mv '{started}.new' '{started}'

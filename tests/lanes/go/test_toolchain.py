@@ -122,8 +122,8 @@ def test_a_go_whose_library_is_not_known_still_builds(
     root = tmp_path / "root"
     (root / "src" / "net" / "http").mkdir(parents=True)
     (root / "src" / "net" / "http" / "roundtrip.go").write_text("package http\n")
-    script = f'[ "$*" = "env -json GOMOD GOWORK GOROOT GOMODCACHE" ] || exec {go.program} "$@"\n'
-    script += f'{go.program} "$@" | sed \'s|"GOROOT": .*|"GOROOT": "{root}",|\''
+    script = f'[ "$*" = "env -json GOMOD GOWORK GOROOT GOMODCACHE" ] || exec "{go.program}" "$@"\n'
+    script += f'"{go.program}" "$@" | sed \'s|"GOROOT": .*|"GOROOT": "{root}",|\''
     monkeypatch.setenv("PATH", fake(tmp_path / "bin", script))
     monkeypatch.setenv("GOTOOLCHAIN", "local")
     module.program(
@@ -181,7 +181,7 @@ def test_an_error_of_go_that_nothing_is_known_of(
     }
     for n, (script, (said, hint)) in enumerate(endings.items()):
         with monkeypatch.context() as patch:
-            lines = f'case "$1" in build) {script} ;; *) exec {go.program} "$@" ;; esac'
+            lines = f'case "$1" in build) {script} ;; *) exec "{go.program}" "$@" ;; esac'
             patch.setenv("PATH", fake(tmp_path / f"bin{n}", lines))
             with pytest.raises(BuildFailed) as caught:
                 module.build()

@@ -72,7 +72,7 @@ def test_no_target(crate: Crate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     empty = tmp_path / "sysroot"
     empty.mkdir()
     monkeypatch.setenv(
-        "RUSTC", str(program(tmp_path / "bin", "rustc", f'exec {real} --sysroot "{empty}" "$@"'))
+        "RUSTC", str(program(tmp_path / "bin", "rustc", f'exec "{real}" --sysroot "{empty}" "$@"'))
     )
     error = missing(crate)
     assert f"has no {TARGET}" in error.message
