@@ -20,7 +20,7 @@ from pathlib import Path
 
 from doors.tables.door import TablesDoor
 from doors.tables.sqlite.connections import FILE, open_owner
-from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
 
 ROUNDS = 50
 WRITERS = 48
@@ -76,7 +76,7 @@ def _round(folder: Path, first: int) -> set[int]:
 
 async def write(folder: Path, first: int) -> None:
     """Write until killed; print the number of each row that was acknowledged."""
-    tables = TablesDoor().open(DoorPlace("crash", folder, print))
+    tables = TablesDoor().open(DoorContext("crash", folder, print))
     numbers = iter(range(first, 1 << 62))
     caller = Caller("bench", "crash")
 

@@ -20,7 +20,7 @@ from statistics import median
 
 from bench.processes import ROOT, load, loaded, svc_dev, write_results
 from engine.artifact import ComponentArtifact
-from engine.lane import BuildRequest, Lane, silent
+from engine.lane import BuildRequest, Lane, ignore_progress
 from engine.manifest.load import load as load_manifest
 from engine.wasm.compile.compiler import compile_component
 from lanes.go.lane import GoLane
@@ -84,7 +84,7 @@ async def parts_ms(project: Path, name: str, lane: Lane) -> tuple[float, float]:
         artifact = await lane.build(BuildRequest(resource, project, cache, "dev"))
         assert isinstance(artifact, ComponentArtifact)
         compiling = time.perf_counter()
-        await compile_component(artifact.component, artifact.digest, cache, fast=True, report=silent)
+        await compile_component(artifact.component, artifact.digest, cache, fast=True, report=ignore_progress)
         built.append((compiling - began) * 1000)
         machine.append((time.perf_counter() - compiling) * 1000)
     return median(built), median(machine)

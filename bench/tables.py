@@ -20,7 +20,7 @@ from bench import tables_guest
 from bench.processes import write_results
 from doors.tables.door import ProjectTables, TablesDoor
 from doors.tables.sqlite.connections import FILE, open_owner
-from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
 
 ROUNDS = 5
 READS = 20_000
@@ -107,7 +107,7 @@ async def measure(folder: Path) -> dict[str, list[float]]:
     for sql in SCHEMA:
         owner.execute(sql)
     owner.close()
-    tables = TablesDoor().open(DoorPlace("bench", folder, print))
+    tables = TablesDoor().open(DoorContext("bench", folder, print))
     database = library(folder / "library.db")
     reads, inserts = bodies(READ, READS), bodies(INSERT, INSERTS)
     our_reads, our_inserts = asked("/v1/query", reads), asked("/v1/exec", inserts)

@@ -2,9 +2,9 @@
 
 import re
 
-COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+SGR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
-def uncoloured(text: str) -> str:
+def strip_ansi(text: str) -> str:
     """Return a text without its colours, for a face that has none or others."""
-    return COLOUR.sub("", text)
+    return SGR.sub("", text)

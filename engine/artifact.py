@@ -19,7 +19,7 @@ class FolderArtifact:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageFile:
+class BundleFile:
     """One file of a static image.
 
     `encodings` maps a content coding (`identity`, `br`, `gzip`) to the blob's sha256 and size in bytes;
@@ -32,7 +32,7 @@ class ImageFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageArtifact:
+class StaticBundle:
     """A packed folder of files: `folder/index.json` and `folder/blobs/<sha256>`.
 
     `digest` is the sha256 (hex) of `index.json`, which is canonical: equal files make equal digests.
@@ -60,4 +60,4 @@ class ComponentArtifact:
     inputs: frozenset[Path] = field(default_factory=frozenset)
 
 
-Artifact = FolderArtifact | ImageArtifact | ComponentArtifact
+Artifact = FolderArtifact | StaticBundle | ComponentArtifact

@@ -63,7 +63,7 @@ class LogEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class DoorPlace:
+class DoorContext:
     """What a Door gets of a Project: its name, a folder of its own (made when needed), the timeline's ear.
 
     `log` may be called from any thread and never blocks.
@@ -74,7 +74,7 @@ class DoorPlace:
     log: Callable[[LogEntry], None] = field(repr=False)
 
 
-class ProjectDoor(Protocol):
+class OpenDoor(Protocol):
     """A Door, opened for one Project."""
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
@@ -96,6 +96,6 @@ class Door(Protocol):
     variables: tuple[str, ...]
     max_body: int
 
-    def open(self, place: DoorPlace) -> ProjectDoor:
+    def open(self, place: DoorContext) -> OpenDoor:
         """Open the Door for one Project; cheap: files are opened when the first request needs them."""
         ...

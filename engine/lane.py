@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from engine.ansi import uncoloured
+from engine.ansi import strip_ansi
 from engine.artifact import Artifact
 from engine.errors import SvcError
 from engine.manifest.lanes import LaneSpec
 from engine.manifest.model import Resource
 
 BuildMode = Literal["dev", "deploy"]
-WRITTEN_BY_SVC = "// Written by svc, for this machine"
+GENERATED_HEADER = "// Written by svc, for this machine"
 """What a file begins with that a lane leaves among sources, for other tools; no build depends on it."""
 
 
@@ -49,14 +49,14 @@ class BuildFailed(SvcError):
         self.output = output
 
     @property
-    def said(self) -> str:
+    def output_text(self) -> str:
         """What the compiler complains of, place by place, or else what the tool printed; without colours."""
         lines: list[str] = []
         for each in self.diagnostics:
             place = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
             lines += [f"{place}  {each.message}" if place else each.message]
             lines += [each.frame] if each.frame else []
-        return uncoloured("\n".join(lines) if lines else self.output.rstrip())
+        return strip_ansi("\n".join(lines) if lines else self.output.rstrip())
 
 
 class ToolchainMissing(SvcError):
@@ -65,7 +65,7 @@ class ToolchainMissing(SvcError):
     code = "toolchain-missing"
 
 
-def silent(_line: str) -> None:
+def ignore_progress(_line: str) -> None:
     """Report progress to nobody."""
 
 
@@ -82,7 +82,7 @@ class BuildRequest:
     root: Path
     cache: Path
     mode: BuildMode
-    report: Callable[[str], None] = field(default=silent)
+    report: Callable[[str], None] = field(default=ignore_progress)
 
 
 @dataclass(frozen=True, slots=True)

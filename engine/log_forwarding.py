@@ -7,19 +7,19 @@ LOGGERS = ("svc.control", "svc.server", "svc.timeline")
 """Who says so."""
 
 
-class Faults(logging.Handler):
+class LogForwarder(logging.Handler):
     """Hands warnings and faults on, with where they happened; `tell` takes a level and a text."""
 
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, report: Callable[[str, str], None]) -> None:
         super().__init__(logging.WARNING)
-        self._tell = tell
+        self._tell = report
 
-    def begin(self) -> None:
+    def install(self) -> None:
         """Hear of them from now on."""
         for name in LOGGERS:
             logging.getLogger(name).addHandler(self)
 
-    def end(self) -> None:
+    def uninstall(self) -> None:
         """Hear of no more."""
         for name in LOGGERS:
             logging.getLogger(name).removeHandler(self)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.lane import BuildFailed, BuildRequest
-from lanes.process_group import KEPT, Lines, Tail, run_group
+from lanes.process_group import MAX_TAIL_BYTES, Lines, Tail, run_group
 
 LIMIT_SECS = 600.0
 _REPORTED_LINES = 1000
@@ -50,7 +50,7 @@ class _Output:
         """The end of the output, as text; a first line that was cut is left out."""
         tail = bytes(self._tail)
         text = _plain(tail.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
-        return text.partition("\n")[2] if len(tail) == KEPT and "\n" in text else text
+        return text.partition("\n")[2] if len(tail) == MAX_TAIL_BYTES and "\n" in text else text
 
 
 def _plain(data: bytes) -> str:

@@ -33,7 +33,7 @@ async def locked(path: Path, report: Callable[[str], None], doing: str) -> Async
 
 
 @asynccontextmanager
-async def alone(request: BuildRequest) -> AsyncIterator[None]:
+async def exclusive(request: BuildRequest) -> AsyncIterator[None]:
     """Run a Resource's own `build`, and take what it leaves, while no other svc does so in that folder.
 
     Raises `BuildFailed` when the cache can not be written.

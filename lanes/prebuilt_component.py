@@ -16,14 +16,14 @@ from typing import IO
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
 from lanes.build_command import run_build
-from lanes.lock import alone
+from lanes.lock import exclusive
 
 COMPONENT = b"\0asm\x0d\0\x01\0"
 _MODULE = b"\0asm\x01\0\0\0"
 _CHUNK = 1 << 20
 
 
-async def component_of(
+async def build_or_take(
     request: BuildRequest, build: Callable[[BuildRequest], Awaitable[ComponentArtifact]]
 ) -> ComponentArtifact:
     """Return the component of a Resource: by its own `build` where it has one, else by its lane's.
@@ -31,7 +31,7 @@ async def component_of(
     Raises `BuildFailed`, and what the lane raises.
     """
     if request.resource.build is not None:
-        return await own_component(request)
+        return await prebuilt_component(request)
     try:
         return await build(request)
     except OSError as error:
@@ -41,11 +41,11 @@ async def component_of(
         ) from error
 
 
-async def own_component(request: BuildRequest) -> ComponentArtifact:
+async def prebuilt_component(request: BuildRequest) -> ComponentArtifact:
     """Run the Resource's `build` and take the component that it leaves at `output`. Raises `BuildFailed`."""
     resource = request.resource
     assert resource.output is not None  # the manifest's rule
-    async with alone(request):
+    async with exclusive(request):
         await run_build(request)
         return await asyncio.to_thread(_take, resource.output, request)
 

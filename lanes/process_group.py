@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 GRACE_SECS = 2.0
-KEPT = 64 * 1024
+MAX_TAIL_BYTES = 64 * 1024
 _READ = 64 * 1024
 
 Sink = Callable[[bytes], None]
@@ -28,7 +28,7 @@ class Tail:
     def feed(self, block: bytes) -> None:
         """Take what was printed next."""
         self._kept += block
-        del self._kept[:-KEPT]
+        del self._kept[:-MAX_TAIL_BYTES]
 
     def __bytes__(self) -> bytes:
         return bytes(self._kept)

@@ -27,7 +27,7 @@ class Interfaces:
     functions: dict[str, frozenset[str]]
 
 
-def interfaces(called: Mapping[str, Collection[str]]) -> Interfaces:
+def parse_interfaces(called: Mapping[str, Collection[str]]) -> Interfaces:
     """Return the imports of a component that calls these functions: names by interface.
 
     An interface stays when a function of it is called, or when another one needs its types.

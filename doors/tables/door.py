@@ -12,7 +12,7 @@ from doors.tables.guest.open_database import Store
 from doors.tables.guest.problem import Problem
 from doors.tables.guest.protocol import Request, read_request
 from doors.tables.sqlite.connections import FILE, MAX_BYTES
-from engine.door import DoorPlace, DoorRequest, DoorResponse, LogEntry
+from engine.door import DoorContext, DoorRequest, DoorResponse, LogEntry
 
 MAX_OPEN = 64
 """How many Projects' files are kept open."""
@@ -33,7 +33,7 @@ class TablesDoor:
         self.turn = 0
         """Counts files as they are opened; a Project notes the turn in which it was last asked."""
 
-    def open(self, place: DoorPlace) -> "ProjectTables":
+    def open(self, place: DoorContext) -> "ProjectTables":
         """Open the Door for one Project; its file is opened by the first request."""
         return ProjectTables(self, place, self._max_bytes)
 
@@ -51,9 +51,9 @@ class TablesDoor:
 
 
 class ProjectTables:
-    """The Door, opened for one Project. It implements `engine.door.ProjectDoor`."""
+    """The Door, opened for one Project. It implements `engine.door.OpenDoor`."""
 
-    def __init__(self, door: TablesDoor, place: DoorPlace, max_bytes: int) -> None:
+    def __init__(self, door: TablesDoor, place: DoorContext, max_bytes: int) -> None:
         self._door = door
         self._place = place
         self._max_bytes = max_bytes

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from doors.telemetry import otlp_json, otlp_protobuf
 from doors.telemetry.http import PLAIN_BYTES, Encoding, Refused, accepted, encoding_of, plain, refusal
 from doors.telemetry.record import PARTS, BadRecord, TooMany, entry_of
-from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry, OpenDoor
 
 AT_ONCE_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}
 AT_ONCE_OBJECTS = 512
@@ -34,13 +34,13 @@ class TelemetryDoor:
     def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._now_ns = now_ns
 
-    def open(self, place: DoorPlace) -> ProjectDoor:
+    def open(self, place: DoorContext) -> OpenDoor:
         """Open the Door for one Project; it keeps no files."""
         return _Telemetry(place, self._now_ns)
 
 
 class _Telemetry:
-    def __init__(self, place: DoorPlace, now_ns: Callable[[], int]) -> None:
+    def __init__(self, place: DoorContext, now_ns: Callable[[], int]) -> None:
         self._log = place.log
         self._now_ns = now_ns
         self._one = asyncio.Lock()

@@ -201,7 +201,7 @@ class Database:
                 f"{self._path} is damaged: {reason}",
                 "Restore it from a copy. Moved away, it is made anew without any deployment; blobs stay.",
                 code="bucket-damaged",
-                for_callers=f"the service's own records are damaged: {reason}",
+                public_message=f"the service's own records are damaged: {reason}",
             )
         return DiskError(
             self._path,

@@ -22,7 +22,7 @@ class DiskError(BucketError):
         super().__init__(
             f"the bucket can not use {path}: {reason}",
             hint,
-            for_callers=f"the service can not use its disk: {reason}",
+            public_message=f"the service can not use its disk: {reason}",
         )
 
 
@@ -78,7 +78,7 @@ class BlobCorrupt(BucketError):
         super().__init__(
             f"{changed}{kept}",
             "Deploy again what it belongs to, and check the disk.",
-            for_callers=changed,
+            public_message=changed,
         )
 
 

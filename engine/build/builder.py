@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from engine.artifact import Artifact
-from engine.build.cache import Begun, BuildCache
+from engine.build.cache import BuildCache, PendingBuild
 from engine.errors import SvcError
 from engine.lane import BuildMode, BuildRequest, Lane
 from engine.manifest.model import Resource
@@ -64,7 +64,7 @@ class Builder:
             def store() -> None:
                 # The lane's identity after the build: it may have installed its tools meanwhile.
                 identity = lane.identity(self._cache)
-                self._known.store(resource, root, self._mode, identity, Begun(key, began_ns), artifact)
+                self._known.store(resource, root, self._mode, identity, PendingBuild(key, began_ns), artifact)
 
             await asyncio.to_thread(store)
         return artifact

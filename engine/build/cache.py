@@ -14,15 +14,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
-from engine.build.inputs import TooMuch, content_digest, input_digest
+from engine.artifact import Artifact, ComponentArtifact, StaticBundle
+from engine.build.inputs import TooManyInputs, content_digest, input_digest
 from engine.files.atomic import write_atomic
 from engine.lane import BuildMode
 from engine.manifest.model import Resource
-from engine.static_files.bundle import ImageDamaged, blob_path, read_index
+from engine.static_files.bundle import BundleCorrupt, blob_path, read_index
 
 FORMAT = 1
-KEPT = 8
+MAX_NOTES = 8
 """Notes kept for a Resource and mode: to go back and forth between branches costs nothing either."""
 
 _SESSION = re.compile(
@@ -34,7 +34,7 @@ _SESSION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PendingBuild:
     """A build that began at this time (Unix epoch, ns) with inputs of this key."""
 
     key: str
@@ -54,7 +54,7 @@ class BuildCache:
         """Return what names this build, but for the lane's identity; `None` when it can not be told."""
         try:
             files = input_digest(resource, root)
-        except (OSError, TooMuch):
+        except (OSError, TooManyInputs):
             return None
         wanted = (resource.workdir, resource.build, resource.output, resource.entry)
         told = repr((FORMAT, self._environ, str(root), resource.name, mode, wanted, files))
@@ -70,11 +70,17 @@ class BuildCache:
             if any(content_digest(Path(path)) != digest for path, digest in note["inputs"].items()):
                 return None
             return _decode(note)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImageDamaged):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, BundleCorrupt):
             return None
 
     def store(
-        self, resource: Resource, root: Path, mode: BuildMode, identity: str, begun: Begun, artifact: Artifact
+        self,
+        resource: Resource,
+        root: Path,
+        mode: BuildMode,
+        identity: str,
+        begun: PendingBuild,
+        artifact: Artifact,
     ) -> None:
         """Remember a build, unless something that it read has changed since it began."""
         with suppress(OSError):
@@ -85,7 +91,7 @@ class BuildCache:
             place.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(place, json.dumps(note).encode())
             notes = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-            for old in notes[:-KEPT]:
+            for old in notes[:-MAX_NOTES]:
                 old.unlink(missing_ok=True)
 
     def _note(self, resource: Resource, root: Path, mode: BuildMode, key: str, identity: str) -> Path:
@@ -95,7 +101,7 @@ class BuildCache:
 
 def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
     """Return a note's content; `None` for what may not have one. Raises OSError."""
-    if isinstance(artifact, ImageArtifact):
+    if isinstance(artifact, StaticBundle):
         return {"folder": str(artifact.folder), "digest": artifact.digest, "inputs": {}}
     if not isinstance(artifact, ComponentArtifact):
         return None
@@ -114,7 +120,7 @@ def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
 def _decode(note: dict[str, Any]) -> Artifact | None:
     """Return the artifact of a note; `None` when it is not whole any more."""
     if "folder" in note:
-        image = ImageArtifact(Path(note["folder"]), note["digest"])
+        image = StaticBundle(Path(note["folder"]), note["digest"])
         blobs = {encoding for file in read_index(image) for encoding in file.encodings.values()}
         whole = all(blob_path(image.folder, digest).stat().st_size == size for digest, size in blobs)
         return image if whole else None

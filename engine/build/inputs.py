@@ -10,21 +10,21 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 
 from engine.build.ignore import IgnoreRules
-from engine.lane import WRITTEN_BY_SVC
+from engine.lane import GENERATED_HEADER
 from engine.manifest import MANIFEST
 from engine.manifest.model import Resource
 
-MOST_FILES = 50_000
-MOST_BYTES = 1 << 30
-_WRITTEN = WRITTEN_BY_SVC.encode()
+MAX_FILES = 50_000
+MAX_BYTES = 1 << 30
+_WRITTEN = GENERATED_HEADER.encode()
 
 
-class TooMuch(Exception):
+class TooManyInputs(Exception):
     """There is more to read than a build would save."""
 
 
 def input_digest(resource: Resource, root: Path) -> str:
-    """Return the sha256 (hex) of a Resource's files: names and contents. Raises `TooMuch` and OSError.
+    """Return the sha256 (hex) of a Resource's files: names and contents. Raises `TooManyInputs` and OSError.
 
     These are the files of `workdir` that the watcher heeds, without what its build command writes to
     `output` and what svc itself leaves there; for a static Resource without `build`, everything in `output`.
@@ -37,9 +37,9 @@ def input_digest(resource: Resource, root: Path) -> str:
     for count, path in enumerate(_files(folder, root, ignore, own)):
         found = path.stat()
         size += found.st_size
-        if count >= MOST_FILES or size > MOST_BYTES:
-            raise TooMuch(str(folder))
-        if not served and _ours(path):
+        if count >= MAX_FILES or size > MAX_BYTES:
+            raise TooManyInputs(str(folder))
+        if not served and _is_generated(path):
             continue
         executable = bool(found.st_mode & 0o111)
         name = path.relative_to(folder).as_posix()
@@ -53,7 +53,7 @@ def content_digest(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def _ours(path: Path) -> bool:
+def _is_generated(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(len(_WRITTEN)) == _WRITTEN
 

@@ -56,10 +56,10 @@ class BodyTooLarge(SvcError):
 
 def problem_members(error: SvcError) -> dict[str, Any]:
     """Return the members of the problem document of an error; the log has what callers are not told."""
-    if error.for_callers != error.message:
+    if error.public_message != error.message:
         _log.error("%s (%s)", error.message, error.hint)
     found = {
-        "title": error.for_callers,
+        "title": error.public_message,
         "status": STATUS.get(error.code, DEFAULT_STATUS),
         "code": error.code,
     }

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
-from engine.door import DOMAIN, Door, DoorPlace, DoorRequest, DoorResponse, LogEntry, ProjectDoor
+from engine.door import DOMAIN, Door, DoorContext, DoorRequest, DoorResponse, LogEntry, OpenDoor
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
 
-Uses = Counter[tuple[str, str]]
+DoorUsage = Counter[tuple[str, str]]
 """How often Doors were asked, by Door and Resource."""
 
 
@@ -24,11 +24,11 @@ class Doors:
 
     def __init__(self, doors: Sequence[Door], project: str, folder: Path, timeline: TimelineBus) -> None:
         """`folder` is where the Project's data is; each Door has a folder of its own name in it."""
-        log = _Ear(timeline)
-        self.uses = Uses()
+        log = _DoorLog(timeline)
+        self.uses = DoorUsage()
         self.open: Mapping[str, DoorBinding] = {
             door.name: DoorBinding(
-                _Counted(door.name, door.open(DoorPlace(project, folder / door.name, log)), self.uses),
+                _CountingDoor(door.name, door.open(DoorContext(project, folder / door.name, log)), self.uses),
                 door.max_body,
             )
             for door in doors
@@ -42,10 +42,10 @@ class Doors:
         await asyncio.gather(*(door.door.aclose() for door in self.open.values()))
 
 
-class _Counted:
+class _CountingDoor:
     """A Door whose every use is counted."""
 
-    def __init__(self, name: str, door: ProjectDoor, uses: Uses) -> None:
+    def __init__(self, name: str, door: OpenDoor, uses: DoorUsage) -> None:
         self._name = name
         self._door = door
         self._uses = uses
@@ -60,7 +60,7 @@ class _Counted:
         await self._door.aclose()
 
 
-class _Ear:
+class _DoorLog:
     """Hands what Doors log in any thread to the timeline, on the loop: those who follow it may count on that.
 
     What a Door logs before it answers is in the timeline before its guest has the answer.

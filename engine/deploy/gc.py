@@ -24,7 +24,7 @@ class GarbageError(SvcError):
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class GcReport:
     """What was removed: blobs and their bytes, uploads that nobody went on with, unpacked packages."""
 
     blobs: int
@@ -33,14 +33,14 @@ class Swept:
     unpacked: int = 0
 
 
-async def sweep(
+async def collect_garbage(
     bucket: Bucket,
     now_ns: int,
     grace_ns: int = GRACE_NS,
     *,
     unpacked: Path | None = None,
     count_only: bool = False,
-) -> Swept:
+) -> GcReport:
     """Remove what no deployment needs and nobody used within the grace. Times are Unix epoch, ns.
 
     `unpacked` is the folder that packages are unpacked to; `count_only` removes nothing. Raises
@@ -57,8 +57,8 @@ async def sweep(
     uploads = await bucket.blobs.delete_uploads(before, count_only=count_only)
     folders = 0
     if unpacked is not None:
-        folders = await package_store.forget_unpacked(unpacked, needed, before, count_only=count_only)
-    return Swept(blobs, size, uploads, folders)
+        folders = await package_store.evict_unpacked(unpacked, needed, before, count_only=count_only)
+    return GcReport(blobs, size, uploads, folders)
 
 
 async def _needed(bucket: Bucket) -> set[Digest]:
@@ -77,6 +77,6 @@ async def _needed(bucket: Bucket) -> set[Digest]:
                 raise GarbageError(
                     said + error.message,
                     f"Deploy {deployment.project} again from the same sources.",
-                    for_callers=said + error.for_callers,
+                    public_message=said + error.public_message,
                 ) from error
     return needed

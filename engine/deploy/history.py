@@ -17,8 +17,8 @@ from engine.deploy.deployment import Deployment, RecordError, decode
 from engine.errors import SvcError
 
 RECORDS, LIVE = "deployments/", "live/"
-FLIPS_KEPT = 100
-DEPLOYMENTS_KEPT = 20
+MAX_ACTIVATIONS = 100
+MAX_DEPLOYMENTS = 20
 
 
 class DeploymentError(SvcError):
@@ -28,7 +28,7 @@ class DeploymentError(SvcError):
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
+class Activation:
     """A deployment went live: when (Unix epoch, ns), by whom, and why it did, where somebody said so."""
 
     deployment: str
@@ -42,7 +42,7 @@ class Live:
     """What serves a Project: the last of `flips`. `revision` is what the next flip is made against."""
 
     project: str
-    flips: tuple[Flip, ...]
+    flips: tuple[Activation, ...]
     revision: int
 
     @property
@@ -51,7 +51,7 @@ class Live:
         return self.flips[-1].deployment
 
 
-_FLIPS = TypeAdapter(tuple[Flip, ...])
+_FLIPS = TypeAdapter(tuple[Activation, ...])
 
 
 class History:
@@ -87,7 +87,7 @@ class History:
         cell = await self._cells.get(LIVE + project)
         return _live(cell) if cell is not None else None
 
-    async def flip(
+    async def activate(
         self, project: str, id_: str, *, at_ns: int, by: str, revision: int | None, message: str = ""
     ) -> Live | Conflict:
         """Have a deployment, new or old, serve its Project if `revision` is still that of `live` (or `None`).
@@ -96,9 +96,11 @@ class History:
         """
         deployment = await self.get(project, id_)
         for part in deployment.resources.values():
-            await package_store.keep(self._bucket.blobs, part.package)
+            await package_store.touch(self._bucket.blobs, part.package)
         before = await self.live(project)
-        flips = (*(before.flips if before is not None else ()), Flip(id_, at_ns, by, message))[-FLIPS_KEPT:]
+        flips = (*(before.flips if before is not None else ()), Activation(id_, at_ns, by, message))[
+            -MAX_ACTIVATIONS:
+        ]
         answer = await self._cells.cas(LIVE + project, _FLIPS.dump_json(flips), revision)
         if isinstance(answer, Conflict):
             return answer
@@ -117,7 +119,7 @@ class History:
                 if cell.value is not None:
                     yield _live(cell)
 
-    async def forget_old(self, project: str, kept: int = DEPLOYMENTS_KEPT) -> list[str]:
+    async def forget_old(self, project: str, kept: int = MAX_DEPLOYMENTS) -> list[str]:
         """Remove all but the newest records and the one that serves; return the ids of those removed."""
         cells = await self._cells.list(_record(project, ""))
         live = await self.live(project)

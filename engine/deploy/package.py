@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, ImageArtifact
+from engine.artifact import Artifact, ArtifactKind, ComponentArtifact, StaticBundle
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
@@ -38,7 +38,7 @@ class PackageError(SvcError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PackageFile:
     """One file: its blob, and its size in bytes."""
 
     digest: Digest
@@ -50,7 +50,7 @@ class Package:
     """The files of an artifact by their names, which are paths in the folder that it is unpacked to."""
 
     kind: ArtifactKind
-    files: Mapping[str, Part]
+    files: Mapping[str, PackageFile]
 
     @property
     def artifact(self) -> Digest:
@@ -92,11 +92,11 @@ def _name(kind: ArtifactKind, name: str) -> str:
     return name
 
 
-def _part(entry: Any) -> Part:
+def _part(entry: Any) -> PackageFile:
     digest, size = entry
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise ValueError(size)
-    return Part(as_digest(digest), size)
+    return PackageFile(as_digest(digest), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +108,11 @@ class Packed:
 
 
 def pack(artifact: Artifact) -> Packed:
-    """Name the files of an artifact; blocks while it reads them. Raises `PackageError` and `ImageDamaged`."""
+    """Name the files of an artifact; blocks while it reads them. Raises `PackageError` and `BundleCorrupt`."""
     if isinstance(artifact, ComponentArtifact):
         sources = _component(artifact)
         kind: ArtifactKind = "component"
-    elif isinstance(artifact, ImageArtifact):
+    elif isinstance(artifact, StaticBundle):
         sources = _image(artifact)
         kind = "image"
     else:
@@ -144,15 +144,15 @@ def _component(artifact: ComponentArtifact) -> dict[str, bytes | Path]:
     return sources
 
 
-def _image(artifact: ImageArtifact) -> dict[str, bytes | Path]:
+def _image(artifact: StaticBundle) -> dict[str, bytes | Path]:
     digests = {digest for file in read_index(artifact) for digest, _ in file.encodings.values()}
     blobs = {f"{BLOBS}/{digest}": blob_path(artifact.folder, digest) for digest in sorted(digests)}
     return {INDEX: artifact.folder / INDEX, **blobs}
 
 
-def _measured(source: bytes | Path) -> Part:
+def _measured(source: bytes | Path) -> PackageFile:
     if isinstance(source, bytes):
-        return Part(Digest(hashlib.sha256(source).hexdigest()), len(source))
+        return PackageFile(Digest(hashlib.sha256(source).hexdigest()), len(source))
     with source.open("rb") as file:
         digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())
-        return Part(digest, file.tell())
+        return PackageFile(digest, file.tell())

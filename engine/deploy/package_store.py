@@ -17,17 +17,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.artifact import Artifact, ComponentArtifact, StaticBundle
 from engine.bucket.errors import BlobMissing
 from engine.bucket.protocols import Blobs, Digest, is_digest
 from engine.build.inputs import content_digest
 from engine.deploy.package import COMPONENT, SCRIPT, SOURCE_MAP, Package, PackageError, decode
-from engine.static_files.bundle import BLOBS, ImageDamaged, blob_path, read_index
+from engine.static_files.bundle import BLOBS, BundleCorrupt, blob_path, read_index
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
-AT_ONCE = 8
-_AGAIN = "Deploy again what it belongs to."
+MAX_CONCURRENT = 8
+_REDEPLOY = "Deploy again what it belongs to."
 _NEW, _GONE = ".new-", ".gone-"
 
 
@@ -43,7 +43,7 @@ async def load(blobs: Blobs, digest: Digest) -> Package:
     return decode(await blobs.get(digest))
 
 
-async def keep(blobs: Blobs, digest: Digest) -> Package:
+async def touch(blobs: Blobs, digest: Digest) -> Package:
     """Return a package all of which is there, as it is for the time that garbage is kept from now on.
 
     Raises as `load` does.
@@ -67,7 +67,7 @@ async def unpack(blobs: Blobs, digest: Digest, folder: Path) -> Artifact:
     try:
         with suppress(FileNotFoundError):
             os.utime(root)
-        if not await asyncio.to_thread(_whole, package, root):
+        if not await asyncio.to_thread(_is_complete, package, root):
             await _unpack(blobs, package, root)
         return await asyncio.to_thread(_artifact, package, root)
     except OSError as error:
@@ -75,7 +75,7 @@ async def unpack(blobs: Blobs, digest: Digest, folder: Path) -> Artifact:
             f"the package sha256:{digest} can not be unpacked to {root}: {error.strerror}",
             "Check that the folder can be written and that its disk has room.",
             code="unavailable",
-            for_callers=f"the package sha256:{digest} can not be unpacked: {error.strerror}",
+            public_message=f"the package sha256:{digest} can not be unpacked: {error.strerror}",
         ) from error
 
 
@@ -94,24 +94,24 @@ async def _unpack(blobs: Blobs, package: Package, root: Path) -> None:
 def _name(package: Package, new: Path, root: Path) -> None:
     """Give an unpacked folder its name, unless another of the same has it by now."""
     if root.exists():
-        if _whole(package, root):
+        if _is_complete(package, root):
             return
         shutil.rmtree(root)
     try:
         new.replace(root)
     except OSError:
-        if not _whole(package, root):
+        if not _is_complete(package, root):
             raise
 
 
-def _whole(package: Package, root: Path) -> bool:
+def _is_complete(package: Package, root: Path) -> bool:
     try:
         return all(content_digest(root / name) == part.digest for name, part in package.files.items())
     except FileNotFoundError:
         return False
 
 
-async def forget_unpacked(
+async def evict_unpacked(
     folder: Path, needed: AbstractSet[Digest], before_ns: int, *, count_only: bool = False
 ) -> int:
     """Remove, or only count, what was unpacked to `folder`, is not needed and was not used since a time.
@@ -136,7 +136,7 @@ async def forget_unpacked(
             f"what was unpacked to {folder} can not be removed: {error.strerror}",
             "Check that the user who runs svc may write there.",
             code="unavailable",
-            for_callers=f"what was unpacked can not be removed: {error.strerror}",
+            public_message=f"what was unpacked can not be removed: {error.strerror}",
         ) from error
     return forgotten
 
@@ -165,28 +165,28 @@ def _artifact(package: Package, root: Path) -> Artifact:
     try:
         script = (root / SCRIPT).read_bytes().decode() if SCRIPT in package.files else None
     except UnicodeDecodeError as error:
-        raise PackageError("the script of a component is no text in UTF-8", _AGAIN) from error
+        raise PackageError("the script of a component is no text in UTF-8", _REDEPLOY) from error
     source_map = (root / SOURCE_MAP).read_bytes() if SOURCE_MAP in package.files else None
     return ComponentArtifact(root / COMPONENT, package.artifact, script, source_map)
 
 
-def _image(package: Package, root: Path) -> ImageArtifact:
+def _image(package: Package, root: Path) -> StaticBundle:
     """Hold an index, which whoever deploys has made, to the files that came with it."""
-    image = ImageArtifact(root, package.artifact)
+    image = StaticBundle(root, package.artifact)
     try:
         named = {encoding for file in read_index(image) for encoding in file.encodings.values()}
-    except ImageDamaged as error:
-        raise PackageError("the index of an image is none", _AGAIN) from error
+    except BundleCorrupt as error:
+        raise PackageError("the index of an image is none", _REDEPLOY) from error
     for digest, size in named:
         part = package.files.get(f"{BLOBS}/{digest}")
         if part is None or part.digest != digest or blob_path(root, digest).stat().st_size != size:
-            raise PackageError("an image has not the files that its index names", _AGAIN)
+            raise PackageError("an image has not the files that its index names", _REDEPLOY)
     return image
 
 
 async def _each(step: Callable[[Name], Awaitable[T]], names: Iterable[Name]) -> list[T]:
     """Take a step for each name, a few at once, and return what they return; the first failure ends all."""
-    free = asyncio.Semaphore(AT_ONCE)
+    free = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def one(name: Name) -> T:
         async with free:

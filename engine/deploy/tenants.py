@@ -6,7 +6,7 @@ Owns their making, when a Project is first asked for, and their end.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.deploy.doors import Doors, Uses
+from engine.deploy.doors import Doors, DoorUsage
 from engine.door import Door
 from engine.timeline.bus import TimelineBus
 
@@ -37,9 +37,9 @@ class Tenants:
             self._doors[project] = Doors(self._kinds, project, self._data(project), self.timeline(project))
         return self._doors[project]
 
-    def uses(self, project: str) -> Uses:
+    def uses(self, project: str) -> DoorUsage:
         """Return how often the Doors of a Project were asked, to look at or to add to."""
-        return self._doors[project].uses if project in self._doors else Uses()
+        return self._doors[project].uses if project in self._doors else DoorUsage()
 
     async def aclose(self) -> None:
         """Close every Door; call when no guest runs any more."""

@@ -247,7 +247,7 @@ class Gateway:
                 building = f"{endpoint.name} is being built for the first time"
                 status, size = await self._problem(request, "not-ready", Insight(building, building=True))
                 return _Result(status, "not-ready", building, bytes_out=size)
-            detail = version.error.for_callers if version.error else ""
+            detail = version.error.public_message if version.error else ""
             status, size = await self._problem(request, "not-ready", Insight(detail, error=version.error))
             return _Result(status, "not-ready", detail, bytes_out=size)
         if hasattr(version, "respond"):

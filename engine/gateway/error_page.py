@@ -6,7 +6,7 @@ Owns its looks. Everything that did not come from this file is escaped.
 from html import escape
 from typing import TYPE_CHECKING
 
-from engine.ansi import uncoloured
+from engine.ansi import strip_ansi
 from engine.errors import SvcError
 from engine.lane import BuildFailed
 
@@ -60,9 +60,9 @@ def _failure(error: SvcError) -> str:
             place = ":".join(str(part) for part in (found.file, found.line, found.column) if part)
             parts.append(f"<p><span class=place>{escape(place)}</span> {escape(found.message)}</p>")
             if found.frame:
-                parts.append(f"<pre>{escape(uncoloured(found.frame))}</pre>")
+                parts.append(f"<pre>{escape(strip_ansi(found.frame))}</pre>")
         if error.output and not error.diagnostics:
-            parts.append(f"<pre>{escape(uncoloured(error.output))}</pre>")
+            parts.append(f"<pre>{escape(strip_ansi(error.output))}</pre>")
     if error.hint:
         parts.append(f"<p>{escape(error.hint)}</p>")
     return f"<section>{''.join(parts)}</section>"

@@ -17,7 +17,7 @@ from pathlib import Path
 from engine.bucket.durable import rename, sync
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
-from engine.manifest.load import decoded, parsed, read
+from engine.manifest.load import decode, parse, read
 from engine.manifest.model import Project, Resource
 from engine.manifest.mounts import pattern_problem
 from engine.manifest.problems import ManifestError, did_you_mean
@@ -81,7 +81,7 @@ class Edit:
     def diff(self) -> str:
         """The unified diff, lines ending in `\\n`; empty where nothing changes."""
         before, after = (
-            decoded(self.root / MANIFEST, content).splitlines(keepends=True)
+            decode(self.root / MANIFEST, content).splitlines(keepends=True)
             for content in (self.before, self.after)
         )
         lines = unified_diff(before, after, MANIFEST, MANIFEST)
@@ -124,9 +124,9 @@ def write(edit: Edit) -> None:
 
 
 def _changed(root: Path, content: bytes, change: Change) -> bytes:
-    project = parsed(root, content)
+    project = parse(root, content)
     resource = _resource(project, change.resource)
-    text = decoded(root / MANIFEST, content)
+    text = decode(root / MANIFEST, content)
     splices: tuple[Splice, ...]
     mounts = {mount.pattern: mount.target for mount in resource.mounts}
     if isinstance(change, AddMount):
@@ -190,7 +190,7 @@ def _checked(
         text = spliced(text, splice)
     after = (mark + text).encode()
     try:
-        made = parsed(root, after)
+        made = parse(root, after)
     except ManifestError as error:
         problem = error.problems[0]
         raise EditRefused(problem.message, problem.hint) from error

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from engine.manifest.lanes import registered_lanes
-from engine.manifest.positions import KeyPath, Places, places
+from engine.manifest.positions import KeyPath, Positions, find_positions
 from engine.manifest.problems import Problem, did_you_mean, dotted
 from engine.manifest.schema import Document, ProjectTable, ResourceTable
 
@@ -66,7 +66,7 @@ def syntax_problem(message: str, text: str) -> Problem:
     if found and found.group(1):
         line, column = int(found.group(1)), int(found.group(2))
     if _TWICE.search(what):
-        seen = places(text)
+        seen = find_positions(text)
         twice = min(((place, path) for path, place in seen.again.items()), default=None)
         if twice is not None:
             (line, column), path = twice
@@ -79,7 +79,7 @@ def syntax_problem(message: str, text: str) -> Problem:
     return Problem(line, column, "", f"this is not TOML: {_lower(what)}", hint)
 
 
-def type_problem(detail: ErrorDetails, found: Places) -> Problem:
+def type_problem(detail: ErrorDetails, found: Positions) -> Problem:
     """Explain what pydantic says of one key."""
     path: KeyPath = detail["loc"]
     message, hint = _explained(str(path[-1]), path, detail)

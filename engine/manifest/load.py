@@ -16,10 +16,10 @@ from engine.manifest import MANIFEST
 from engine.manifest.explain import syntax_problem, type_problem
 from engine.manifest.lanes import kind_of, registered_lanes
 from engine.manifest.model import Mount, Project, Resource
-from engine.manifest.positions import KeyPath, Places, places
+from engine.manifest.positions import KeyPath, Positions, find_positions
 from engine.manifest.problems import ManifestError, Problem, dotted
 from engine.manifest.schema import Document, ResourceTable
-from engine.manifest.validate import findings
+from engine.manifest.validate import validate
 
 MAX_BYTES = 256 << 10
 """A manifest is written by hand; what is larger is another file by mistake."""
@@ -48,13 +48,13 @@ def find(start: Path) -> Path:
 
 def load(root: Path) -> Project:
     """Read the Project in a folder. Raises `ManifestError` with every mistake, `NoProject` without a file."""
-    return parsed(root, read(root / MANIFEST))
+    return parse(root, read(root / MANIFEST))
 
 
-def parsed(root: Path, content: bytes) -> Project:
+def parse(root: Path, content: bytes) -> Project:
     """Return the Project that the content of the manifest in this folder says. Raises `ManifestError`."""
     path = root / MANIFEST
-    text = decoded(path, content)
+    text = decode(path, content)
     try:
         raw = tomllib.loads(text)
     except RecursionError as error:
@@ -63,11 +63,11 @@ def parsed(root: Path, content: bytes) -> Project:
     except ValueError as error:
         raise ManifestError(path, [syntax_problem(str(error), text)]) from error
     root = root.resolve()
-    found = places(text)
+    found = find_positions(text)
     names = list(raw["resource"]) if isinstance(raw.get("resource"), dict) else []
     document, problems, broken = _validate(raw, found)
     if document is not None:
-        for where, message, hint in findings(document, root, names, broken):
+        for where, message, hint in validate(document, root, names, broken):
             place = found.nearest(where)
             problems.append(Problem(place.line, place.column, dotted(where), message, hint))
     if problems or document is None:
@@ -118,7 +118,7 @@ def read(path: Path) -> bytes:
         raise ManifestError(path, [problem]) from error
 
 
-def decoded(path: Path, content: bytes) -> str:
+def decode(path: Path, content: bytes) -> str:
     """Return the text of the manifest, its lines ending in `\\n`. Raises `ManifestError`."""
     if len(content) > MAX_BYTES:
         problem = Problem(0, 0, "", f"larger than {MAX_BYTES >> 10} KiB", "This is hardly a manifest.")
@@ -133,7 +133,7 @@ def decoded(path: Path, content: bytes) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _validate(raw: dict[str, Any], found: Places) -> tuple[Document | None, list[Problem], set[KeyPath]]:
+def _validate(raw: dict[str, Any], found: Positions) -> tuple[Document | None, list[Problem], set[KeyPath]]:
     """Check types and ranges; what is wrong is left out, so that the rest can be checked further."""
     try:
         return Document.model_validate(raw), [], set()

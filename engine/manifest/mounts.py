@@ -66,7 +66,7 @@ def circle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
     done: set[str] = set()
     for start in tables:
         trail = [start]
-        ways = [_ways(start, tables)]
+        ways = [_targets(start, tables)]
         while trail:
             step = next(ways[-1], None)
             if step is None:
@@ -80,10 +80,10 @@ def circle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
                 yield where, f"the mounts go round in a circle: {circle}", "Remove one mount of the circle."
             elif target not in done:
                 trail.append(target)
-                ways.append(_ways(target, tables))
+                ways.append(_targets(target, tables))
 
 
-def _ways(name: str, tables: Mapping[str, ResourceTable]) -> Iterator[tuple[str, str]]:
+def _targets(name: str, tables: Mapping[str, ResourceTable]) -> Iterator[tuple[str, str]]:
     """Iterate over a Resource's mounts, each target once, without those to itself or to nothing."""
     seen = {name}
     for pattern, target in tables[name].mounts.items():

@@ -29,7 +29,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 _DEPTH = 64
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Line and column, both from 1."""
 
     line: int
@@ -58,44 +58,44 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Positions:
     """Where keys stand. `again` holds the keys given a second time, with their second place.
 
     `pairs` has every `key = value`, those in inline tables too, in the order of their ends; `headers` has the
     offset behind each `[table]`.
     """
 
-    first: dict[KeyPath, Place] = field(default_factory=dict)
-    again: dict[KeyPath, Place] = field(default_factory=dict)
+    first: dict[KeyPath, Position] = field(default_factory=dict)
+    again: dict[KeyPath, Position] = field(default_factory=dict)
     pairs: dict[KeyPath, Pair] = field(default_factory=dict)
     headers: dict[KeyPath, int] = field(default_factory=dict)
 
-    def nearest(self, path: KeyPath) -> Place:
+    def nearest(self, path: KeyPath) -> Position:
         """Return the place of a key, or of the nearest table around it."""
         return next(
             (self.first[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self.first),
-            Place(1, 1),
+            Position(1, 1),
         )
 
 
-class _Lost(Exception):
+class _ScanError(Exception):
     """The text goes on in a way that is not TOML."""
 
 
-def places(text: str) -> Places:
+def find_positions(text: str) -> Positions:
     """Return the places in a text whose lines end in `\\n`."""
     scan = _Scan(text)
-    with suppress(_Lost):
+    with suppress(_ScanError):
         scan.document()
     return scan.found
 
 
 class _Scan:
     def __init__(self, text: str) -> None:
-        self.found = Places()
+        self.found = Positions()
         self._text = text
         self._at = 0
-        self._last = Place(1, 1)
+        self._last = Position(1, 1)
         self._parts: list[int] = []
         self._key_end = 0
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -158,7 +158,7 @@ class _Scan:
 
     def _value(self, path: KeyPath, depth: int) -> None:
         if depth > _DEPTH:
-            raise _Lost
+            raise _ScanError
         opening = self._text[self._at : self._at + 1]
         if opening == "[":
             self._series(path, "]", depth)
@@ -184,7 +184,7 @@ class _Scan:
             self._skip(_BLANK)
             if self._text.startswith(",", self._at):
                 self._at += 1
-        raise _Lost
+        raise _ScanError
 
     def _skip(self, pattern: re.Pattern[str]) -> int:
         match = pattern.match(self._text, self._at)
@@ -194,19 +194,19 @@ class _Scan:
     def _take(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self._text, self._at)
         if match is None:
-            raise _Lost
+            raise _ScanError
         self._at = match.end()
         return match.group()
 
     def _expect(self, sign: str) -> None:
         self._skip(_SPACE)
         if not self._text.startswith(sign, self._at):
-            raise _Lost
+            raise _ScanError
         self._at += len(sign)
 
-    def _place(self, at: int) -> Place:
+    def _place(self, at: int) -> Position:
         line = bisect_right(self._lines, at)
-        return Place(line, at - self._lines[line - 1] + 1)
+        return Position(line, at - self._lines[line - 1] + 1)
 
 
 def _decoded(token: str) -> str:
@@ -216,5 +216,5 @@ def _decoded(token: str) -> str:
         try:
             return str(tomllib.loads(f"key = {token}")["key"])
         except tomllib.TOMLDecodeError as error:
-            raise _Lost from error
+            raise _ScanError from error
     return token

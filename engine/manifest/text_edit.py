@@ -9,7 +9,7 @@ import re
 from operator import attrgetter
 from typing import NamedTuple
 
-from engine.manifest.positions import KeyPath, Pair, Places, places
+from engine.manifest.positions import KeyPath, Pair, Positions, find_positions
 
 _INDENT = re.compile(r"[ \t]*")
 
@@ -26,7 +26,7 @@ def added(text: str, resource: str, pattern: str, target: str) -> Splice:
     """Return how a mount is added behind those that are there, or behind the keys of its Resource."""
     table: KeyPath = ("resource", resource)
     mounts: KeyPath = (*table, "mounts")
-    found = places(text)
+    found = find_positions(text)
     mount = f"{_quoted(pattern)} = {_quoted(target)}"
     if mounts in found.pairs:
         return _into_inline(text, found, mounts, mount)
@@ -51,7 +51,7 @@ def removed(text: str, resource: str, pattern: str) -> Splice:
     A comment on a mount's own line goes with it; one behind an inline table stays, with the table.
     """
     mounts: KeyPath = ("resource", resource, "mounts")
-    found = places(text)
+    found = find_positions(text)
     pair = found.pairs[*mounts, pattern]
     if pair.base not in found.pairs:
         return _without_line(text, pair)
@@ -67,7 +67,7 @@ def removed(text: str, resource: str, pattern: str) -> Splice:
 
 def changed(text: str, resource: str, pattern: str, to: str, target: str) -> tuple[Splice, Splice]:
     """Return how a mount gets another pattern and another target; the later place first."""
-    pair = places(text).pairs["resource", resource, "mounts", pattern]
+    pair = find_positions(text).pairs["resource", resource, "mounts", pattern]
     key = Splice(pair.parts[-1], pair.key_end, _quoted(to))
     return Splice(pair.value, pair.end, _quoted(target)), key
 
@@ -88,7 +88,7 @@ def spliced(original: str, splice: Splice) -> str:
     return original[:start] + text + original[end:]
 
 
-def _below(found: Places, path: KeyPath) -> list[Pair]:
+def _below(found: Positions, path: KeyPath) -> list[Pair]:
     """Return the pairs that say something of the table `path`, from where it or a table around it begins."""
     whole = path in found.headers or path in found.pairs
     bases = {path} if whole else {path[:length] for length in range(len(path) + 1)}
@@ -96,11 +96,11 @@ def _below(found: Places, path: KeyPath) -> list[Pair]:
     return sorted((pair for pair in below if pair.base in bases), key=attrgetter("start"))
 
 
-def _inside(found: Places, table: KeyPath) -> list[Pair]:
+def _inside(found: Positions, table: KeyPath) -> list[Pair]:
     return sorted((pair for pair in found.pairs.values() if pair.base == table), key=attrgetter("start"))
 
 
-def _into_inline(text: str, found: Places, mounts: KeyPath, mount: str) -> Splice:
+def _into_inline(text: str, found: Positions, mounts: KeyPath, mount: str) -> Splice:
     pair, elements = found.pairs[mounts], _inside(found, mounts)
     if elements:
         return Splice(elements[-1].end, elements[-1].end, f", {mount}")

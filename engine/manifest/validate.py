@@ -21,7 +21,7 @@ _LABEL = 63
 """Characters that a part of a host name may have (RFC 1035, 2.3.4)."""
 
 
-def findings(
+def validate(
     document: Document, root: Path, names: Sequence[str], broken: Set[KeyPath] = frozenset()
 ) -> Iterator[Finding]:
     """Yield every mistake in a document whose types are right.

@@ -19,7 +19,7 @@ from engine.artifact import Artifact
 from engine.bucket.protocols import Bucket, Conflict, Digest
 from engine.deploy import package_store
 from engine.deploy.deployment import DeployedResource, Deployment
-from engine.deploy.gc import Swept, sweep
+from engine.deploy.gc import GcReport, collect_garbage
 from engine.deploy.history import History, Live
 from engine.deploy.serving import PreparedProject, ServingTable
 from engine.deploy.tenants import Tenants
@@ -225,9 +225,11 @@ class Deployer:
 
         return await self._uninterruptible(change())
 
-    async def collect_garbage(self, *, count_only: bool = False) -> Swept:
+    async def collect_garbage(self, *, count_only: bool = False) -> GcReport:
         """Remove what no deployment that is on record needs, or only count it. Raises `GarbageError`."""
-        return await sweep(self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only)
+        return await collect_garbage(
+            self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only
+        )
 
     async def _reload(self, project: str) -> None:
         """Serve what is live anew: its secrets have changed."""
@@ -254,7 +256,7 @@ class Deployer:
     async def _candidate(self, order: DeploySpec) -> _Candidate:
         parts, artifacts = {}, {}
         for name, resource in order.project.resources.items():
-            package = await package_store.keep(self.bucket.blobs, order.packages[name])
+            package = await package_store.touch(self.bucket.blobs, order.packages[name])
             if package.kind != kind_of(resource.lane):
                 raise InvalidDeploySpec(
                     f"the package of the {resource.lane} Resource {name} is of kind {package.kind}"
@@ -324,7 +326,7 @@ class Deployer:
             await self._publish_to_workers(publication)
 
     async def _commit(self, deployment: Deployment, revision: int | None, by: str, message: str) -> None:
-        flipped = await self.history.flip(
+        flipped = await self.history.activate(
             *(deployment.project, deployment.id),
             at_ns=self._now_ns(),
             by=by,

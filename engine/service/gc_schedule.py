@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from engine.bucket.protocols import Conflict, KeyValue
-from engine.deploy.gc import Swept
+from engine.deploy.gc import GcReport
 from engine.errors import SvcError
 
 CHECK_SECONDS = 3600.0
@@ -18,7 +18,7 @@ _LAST_RUN_KEY = "swept"
 
 async def run_gc_daily(
     cells: KeyValue,
-    collect: Callable[[], Awaitable[Swept]],
+    collect: Callable[[], Awaitable[GcReport]],
     log: Callable[[str, str], None],
     *,
     now_ns: Callable[[], int] = time.time_ns,
@@ -38,7 +38,7 @@ async def run_gc_daily(
         except SvcError as error:
             log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
             continue
-        if swept != Swept(0, 0, 0):
+        if swept != GcReport(0, 0, 0):
             log(
                 "info",
                 f"removed what no deployment needs: {swept.blobs} contents of {swept.size} bytes,"

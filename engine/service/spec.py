@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.bucket.errors import BadName
 from engine.bucket.protocols import Digest, as_digest
 from engine.errors import SvcError
-from engine.manifest.load import parsed
+from engine.manifest.load import parse
 from engine.manifest.model import Project
 
 NO_PROJECT_DIR = Path("/dev/null/project")
@@ -46,7 +46,7 @@ def read_project(manifest: str, name: str) -> Project:
 
     Raises `ManifestError` with every mistake, and `BadOrder` when it is another Project's.
     """
-    project = parsed(NO_PROJECT_DIR, manifest.encode())
+    project = parse(NO_PROJECT_DIR, manifest.encode())
     if project.name != name:
         raise InvalidDeploySpec(f"the manifest is of the Project {project.name}, not of {name}")
     return project

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from engine.artifact import ImageArtifact, ImageFile
+from engine.artifact import BundleFile, StaticBundle
 from engine.errors import SvcError
 from engine.static_files.names import is_servable
 
@@ -27,7 +27,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TYPE = re.compile(r"[!-~][ -~]{0,254}")
 
 
-class ImageDamaged(SvcError):
+class BundleCorrupt(SvcError):
     """An image in the cache can not be read as one."""
 
     code = "image-damaged"
@@ -36,11 +36,11 @@ class ImageDamaged(SvcError):
         super().__init__(
             f"the static image {folder} is damaged: {reason}",
             "Delete the folder and build again.",
-            for_callers=f"the static image is damaged: {reason}",
+            public_message=f"the static image is damaged: {reason}",
         )
 
 
-def encode_index(files: Iterable[ImageFile]) -> bytes:
+def encode_index(files: Iterable[BundleFile]) -> bytes:
     """Return the canonical index: equal files make equal bytes, whatever their order."""
     entries = [
         {"path": f.path, "type": f.content_type, "encodings": {k: list(v) for k, v in f.encodings.items()}}
@@ -55,7 +55,7 @@ def index_digest(index: bytes) -> str:
     return hashlib.sha256(index).hexdigest()
 
 
-def decode_index(index: bytes) -> tuple[ImageFile, ...]:
+def decode_index(index: bytes) -> tuple[BundleFile, ...]:
     """Return the files of an index. Raises `ValueError` when it is not one."""
     try:
         document = json.loads(index)
@@ -66,7 +66,7 @@ def decode_index(index: bytes) -> tuple[ImageFile, ...]:
         raise ValueError("it has the wrong shape") from error
 
 
-def _decode_file(entry: dict[str, Any]) -> ImageFile:
+def _decode_file(entry: dict[str, Any]) -> BundleFile:
     encodings = {coding: (sha256, size) for coding, (sha256, size) in entry["encodings"].items()}
     if "identity" not in encodings or not encodings.keys() <= _CODINGS:
         raise ValueError("an entry has no identity encoding, or one that is not known")
@@ -76,20 +76,20 @@ def _decode_file(entry: dict[str, Any]) -> ImageFile:
     path, content_type = entry["path"], entry["type"]
     if not all(map(is_servable, path.split("/"))) or not _TYPE.fullmatch(content_type):
         raise ValueError("an entry has a path or a type that can not be served")
-    return ImageFile(path, content_type, encodings)
+    return BundleFile(path, content_type, encodings)
 
 
-def read_index(image: ImageArtifact) -> tuple[ImageFile, ...]:
-    """Return the files of an image on disk. Raises `ImageDamaged`."""
+def read_index(image: StaticBundle) -> tuple[BundleFile, ...]:
+    """Return the files of an image on disk. Raises `BundleCorrupt`."""
     try:
         index = (image.folder / INDEX).read_bytes()
         if index_digest(index) != image.digest:
             raise ValueError("the index is not the one that its name says")
         return decode_index(index)
     except OSError as error:
-        raise ImageDamaged(image.folder, error.strerror or "unreadable") from error
+        raise BundleCorrupt(image.folder, error.strerror or "unreadable") from error
     except ValueError as error:
-        raise ImageDamaged(image.folder, str(error)) from error
+        raise BundleCorrupt(image.folder, str(error)) from error
 
 
 def blob_path(folder: Path, sha256: str) -> Path:

@@ -114,7 +114,7 @@ class TimelineDatabase:
             raise NewerTimeline(
                 f"{self._path} was written by a newer svc",
                 "Update svc, or move the file away to begin anew.",
-                for_callers=f"{TIMELINE_FILE} was written by a newer svc",
+                public_message=f"{TIMELINE_FILE} was written by a newer svc",
             )
         self.empty = found < VERSION
         if write:
@@ -191,13 +191,13 @@ class TimelineDatabase:
             return CorruptTimeline(
                 f"the timeline in {self._path} is damaged: {error}",
                 "`svc dev`, or the service, puts it aside and begins anew.",
-                for_callers=f"the timeline is damaged: {error}",
+                public_message=f"the timeline is damaged: {error}",
             )
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return TimelineError(
             f"the timeline can not be {self._use} {self._path}: {reason}",
             "Check that the folder can be written, which reading needs too, and that its disk has room.",
-            for_callers=f"the timeline can not be {self._use} {TIMELINE_FILE}: {reason}",
+            public_message=f"the timeline can not be {self._use} {TIMELINE_FILE}: {reason}",
         )
 
 

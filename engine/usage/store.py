@@ -107,7 +107,7 @@ class UsageStore:
             raise UsageError(
                 f"{self._path} was written by a newer svc",
                 "Update svc, or move the file away to begin anew.",
-                for_callers=f"{USAGE_FILE} was written by a newer svc",
+                public_message=f"{USAGE_FILE} was written by a newer svc",
             )
         if found < VERSION:
             self._change(lambda: self._run(_SCHEMA))
@@ -171,11 +171,11 @@ class UsageStore:
             return CorruptUsage(
                 f"the usage in {self._path} is damaged: {error}",
                 "`svc dev`, or the service, puts it aside and begins anew.",
-                for_callers=f"the usage is damaged: {error}",
+                public_message=f"the usage is damaged: {error}",
             )
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return UsageError(
             f"usage can not be kept in {self._path}: {reason}",
             "Check that the folder can be written and that its disk has room.",
-            for_callers=f"usage can not be kept in {USAGE_FILE}: {reason}",
+            public_message=f"usage can not be kept in {USAGE_FILE}: {reason}",
         )

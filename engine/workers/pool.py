@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from engine.deploy.doors import Uses
+from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
 from engine.timeline.bus import TimelineBus
 from engine.timeline.recording import Recording
@@ -68,7 +68,7 @@ class WorkerPool:
         sockets: list[list[socket.socket]],
         start: WorkerConfig,
         timeline_of: Callable[[str], TimelineBus],
-        uses_of: Callable[[str], Uses],
+        uses_of: Callable[[str], DoorUsage],
         tell: Callable[[str], None],
         program: str,
     ) -> None:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from engine.deploy.doors import Uses
+from engine.deploy.doors import DoorUsage
 from engine.deploy.versions import Publication
 from engine.gateway.app import MAX_BODY
 from engine.http.connection_limits import PER_ADDRESS
@@ -82,7 +82,7 @@ class RecordBatch:
 
     project: str
     records: list[Record | Recording]
-    uses: Uses
+    uses: DoorUsage
     """How often Doors were asked since then."""
 
 

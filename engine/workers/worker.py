@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 
-from engine.deploy.doors import Uses
+from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ServingTable
 from engine.deploy.tenants import Tenants
 from engine.deploy.versions import VersionFactory
@@ -17,7 +17,7 @@ from engine.door import Door
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.http.connection_limits import Peers
 from engine.http.server import serve
-from engine.log_forwarding import Faults
+from engine.log_forwarding import LogForwarder
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record
 from engine.timeline.recording import Recording
@@ -39,7 +39,7 @@ BATCH_SECONDS = 0.05
 class RecordReporter:
     """Takes the records of a Project's timeline to the fleet, a moment's worth at a time."""
 
-    def __init__(self, channel: Channel, project: str, uses: Callable[[str], Uses]) -> None:
+    def __init__(self, channel: Channel, project: str, uses: Callable[[str], DoorUsage]) -> None:
         self._channel = channel
         self._project = project
         self._uses = uses
@@ -56,7 +56,7 @@ class RecordReporter:
         records, self._waiting = self._waiting, []
         if records:
             uses = self._uses(self._project)
-            self._channel.send(RecordBatch(self._project, records, Uses(uses)))
+            self._channel.send(RecordBatch(self._project, records, DoorUsage(uses)))
             uses.clear()
 
 
@@ -67,7 +67,7 @@ async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Se
         return
     stop, runner, reporters = asyncio.Event(), Runner(start.cache), list[RecordReporter]()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    Faults(lambda level, text: channel.send(WorkerWarning(text))).begin()
+    LogForwarder(lambda level, text: channel.send(WorkerWarning(text))).install()
 
     def made(project: str, timeline: TimelineBus) -> None:
         reporters.append(RecordReporter(channel, project, lambda name: tenants.uses(name)))

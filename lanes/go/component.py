@@ -10,7 +10,7 @@ from pathlib import Path
 import wasmtime
 
 from lanes.go.core_module import CoreModule, Import, section, sections
-from lanes.wit_imports import interfaces
+from lanes.wit_imports import parse_interfaces
 
 VERSION = "0.2.4"
 HANDLER = f"wasi:http/incoming-handler@{VERSION}"
@@ -73,7 +73,7 @@ def _text(module: CoreModule) -> str:
     for item in module.imports:
         if item.module.startswith("wasi:"):
             called.setdefault(item.module, set()).add(item.name)
-    hosted = interfaces(called)
+    hosted = parse_interfaces(called)
     strange = sorted({f"{i.module} {i.name}" for i in module.imports if not _known(i, hosted.functions)})
     if strange:
         raise NotHosted(strange)

@@ -19,11 +19,11 @@ from lanes.go.core_module import Unreadable, read
 from lanes.go.errors import explain
 from lanes.go.inputs import inputs
 from lanes.go.toolchain import Go, compilation
-from lanes.go.vendor import lay
+from lanes.go.vendor import write_vendor
 from lanes.go.workspace import LIBRARY, Workspace, workspace
 from lanes.identity import identity
 from lanes.lock import locked
-from lanes.prebuilt_component import component_of
+from lanes.prebuilt_component import build_or_take
 from lanes.process_group import Tail, run_group
 
 LIMIT_SECS = 900.0
@@ -60,7 +60,7 @@ class GoLane:
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
         """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
-        return await component_of(request, self._build)
+        return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         async with self._installing:
@@ -71,7 +71,7 @@ class GoLane:
         folder = work.file.parent
         async with locked(folder / "lock", request.report, f"building resource {request.resource.name}"):
             module = folder / "module.wasm"
-            lay(work.vendor, folder)
+            write_vendor(work.vendor, folder)
             listing = asyncio.create_task(inputs(go, request, work))
             try:
                 await self._compile(go, request, work, module)

@@ -16,7 +16,7 @@ def vendored(folder: Path) -> Path | None:
     return folder / "vendor" if (folder / "vendor" / LIST).is_file() else None
 
 
-def lay(vendor: Path | None, folder: Path) -> None:
+def write_vendor(vendor: Path | None, folder: Path) -> None:
     """Put a user's vendor folder, or none, beside the go.work in `folder`. Raises `OSError`."""
     place = folder / "vendor"
     if place.is_dir():

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from engine.lane import WRITTEN_BY_SVC, BuildFailed, BuildRequest
+from engine.lane import GENERATED_HEADER, BuildFailed, BuildRequest
 from lanes.go.files import write
 from lanes.go.toolchain import Go
 from lanes.go.vendor import vendored
 from lanes.process import run
 
 LIBRARY = Path(__file__).with_name("guest")
-_MARK = f"{WRITTEN_BY_SVC}: keep it out of version control."
+_MARK = f"{GENERATED_HEADER}: keep it out of version control."
 _OLDEST = "1.24"
 
 

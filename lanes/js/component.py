@@ -30,7 +30,7 @@ class ComponentRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SnapshotSpec:
     """A component to make: `write` puts its main module, bundled, into the file that it is given."""
 
     toolchain: Toolchain
@@ -42,21 +42,21 @@ class Order:
     limit: float = LIMIT_SECONDS
 
 
-def kept_component(folder: Path) -> Path | None:
+def cached_component(folder: Path) -> Path | None:
     """Return the component that is kept in a folder; its name is its sha256 (hex)."""
     return next(folder.glob("*.wasm"), None)
 
 
-async def component(order: Order) -> tuple[Path, str]:
+async def component(order: SnapshotSpec) -> tuple[Path, str]:
     """Return the component and what was printed while it was made: nothing when it was there.
 
     Raises `ComponentRefused`.
     """
-    if found := kept_component(order.kept):
+    if found := cached_component(order.kept):
         return found, ""
     order.kept.mkdir(parents=True, exist_ok=True)
     async with locked(order.kept / "lock", order.report, order.doing):
-        if found := kept_component(order.kept):
+        if found := cached_component(order.kept):
             return found, ""
         order.report(f"{order.doing} …")
         with tempfile.TemporaryDirectory(prefix="svc-js-") as making:
@@ -65,7 +65,7 @@ async def component(order: Order) -> tuple[Path, str]:
             return await _make(order, module)
 
 
-async def _make(order: Order, module: Path) -> tuple[Path, str]:
+async def _make(order: SnapshotSpec, module: Path) -> tuple[Path, str]:
     out = module.with_suffix(".wasm")
     toolchain = order.toolchain
     command = [

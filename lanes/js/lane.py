@@ -17,7 +17,7 @@ from engine.sourcemap import SourceMap
 from lanes.identity import identity
 from lanes.js import SPEC
 from lanes.js.bundler import Bundler
-from lanes.js.component import LIMIT_SECONDS, ComponentRefused, Order, component
+from lanes.js.component import LIMIT_SECONDS, ComponentRefused, SnapshotSpec, component
 from lanes.js.errors import (
     EXPORT_HINT,
     NO_EXPORT,
@@ -28,7 +28,7 @@ from lanes.js.errors import (
 )
 from lanes.js.node import programs
 from lanes.js.toolchain import GLUE, GUEST, Toolchain, ensure, tools
-from lanes.prebuilt_component import component_of
+from lanes.prebuilt_component import build_or_take
 from lanes.process import run
 
 _OURS = Path(__file__).resolve().parent
@@ -60,7 +60,7 @@ class JsLane:
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
         """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
-        return await component_of(request, self._build)
+        return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         entry = _entry(request)
@@ -110,7 +110,7 @@ class JsLane:
         mapping = SourceMap.parse(source_map)
         try:
             made, printed = await component(
-                Order(toolchain, "service", kept, write, request.report, doing, self._limit)
+                SnapshotSpec(toolchain, "service", kept, write, request.report, doing, self._limit)
             )
         except ComponentRefused as error:
             if error.late:
@@ -132,7 +132,7 @@ async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
 
     kept, doing = toolchain.folder / "loader", "making the js dev loader, once"
     try:
-        made, _ = await component(Order(toolchain, "loader", kept, write, report, doing))
+        made, _ = await component(SnapshotSpec(toolchain, "loader", kept, write, report, doing))
     except ComponentRefused as error:
         raise BuildFailed(
             "the js dev loader could not be made", _afresh(toolchain), output=error.output

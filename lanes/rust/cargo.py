@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.lane import BuildMode
-from lanes.process_group import KEPT, Lines, Tail, run_group
+from lanes.process_group import MAX_TAIL_BYTES, Lines, Tail, run_group
 from lanes.rust.messages import LONGEST_LINE, Messages
 
 TARGET = "wasm32-wasip2"
@@ -34,7 +34,7 @@ class Finished:
     printed: str
 
 
-class CargoLate(Exception):
+class CargoTimeout(Exception):
     """The run took longer than its limit. The text is the end of what it printed."""
 
 
@@ -77,7 +77,7 @@ async def build(
         async with asyncio.timeout(limit_secs):
             status = await run_group(command(cargo, mode), workdir, told.feed, printed.feed, environ)
     except TimeoutError:
-        raise CargoLate(printed.text) from None
+        raise CargoTimeout(printed.text) from None
     return Finished(status, messages, printed.text)
 
 
@@ -87,7 +87,7 @@ class _Printed:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._tail = Tail()
-        self._lines = Lines(self._say, KEPT)
+        self._lines = Lines(self._say, MAX_TAIL_BYTES)
         self._reported = 0
 
     def feed(self, block: bytes) -> None:

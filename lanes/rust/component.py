@@ -20,7 +20,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _BETWEEN = re.compile(r"(?<!\\)\s+")
 
 
-def take(request: BuildRequest, messages: Messages) -> ComponentArtifact:
+def copy_component(request: BuildRequest, messages: Messages) -> ComponentArtifact:
     """Copy the one component with a handler into the cache, under its sha256. Raises `BuildFailed`."""
     handlers = []
     for name, path in messages.artifacts:

@@ -45,7 +45,7 @@ async def explain(request: BuildRequest, done: Finished) -> BuildFailed | Toolch
     return BuildFailed(what, _hint(done, request), output=done.printed)
 
 
-def late(request: BuildRequest, limit_secs: float, printed: str) -> BuildFailed:
+def timeout_error(request: BuildRequest, limit_secs: float, printed: str) -> BuildFailed:
     """Return the error for a run that took too long."""
     name = request.resource.name
     return BuildFailed(

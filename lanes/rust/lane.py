@@ -11,10 +11,10 @@ from pathlib import Path
 from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest, Tool, ToolchainMissing
 from lanes.identity import identity
-from lanes.prebuilt_component import component_of
+from lanes.prebuilt_component import build_or_take
 from lanes.rust import SPEC, cargo, toolchain
-from lanes.rust.component import take
-from lanes.rust.errors import explain, late
+from lanes.rust.component import copy_component
+from lanes.rust.errors import explain, timeout_error
 from lanes.rust.messages import Messages
 
 _WARNINGS_SHOWN = 10
@@ -44,7 +44,7 @@ class RustLane:
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
         """Build one Resource. Raises `BuildFailed` and `ToolchainMissing`."""
-        return await component_of(request, self._build)
+        return await build_or_take(request, self._build)
 
     async def _build(self, request: BuildRequest) -> ComponentArtifact:
         workdir = request.resource.workdir
@@ -62,12 +62,12 @@ class RustLane:
             done = await cargo.build(
                 program, request.mode, workdir, request.root, request.report, self._limit_secs
             )
-        except cargo.CargoLate as error:
-            raise late(request, self._limit_secs, str(error)) from None
+        except cargo.CargoTimeout as error:
+            raise timeout_error(request, self._limit_secs, str(error)) from None
         if done.status != 0:
             raise await explain(request, done)
         _tell_warnings(request, done.messages)
-        return await asyncio.to_thread(take, request, done.messages)
+        return await asyncio.to_thread(copy_component, request, done.messages)
 
     async def aclose(self) -> None:
         """Nothing goes on between builds."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import wasmtime
 
-from lanes.wit_imports import interfaces
+from lanes.wit_imports import parse_interfaces
 
 BINARY = Path(__file__).with_name("guest") / "src" / "abi" / "world.bin"
 _INTERFACES = (
@@ -45,12 +45,12 @@ _WORLD = """
 """
 
 
-def assembled() -> bytes:
+def assemble() -> bytes:
     """Return what `world.bin` should be."""
-    functions = interfaces({}).functions
-    imports = interfaces({name: functions[name] for name in _INTERFACES}).text
+    functions = parse_interfaces({}).functions
+    imports = parse_interfaces({name: functions[name] for name in _INTERFACES}).text
     return bytes(wasmtime.wat2wasm(_WORLD.format(imports=imports)))
 
 
 if __name__ == "__main__":
-    BINARY.write_bytes(assembled())
+    BINARY.write_bytes(assemble())

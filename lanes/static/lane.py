@@ -8,11 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from engine.artifact import FolderArtifact, ImageArtifact
+from engine.artifact import FolderArtifact, StaticBundle
 from engine.lane import BuildFailed, BuildRequest, Tool
 from lanes.build_command import run_build
 from lanes.identity import identity
-from lanes.lock import alone
+from lanes.lock import exclusive
 from lanes.static import SPEC
 from lanes.static.pack import Packing, pack
 
@@ -27,7 +27,7 @@ class StaticLane:
     def __init__(self) -> None:
         self._workers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-pack")
 
-    async def build(self, request: BuildRequest) -> FolderArtifact | ImageArtifact:
+    async def build(self, request: BuildRequest) -> FolderArtifact | StaticBundle:
         """Build the Resource: a live folder in dev without `build`, else an image.
 
         Raises `BuildFailed`.
@@ -44,10 +44,10 @@ class StaticLane:
                 f'Add `output = "public"` (the folder) to [resource.{resource.name}] in svc.toml.',
             )
         if resource.build is None:
-            return await _taken(resource.output, request, self._workers)
-        async with alone(request):
+            return await _serve_or_pack(resource.output, request, self._workers)
+        async with exclusive(request):
             await run_build(request)
-            return await _taken(resource.output, request, self._workers)
+            return await _serve_or_pack(resource.output, request, self._workers)
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
         """Return nothing: files are served as they are, and a build command brings its own tools."""
@@ -65,9 +65,9 @@ class StaticLane:
         self._workers.shutdown(wait=False, cancel_futures=True)
 
 
-async def _taken(
+async def _serve_or_pack(
     output: Path, request: BuildRequest, workers: ThreadPoolExecutor
-) -> FolderArtifact | ImageArtifact:
+) -> FolderArtifact | StaticBundle:
     """Return the output folder, live or packed."""
     _check_output(output, request)
     if request.resource.build is None and request.mode == "dev":

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.artifact import ImageArtifact, ImageFile
+from engine.artifact import BundleFile, StaticBundle
 from engine.lane import BuildFailed
 from engine.static_files.bundle import BLOBS, INDEX, blob_path, encode_index, index_digest
 from engine.static_files.content_type import compressible, content_type
@@ -34,7 +34,7 @@ class Packing:
     report: Callable[[str], None]
 
 
-async def pack(root: Path, packing: Packing) -> ImageArtifact:
+async def pack(root: Path, packing: Packing) -> StaticBundle:
     """Make an image of the files below `root`: equal files and qualities make the same one.
 
     Raises `BuildFailed` when a file can not be read or vanishes meanwhile, or the cache can not be
@@ -50,7 +50,7 @@ async def pack(root: Path, packing: Packing) -> ImageArtifact:
         ) from error
 
 
-async def _pack(root: Path, packing: Packing) -> ImageArtifact:
+async def _pack(root: Path, packing: Packing) -> StaticBundle:
     found = await asyncio.to_thread(walk, root)
     for note in found.notes:
         packing.report(note)
@@ -78,7 +78,7 @@ async def _pack(root: Path, packing: Packing) -> ImageArtifact:
     return await asyncio.to_thread(_assemble, files, store, packing.cache / "images")
 
 
-def _image_file(store: BlobStore, name: str, place: Path, packing: Packing) -> ImageFile:
+def _image_file(store: BlobStore, name: str, place: Path, packing: Packing) -> BundleFile:
     blob = store.add(place)
     encodings = {"identity": (blob.sha256, blob.size)}
     if compressible(name):
@@ -86,14 +86,14 @@ def _image_file(store: BlobStore, name: str, place: Path, packing: Packing) -> I
             packed = store.compressed(blob, coding, quality)
             if packed is not None:
                 encodings[coding] = (packed.sha256, packed.size)
-    return ImageFile(name, content_type(name), encodings)
+    return BundleFile(name, content_type(name), encodings)
 
 
-def _assemble(files: list[ImageFile], store: BlobStore, images: Path) -> ImageArtifact:
+def _assemble(files: list[BundleFile], store: BlobStore, images: Path) -> StaticBundle:
     """Put index and blobs into their final folder, by a rename; a whole image that is there is kept."""
     index = encode_index(files)
     blobs = {Blob(*encoding) for file in files for encoding in file.encodings.values()}
-    image = ImageArtifact(images / index_digest(index), index_digest(index))
+    image = StaticBundle(images / index_digest(index), index_digest(index))
     if _complete(image.folder, index, blobs):
         return image
     images.mkdir(parents=True, exist_ok=True)

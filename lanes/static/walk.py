@@ -12,7 +12,7 @@ from engine.static_files.names import is_hidden, is_servable
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """What a walk found: files by their path in the image (POSIX separators), and what it left out.
 
     `files` holds real paths. `notes` are lines for the user, one for each thing left out that they may
@@ -23,7 +23,7 @@ class Found:
     notes: tuple[str, ...]
 
 
-def walk(root: Path) -> Found:
+def walk(root: Path) -> FoundFile:
     """Find all files below `root` to be served. Raises OSError when a folder can not be read."""
     real_root = Path(os.path.realpath(root))
     files: dict[str, Path] = {}
@@ -56,7 +56,7 @@ def walk(root: Path) -> Found:
                     files[name] = place
                 else:
                     notes.append(f"left out {name}: neither a file nor a folder")
-    return Found(files, tuple(sorted(notes)))
+    return FoundFile(files, tuple(sorted(notes)))
 
 
 def _refusal(link: Path, real_root: Path) -> str:

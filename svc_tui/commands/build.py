@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.artifact import Artifact, ComponentArtifact, StaticBundle
 from engine.build.builder import Builder
 from engine.errors import SvcError
 from engine.manifest.load import find, load
@@ -81,7 +81,7 @@ async def _build(
 
 
 def _summary(resource: Resource, artifact: Artifact, how: str) -> Text:
-    digest = artifact.digest if isinstance(artifact, ComponentArtifact | ImageArtifact) else ""
+    digest = artifact.digest if isinstance(artifact, ComponentArtifact | StaticBundle) else ""
     return Text.assemble(
         (f"{resource.name:<12}", "cyan"),
         f"{resource.lane:<8}sha256:{digest}  ",

@@ -20,7 +20,7 @@ from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 from svc_tui.deploy.format import address_lines
-from svc_tui.dev.request_log import DevLog, duration
+from svc_tui.dev.request_log import RequestLog, duration
 from svc_tui.dev.server import DOMAIN, Settings, run_dev
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
@@ -60,7 +60,7 @@ async def _serve(project: Project, settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     lines = _Lines(loop, stop)
-    log = DevLog(lines.add)
+    log = RequestLog(lines.add)
     timeline = TimelineBus()
     timeline.subscribe(log)
     ticking = loop.create_task(_tick(log))
@@ -138,7 +138,7 @@ class _Lines:
             self._stop.set()
 
 
-async def _tick(log: DevLog) -> None:
+async def _tick(log: RequestLog) -> None:
     while True:
         await asyncio.sleep(TICK_SECONDS)
         log.tick(time.time_ns())

@@ -16,7 +16,7 @@ from svc_tui.terminal.stdout import Styled
 
 TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
-ENDED = 64
+MAX_ENDED = 64
 """How many requests that ended are known: what a Door still has of a guest that did not wait comes later."""
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
 _QUIET = frozenset({"client-gone", "stopping"})
@@ -30,7 +30,7 @@ _BADGE = {
     "ERROR": "red",
     "FATAL": "bold red",
 }
-Said = LineRecord | PlatformRecord | StructuredRecord
+LogRecord = LineRecord | PlatformRecord | StructuredRecord
 """What is said in words, in a request or beside all of them."""
 
 
@@ -38,7 +38,7 @@ Said = LineRecord | PlatformRecord | StructuredRecord
 class _Open:
     """A request that has not ended: its lines, and the spans of the Resources it was handed to."""
 
-    lines: list[Said] = field(default_factory=list)
+    lines: list[LogRecord] = field(default_factory=list)
     spans: list[RequestRecord] = field(default_factory=list)
     live: bool = False
 
@@ -62,13 +62,13 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
 
 
-class DevLog:
+class RequestLog:
     """Turns records into lines; `write` takes each."""
 
     def __init__(self, write: Callable[[Styled], None]) -> None:
         self._write = write
         self._open: dict[str, _Open] = {}
-        self._ended: deque[str] = deque(maxlen=ENDED)
+        self._ended: deque[str] = deque(maxlen=MAX_ENDED)
 
     def __call__(self, record: Record) -> None:
         """Take the next record of the timeline."""
@@ -124,23 +124,23 @@ def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
     if inner.code in _QUIET:
         line.append((f"  {inner.detail}", "dim"))
     elif inner.detail:
-        line.append((f"\n    {_hung(inner.detail)}", "red"))
+        line.append((f"\n    {_indented(inner.detail)}", "red"))
     return line
 
 
-def _line(record: Said, request_id: str, *, indent: bool = False) -> Styled:
+def _line(record: LogRecord, request_id: str, *, indent: bool = False) -> Styled:
     """Return a guest's or the platform's own line."""
     line: Styled = [("    │ ", "dim")] if indent else [(clock(record.time_ns) + " ", "dim")]
     line.append(badge(record))
     if not indent and record.resource:
         line.append((f"{record.resource}  ", "cyan"))
-    line += words(record)
+    line += format_text(record)
     if request_id:
         line.append((f"  {request_id}", "dim"))
     return line
 
 
-def badge(record: Said) -> tuple[str, str]:
+def badge(record: LogRecord) -> tuple[str, str]:
     """Return what kind of line it is, as wide as every other."""
     if isinstance(record, LineRecord):
         name: str = record.stream
@@ -149,15 +149,15 @@ def badge(record: Said) -> tuple[str, str]:
     return (f"{name.upper():<6} ", _BADGE[name])
 
 
-def words(record: Said) -> Styled:
+def format_text(record: LogRecord) -> Styled:
     """Return what was said. Further lines are indented, so that none looks like a line of the log's own."""
     if isinstance(record, StructuredRecord):
         attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
-        return [(_hung(record.body), ""), (_hung(attributes), "dim")]
-    return [(_hung(record.text), "")]
+        return [(_indented(record.body), ""), (_indented(attributes), "dim")]
+    return [(_indented(record.text), "")]
 
 
-def _hung(text: str) -> str:
+def _indented(text: str) -> str:
     return text.rstrip("\n").replace("\n", "\n    │ ") if "\n" in text else text
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.control.discovery import Endpoint
-from engine.deploy.doors import Doors, Uses
+from engine.deploy.doors import Doors, DoorUsage
 from engine.deploy.serving import ServingTable
 from engine.deploy.versions import VersionFactory
 from engine.dev.project import BuildFinished, DevConfig, DevProject
@@ -93,7 +93,7 @@ class DevContext:
     folder: Path
     port: int
     rates: RateMeter
-    uses: Uses
+    uses: DoorUsage
     replayer: Replayer
 
 
@@ -227,7 +227,7 @@ def _warn_of_manifest(project: Project, reporter: Reporter) -> None:
 
 def _record(event: BuildFinished) -> PlatformRecord:
     if event.error is not None:
-        said = event.error.said if isinstance(event.error, BuildFailed) else ""
+        said = event.error.output_text if isinstance(event.error, BuildFailed) else ""
         text = f"did not build: {event.error.message}\n{said}".rstrip("\n")
         return PlatformRecord(time.time_ns(), event.resource, "ERROR", text)
     text = f"built in {duration(int(event.seconds * 1e9))}"

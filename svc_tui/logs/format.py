@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime
 
 from engine.timeline.record import Record, RequestRecord
-from svc_tui.dev.request_log import badge, clock, request_line, words
+from svc_tui.dev.request_log import badge, clock, format_text, request_line
 from svc_tui.terminal.stdout import Styled
 
 HELD = 1000
@@ -65,7 +65,7 @@ def _said(record: Record, when: str) -> Styled:
     line: Styled = [(f"{when} ", "dim"), badge(record)]
     if record.resource:
         line.append((f"{record.resource}  ", "cyan"))
-    line += words(record)
+    line += format_text(record)
     if record.request_id:
         line.append((f"  {record.request_id}", "dim"))
     return line

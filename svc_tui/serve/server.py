@@ -40,7 +40,7 @@ from engine.http.connection_limits import PER_ADDRESS, Peers
 from engine.http.server import serve
 from engine.http.sockets import authority, bind
 from engine.http.tls import Certificate
-from engine.log_forwarding import Faults
+from engine.log_forwarding import LogForwarder
 from engine.manifest.schema import is_name
 from engine.service.deployer import Deployer
 from engine.service.gc_schedule import run_gc_daily
@@ -130,7 +130,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     Raises `SvcError` for a data folder that can not be used.
     """
     bucket = FolderBucket(settings.data, "svc serve")
-    faults = Faults(settings.log)
+    faults = LogForwarder(settings.log)
     recorders: list[TimelineRecorder | UsageRecorder] = []
     rates: dict[str, RateMeter] = {}
 
@@ -165,7 +165,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     serving: asyncio.Future[Any] | None = None
     presence: Endpoint | None = None
     sweeping = asyncio.create_task(run_gc_daily(bucket.kv, service.collect_garbage, settings.log))
-    faults.begin()
+    faults.install()
     try:
         await service.start(warn)
         if (code := await claim_code(bucket)) is not None:
@@ -202,7 +202,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         for recorder in recorders:
             recorder.close()
         await bucket.aclose()
-        faults.end()
+        faults.uninstall()
 
 
 async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from rich.console import Console
 from rich.text import Text
 
-from engine.ansi import COLOUR
+from engine.ansi import SGR
 
 ColorMode = Literal["auto", "always", "never"]
 COLOR_MODES: tuple[str, ...] = get_args(ColorMode)
@@ -55,5 +55,5 @@ def strip_control_codes(text: Text) -> Text:
 
 def from_ansi(text: str) -> Text:
     """Return what a tool printed with its own colours, and `plain` in all else."""
-    pieces = COLOUR.split(text)
+    pieces = SGR.split(text)
     return Text.from_ansi("".join(piece if i % 2 else plain(piece) for i, piece in enumerate(pieces)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.artifact import ImageFile
+from engine.artifact import BundleFile
 from engine.static_files.bundle import decode_index, encode_index, index_digest
 from engine.static_files.names import is_servable
 
@@ -17,7 +17,7 @@ _SHA256 = st.text("0123456789abcdef", min_size=64, max_size=64)
 _ENCODINGS = st.dictionaries(st.sampled_from(["br", "gzip"]), st.tuples(_SHA256, st.integers(0))).map(
     lambda d: {"identity": ("ab" * 32, 3), **d}
 )
-_FILES = st.lists(st.builds(ImageFile, _PATH, _TYPE, _ENCODINGS), unique_by=lambda f: f.path, max_size=6)
+_FILES = st.lists(st.builds(BundleFile, _PATH, _TYPE, _ENCODINGS), unique_by=lambda f: f.path, max_size=6)
 
 
 def _entry(path: object = "a", type: object = "text/css", **encodings: object) -> dict[str, object]:
@@ -25,21 +25,21 @@ def _entry(path: object = "a", type: object = "text/css", **encodings: object) -
 
 
 @given(_FILES)
-def test_an_index_comes_back_as_it_was(files: list[ImageFile]) -> None:
+def test_an_index_comes_back_as_it_was(files: list[BundleFile]) -> None:
     assert decode_index(encode_index(files)) == tuple(sorted(files, key=lambda f: f.path))
 
 
 @given(_FILES, st.randoms())
-def test_equal_files_make_an_equal_index_in_any_order(files: list[ImageFile], random) -> None:
+def test_equal_files_make_an_equal_index_in_any_order(files: list[BundleFile], random) -> None:
     shuffled = [
-        ImageFile(f.path, f.content_type, dict(reversed(f.encodings.items())))
+        BundleFile(f.path, f.content_type, dict(reversed(f.encodings.items())))
         for f in random.sample(files, len(files))
     ]
     assert encode_index(shuffled) == encode_index(files)
 
 
 def test_the_format_on_disk_is_fixed() -> None:
-    index = encode_index([ImageFile("ü.css", "text/css", {"identity": ("aa", 2), "br": ("bb", 1)})])
+    index = encode_index([BundleFile("ü.css", "text/css", {"identity": ("aa", 2), "br": ("bb", 1)})])
     entry = '{"encodings":{"br":["bb",1],"identity":["aa",2]},"path":"ü.css","type":"text/css"}'
     assert index.decode() == f'{{"files":[{entry}],"version":1}}'
     assert index_digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

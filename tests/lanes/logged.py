@@ -8,7 +8,7 @@ from typing import Any
 
 from doors.telemetry.door import TelemetryDoor
 from engine.artifact import ComponentArtifact
-from engine.door import DOMAIN, DoorPlace, DoorRequest, DoorResponse, LogEntry
+from engine.door import DOMAIN, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -36,7 +36,7 @@ class _Watched:
         self.entries: list[LogEntry] = []
         self.requests: list[DoorRequest] = []
         self.answers: list[DoorResponse] = []
-        self._door = TelemetryDoor().open(DoorPlace("shop", folder, self.entries.append))
+        self._door = TelemetryDoor().open(DoorContext("shop", folder, self.entries.append))
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
         self.requests.append(request)

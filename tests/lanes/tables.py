@@ -13,7 +13,7 @@ import apsw
 
 from doors.tables.door import TablesDoor
 from engine.artifact import ComponentArtifact
-from engine.door import DOMAIN, DoorPlace
+from engine.door import DOMAIN, DoorContext
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
@@ -44,7 +44,7 @@ class Guests:
         self._artifact = artifact
         self._resource = Resource("api", lane, folder)  # type: ignore[arg-type]
         self._cache = cache
-        self._place = DoorPlace("test", folder / "tables", lambda entry: None)
+        self._place = DoorContext("test", folder / "tables", lambda entry: None)
         self._place.folder.mkdir(parents=True)
         with apsw.Connection(str(self._place.folder / "tables.db")) as connection:
             connection.execute(SCHEMA)

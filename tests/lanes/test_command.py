@@ -7,7 +7,7 @@ import pytest
 
 from engine.lane import BuildFailed
 from lanes.build_command import run_command
-from lanes.process_group import KEPT
+from lanes.process_group import MAX_TAIL_BYTES
 from tests.waiting import until
 
 
@@ -97,7 +97,7 @@ def test_endless_output_costs_neither_memory_nor_a_flood_of_lines(tmp_path: Path
         run("yes 0123456789 | head -c 50000000; printf END; exit 1", tmp_path, lines)
     assert len(lines) < 1100
     assert lines[-1].startswith("…")
-    assert len(caught.value.output) <= KEPT
+    assert len(caught.value.output) <= MAX_TAIL_BYTES
     assert caught.value.output.endswith("END")
     assert caught.value.output.startswith("0123456789\n")
 

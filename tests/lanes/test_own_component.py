@@ -12,7 +12,7 @@ from engine.artifact import ComponentArtifact
 from engine.lane import BuildFailed, BuildRequest
 from engine.manifest.model import Resource
 from lanes.js.lane import JsLane
-from lanes.prebuilt_component import own_component
+from lanes.prebuilt_component import prebuilt_component
 from tests.lanes.components import component
 
 
@@ -30,7 +30,7 @@ def request(root: Path, build: str, lines: list[str] | None = None) -> BuildRequ
 
 
 def build(root: Path, command: str) -> ComponentArtifact:
-    return asyncio.run(own_component(request(root, command)))
+    return asyncio.run(prebuilt_component(request(root, command)))
 
 
 def failure(root: Path, command: str) -> BuildFailed:
@@ -105,7 +105,7 @@ def test_a_command_that_prints_a_lot_and_forks_ends_well(root: Path) -> None:
         "mkdir -p out; cp made.wasm out/app.wasm"
     )
     began = time.monotonic()
-    artifact = asyncio.run(own_component(request(root, command, lines)))
+    artifact = asyncio.run(prebuilt_component(request(root, command, lines)))
     assert artifact.component.is_file()
     assert time.monotonic() - began < 30 and sum(map(len, lines)) < 1 << 20
 
@@ -132,7 +132,7 @@ def test_two_at_once_do_not_run_the_command_at_once(root: Path) -> None:
     lines: list[str] = []
 
     async def both() -> list[ComponentArtifact]:
-        return await asyncio.gather(*(own_component(request(root, command, lines)) for _ in range(2)))
+        return await asyncio.gather(*(prebuilt_component(request(root, command, lines)) for _ in range(2)))
 
     first, second = asyncio.run(both())
     assert first == second

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from engine.timeline.record import LineRecord, Record, RequestRecord, StructuredRecord
-from svc_tui.dev.request_log import DevLog
+from svc_tui.dev.request_log import RequestLog
 from svc_tui.terminal.stdout import Styled
 
 SECOND = 1_000_000_000
@@ -12,7 +12,7 @@ ROOT = RequestRecord(
 
 def shown(*records: Record) -> list[str]:
     lines: list[Styled] = []
-    log = DevLog(lines.append)
+    log = RequestLog(lines.append)
     for record in records:
         log(record)
     return ["".join(text for text, _ in line) for line in lines]
@@ -39,7 +39,7 @@ def test_further_lines_of_a_message_can_not_pass_for_lines_of_the_log() -> None:
 
 def test_what_is_said_after_a_request_ended_is_shown_at_once_and_holds_nothing() -> None:
     lines: list[Styled] = []
-    log = DevLog(lines.append)
+    log = RequestLog(lines.append)
     late = LineRecord(SECOND, "id", "web", "stdout", "late")
     for number in range(3000):
         log(replace(ROOT, request_id=f"id{number}"))

@@ -32,7 +32,7 @@ def writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
         raise TablesError(
             f"{what}: {path.parent} can not be made: {error.strerror}",
             "Check that the folder can be written and that its disk has room.",
-            for_callers=f"{what}: the folder of the tables can not be made: {error.strerror}",
+            public_message=f"{what}: the folder of the tables can not be made: {error.strerror}",
         ) from error
     with _open(path, what) as connection:
         yield connection

@@ -8,13 +8,13 @@ from quart_schema import validate_request, validate_response
 from engine.control.access import ALL_PROJECTS
 from engine.control.app import require
 from engine.control.schema import StrictModel
-from engine.deploy.gc import Swept
+from engine.deploy.gc import GcReport
 
 
 class CollectGarbage(Protocol):
     """Removes what no deployment needs, or only counts it."""
 
-    async def __call__(self, *, count_only: bool) -> Swept:
+    async def __call__(self, *, count_only: bool) -> GcReport:
         """Return what was removed, or would be. Raises `GarbageError`."""
         ...
 

@@ -27,7 +27,7 @@ from engine.deploy.history import History
 from engine.errors import SvcError
 from engine.manifest import MANIFEST
 from engine.manifest.edit import Edit, ManifestChanged, plan, write
-from engine.manifest.load import NoProject, parsed, read
+from engine.manifest.load import NoProject, parse, read
 from engine.manifest.model import Project
 from engine.manifest.problems import ManifestError, Problem
 from engine.manifest.undo import inverse
@@ -62,7 +62,7 @@ class EditableManifest:
         content = b""
         try:
             content = read(root / MANIFEST)
-            self._good = parsed(root, content)
+            self._good = parse(root, content)
         except NoProject as missing:
             problem = Problem(0, 0, "", missing.message, f"Put {MANIFEST} back.")
             error = ManifestError(root / MANIFEST, [problem])
@@ -157,7 +157,7 @@ def _expect(content: bytes, digest: str) -> None:
 def _edit(root: Path, changes: Sequence[MountOp]) -> tuple[Edit, ManifestEditOut]:
     values = [change.to_change() for change in changes]
     edit = plan(root, values)
-    undone = inverse(parsed(root, edit.before), values)
+    undone = inverse(parse(root, edit.before), values)
     return edit, ManifestEditOut(
         diff=edit.diff, digest=_digest(edit.after), inverse=[op_from_change(change) for change in undone]
     )

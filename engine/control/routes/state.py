@@ -14,7 +14,7 @@ from quart_schema import validate_querystring, validate_response
 
 from engine.control.app import require
 from engine.control.projects import Projects, unknown_project
-from engine.deploy.doors import Uses
+from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ServingTable
 from engine.deploy.status import ResourceStatus, State
 from engine.dev.project import DevProject
@@ -131,7 +131,7 @@ class StatusSource(Protocol):
         """Return a Project's rates, if anything has happened in it."""
         ...
 
-    def uses(self, project: str) -> Uses:
+    def uses(self, project: str) -> DoorUsage:
         """Return how often a Project's Doors were asked."""
         ...
 
@@ -149,7 +149,7 @@ class DevStatus:
 
     kind: Kind = "dev"
 
-    def __init__(self, dev: DevProject, rates: RateMeter, uses: Uses, port: int) -> None:
+    def __init__(self, dev: DevProject, rates: RateMeter, uses: DoorUsage, port: int) -> None:
         self._name = dev.project.name
         self._dev = dev
         self._rates = rates
@@ -170,7 +170,7 @@ class DevStatus:
         """Return its rates."""
         return self._rates
 
-    def uses(self, project: str) -> Uses:
+    def uses(self, project: str) -> DoorUsage:
         """Return how often its Doors were asked."""
         return self._uses
 
@@ -192,7 +192,7 @@ class ServiceStatus:
         self,
         site: ServingTable,
         rates: Mapping[str, RateMeter],
-        uses_of: Callable[[str], Uses],
+        uses_of: Callable[[str], DoorUsage],
         url_of: Callable[[str, str], str],
     ) -> None:
         """`rates` is by Project; `url_of` returns the address of a Project's Resource."""
@@ -216,7 +216,7 @@ class ServiceStatus:
         """Return a Project's rates."""
         return self._rates.get(project)
 
-    def uses(self, project: str) -> Uses:
+    def uses(self, project: str) -> DoorUsage:
         """Return how often a Project's Doors were asked."""
         return self._uses_of(project)
 
@@ -282,8 +282,8 @@ def _measure(doors: Mapping[str, Measure | None], data: Path) -> dict[str, tuple
 
 
 def _failure(error: SvcError) -> FailureOut:
-    said = error.said if isinstance(error, BuildFailed) else ""
-    return FailureOut(message=error.for_callers, hint=error.hint, said=said)
+    said = error.output_text if isinstance(error, BuildFailed) else ""
+    return FailureOut(message=error.public_message, hint=error.hint, said=said)
 
 
 def _resource(resource: Resource, address: str | None, status: ResourceStatus, rate: Rate) -> ResourceState:
@@ -303,7 +303,7 @@ def _resource(resource: Resource, address: str | None, status: ResourceStatus, r
     )
 
 
-def _users(door: str, served: Project, uses: Uses) -> list[DoorUser]:
+def _users(door: str, served: Project, uses: DoorUsage) -> list[DoorUser]:
     asked = ((name, uses[door, name]) for name in served.resources)
     return [DoorUser(resource=name, asked=count) for name, count in asked if count]
 

@@ -4,7 +4,7 @@ Owns the HTTP semantics: methods, content codings, conditions, ranges, redirects
 Finding files is `static_source`'s, sending them `static_body`'s; the 404 page is the gateway's.
 """
 
-from engine.artifact import FolderArtifact, ImageArtifact
+from engine.artifact import FolderArtifact, StaticBundle
 from engine.gateway.static.body import FileChanged, SmallBodies, Streamed
 from engine.gateway.static.conditional import byte_range, none_match
 from engine.gateway.static.file import FolderRedirect, Header, Representation, StaticFile
@@ -20,11 +20,11 @@ _ATTEMPTS = 3
 class StaticResponder:
     """A live version of a static Resource.
 
-    Made on any thread; `respond` runs on the event loop. Raises `ImageDamaged` when the
+    Made on any thread; `respond` runs on the event loop. Raises `BundleCorrupt` when the
     image can not be read.
     """
 
-    def __init__(self, artifact: FolderArtifact | ImageArtifact, spa: bool = False) -> None:
+    def __init__(self, artifact: FolderArtifact | StaticBundle, spa: bool = False) -> None:
         """With `spa`, a navigation that matches no file gets `/index.html` with 200."""
         self._source: FolderSource | ImageSource = (
             FolderSource(artifact) if isinstance(artifact, FolderArtifact) else ImageSource(artifact)

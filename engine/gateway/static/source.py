@@ -10,7 +10,7 @@ import stat
 import time
 from collections import OrderedDict
 
-from engine.artifact import FolderArtifact, ImageArtifact, ImageFile
+from engine.artifact import BundleFile, FolderArtifact, StaticBundle
 from engine.gateway.static.file import FolderRedirect, Representation, StaticFile, heads
 from engine.static_files.bundle import blob_path, read_index
 from engine.static_files.content_type import content_type
@@ -135,9 +135,9 @@ def _read(descriptor: int, limit: int) -> bytes:
 
 
 class ImageSource:
-    """A packed image. Raises `engine.static_files.bundle.ImageDamaged` when made of something else."""
+    """A packed image. Raises `engine.static_files.bundle.BundleCorrupt` when made of something else."""
 
-    def __init__(self, artifact: ImageArtifact) -> None:
+    def __init__(self, artifact: StaticBundle) -> None:
         self._files: dict[str, StaticFile] = {}
         for entry in read_index(artifact):
             self._files[entry.path] = _image_file(artifact, entry)
@@ -152,7 +152,7 @@ class ImageSource:
         return file
 
 
-def _image_file(artifact: ImageArtifact, entry: ImageFile) -> StaticFile:
+def _image_file(artifact: StaticBundle, entry: BundleFile) -> StaticFile:
     sha256, _ = entry.encodings["identity"]
     representations = {}
     for coding, (blob, size) in entry.encodings.items():

@@ -44,7 +44,7 @@ class CodeCacheError(SvcError):
         super().__init__(
             f"{summary} in {folder}: {reason}",
             "Check the folder's permissions and the free disk space.",
-            for_callers=f"{summary}: {reason}",
+            public_message=f"{summary}: {reason}",
         )
 
 

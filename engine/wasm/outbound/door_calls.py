@@ -11,7 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, ProjectDoor
+from engine.door import DOMAIN, Caller, DoorRequest, DoorResponse, OpenDoor
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import InputBuffer
 from engine.wasm.execution.run_state import KEPT, Run
@@ -33,7 +33,7 @@ Fetch = Callable[[Run, OutgoingRequest, RequestOptions, FutureIncomingResponse],
 class DoorBinding:
     """A Door that is open for a project, with its maximum request body size in bytes."""
 
-    door: ProjectDoor
+    door: OpenDoor
     max_body: int
 
 

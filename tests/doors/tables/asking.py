@@ -8,7 +8,7 @@ from typing import Any
 
 from doors.tables.door import TablesDoor
 from doors.tables.sqlite.connections import FILE, Connection, open_owner
-from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 
 
 class Answer:
@@ -40,7 +40,7 @@ class Tables:
         self.folder = folder
         self.loop = loop
         self.records: list[LogEntry] = []
-        self.opened = door.open(DoorPlace(folder.name, folder, self.records.append))
+        self.opened = door.open(DoorContext(folder.name, folder, self.records.append))
 
     def send(self, path: str, body: bytes, method: str = "POST", **more: Any) -> Answer:
         return self.run(self.sending(path, body, method, **more))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from doors.telemetry.door import TelemetryDoor
-from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 
 NOW_NS = 1_800_000_000 * 10**9
 CALLER = Caller("api", "req-1", "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
@@ -20,7 +20,7 @@ class OpenTelemetry:
 
     def __init__(self, folder: Path) -> None:
         self.logged: list[LogEntry] = []
-        place = DoorPlace("shop", folder, self.logged.append)
+        place = DoorContext("shop", folder, self.logged.append)
         self.door = TelemetryDoor(lambda: NOW_NS).open(place)
 
     async def ask(

@@ -19,7 +19,7 @@ from engine.control.auth.passwords import Passwords
 from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.routes import gc
-from engine.deploy.gc import Swept, sweep
+from engine.deploy.gc import GcReport, collect_garbage
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
 from tests.engine.control.served import served
@@ -91,8 +91,8 @@ def running(folder: Path) -> Iterator[Service]:
         sessions = Sessions(bucket.kv, accounts, clock.now, clock.seconds)
         gate = AuthServices(accounts, sessions, LoginThrottle(clock.seconds))
 
-        async def swept(*, count_only: bool) -> Swept:
-            return await sweep(bucket, clock.now(), count_only=count_only)
+        async def swept(*, count_only: bool) -> GcReport:
+            return await collect_garbage(bucket, clock.now(), count_only=count_only)
 
         accounts_only = (routes.blueprint(gate), token_routes.blueprint(gate), user_routes.blueprint(gate))
         subjects = (*accounts_only, gc.blueprint(swept))

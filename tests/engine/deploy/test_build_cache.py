@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.artifact import Artifact, ComponentArtifact, ImageArtifact
+from engine.artifact import Artifact, ComponentArtifact, StaticBundle
 from engine.build import inputs
 from engine.build.builder import Builder
-from engine.lane import WRITTEN_BY_SVC, BuildRequest
+from engine.lane import GENERATED_HEADER, BuildRequest
 from engine.manifest.model import Resource
 from lanes.static.lane import StaticLane
 from tests.lanes.components import component
@@ -91,7 +91,7 @@ def project(tmp_path: Path) -> Project:
 
 def test_an_unchanged_resource_is_not_built_again(project: Project) -> None:
     first, anew = project.go()
-    assert anew and isinstance(first, ImageArtifact)
+    assert anew and isinstance(first, StaticBundle)
     assert project.go() == (first, False)
     assert (project.root / "runs").read_text() == "\n"
 
@@ -126,7 +126,7 @@ NO_CHANGES = {
     "an editor's file": lambda p: p.write("web/src/.a.swp", "x"),
     "its own output": lambda p: p.write("web/dist/other.txt", "x"),
     "another folder": lambda p: p.write("api/index.js", "x"),
-    "what svc left there": lambda p: p.write("web/src/go.work", f"{WRITTEN_BY_SVC}: ..."),
+    "what svc left there": lambda p: p.write("web/src/go.work", f"{GENERATED_HEADER}: ..."),
     "the manifest": lambda p: p.write("svc.toml", "x"),
     "a terminal's variable": lambda p: setattr(p, "environ", {"TERM": "dumb", "SHLVL": "3"}),
     "a limit": lambda p: setattr(p, "resource", replace(p.resource, run_limit_secs=3)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, ImageArtifact
+from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticBundle
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.build.builder import Builder
@@ -65,7 +65,7 @@ async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Ar
     """Do what a deploy does with what was built; return how many blobs had to be sent."""
     parts, sent = {}, 0
     for name, artifact in artifacts.items():
-        assert isinstance(artifact, ComponentArtifact | ImageArtifact)
+        assert isinstance(artifact, ComponentArtifact | StaticBundle)
         stored = await store(bucket.blobs, pack(artifact))
         parts[name] = DeployedResource.of(project.resources[name], stored.package, Digest(artifact.digest))
         sent += stored.sent
@@ -73,7 +73,9 @@ async def deploy(bucket: FolderBucket, project: Project, artifacts: dict[str, Ar
     live = await history.live(project.name)
     id_ = f"0{len(await history.deployments(project.name))}"
     await history.add(Deployment(id_, project.name, 1, "me", "", "", parts))
-    now = await history.flip(project.name, id_, at_ns=1, by="me", revision=live.revision if live else None)
+    now = await history.activate(
+        project.name, id_, at_ns=1, by="me", revision=live.revision if live else None
+    )
     assert isinstance(now, Live)
     return sent
 
@@ -99,7 +101,7 @@ async def asked(bucket: FolderBucket, name: str, folder: Path, cache: Path) -> d
     return answers
 
 
-async def page(artifact: FolderArtifact | ImageArtifact) -> bytes:
+async def page(artifact: FolderArtifact | StaticBundle) -> bytes:
     """Return the page of a static artifact, as its Resource answers with it."""
     events: list[dict[str, Any]] = []
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.deploy.doors import Doors
-from engine.door import Caller, DoorPlace, DoorRequest, DoorResponse, LogEntry
+from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import Record, StructuredRecord
 
@@ -17,7 +17,7 @@ class Diary:
     variables = ()
     max_body = 10
 
-    def open(self, place: DoorPlace) -> "Diary":
+    def open(self, place: DoorContext) -> "Diary":
         self.place = place
         return self
 

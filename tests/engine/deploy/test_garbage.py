@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.bucket.folder import FolderBucket
-from engine.deploy.gc import GRACE_NS, GarbageError, Swept, sweep
+from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
 from engine.deploy.history import History
 from engine.deploy.package import COMPONENT, PackageError
 from engine.deploy.package_store import unpack
@@ -25,7 +25,7 @@ def age(path: Path, by_ns: int) -> None:
 def test_only_what_no_record_names_is_removed_and_only_after_the_grace(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         unpacked, now = tmp_path / "unpacked", time.time_ns()
-        assert await sweep(bucket, now, unpacked=unpacked) == Swept(0, 0, 0)
+        assert await collect_garbage(bucket, now, unpacked=unpacked) == GcReport(0, 0, 0)
         kept = await deployment(bucket, component_artifact(tmp_path, "kept"), "01")
         await History(bucket).add(kept)
         needed, loose = (
@@ -42,11 +42,11 @@ def test_only_what_no_record_names_is_removed_and_only_after_the_grace(tmp_path:
         for path in unpacked.iterdir():
             if not path.is_symlink():
                 age(path, GRACE_NS // 2)
-        assert await sweep(bucket, now, unpacked=unpacked) == Swept(0, 0, 0)
+        assert await collect_garbage(bucket, now, unpacked=unpacked) == GcReport(0, 0, 0)
         later = now + GRACE_NS
-        planned = await sweep(bucket, later, unpacked=unpacked, count_only=True)
+        planned = await collect_garbage(bucket, later, unpacked=unpacked, count_only=True)
         assert planned.unpacked == 1 and (unpacked / loose.package / COMPONENT).exists()
-        assert (await sweep(bucket, later, unpacked=unpacked)).unpacked == 1
+        assert (await collect_garbage(bucket, later, unpacked=unpacked)).unpacked == 1
         assert not (unpacked / loose.package).exists()
         assert (unpacked / needed / COMPONENT).exists() and (tmp_path / "bucket").exists()
         assert [path.read_text() for path in strangers] == ["not ours"] * 3
@@ -64,9 +64,9 @@ def test_what_is_unpacked_again_counts_as_used(tmp_path: Path) -> None:
         await unpack(bucket.blobs, package, unpacked)
         age(unpacked / package, 2 * GRACE_NS)
         await unpack(bucket.blobs, package, unpacked)
-        assert (await sweep(bucket, time.time_ns(), unpacked=unpacked)).unpacked == 0
+        assert (await collect_garbage(bucket, time.time_ns(), unpacked=unpacked)).unpacked == 0
         age(unpacked / package, 2 * GRACE_NS)
-        assert (await sweep(bucket, time.time_ns(), unpacked=unpacked)).unpacked == 1
+        assert (await collect_garbage(bucket, time.time_ns(), unpacked=unpacked)).unpacked == 1
         assert await bucket.blobs.exists(package)
         await unpack(bucket.blobs, package, unpacked)
 
@@ -79,9 +79,9 @@ def test_what_a_killed_process_left_half_done_goes_too(tmp_path: Path, name: str
         left = tmp_path / "unpacked" / name
         (left / "blobs").mkdir(parents=True)
         (left / "blobs" / "file").write_text("half")
-        assert (await sweep(bucket, time.time_ns(), unpacked=left.parent)).unpacked == 0
+        assert (await collect_garbage(bucket, time.time_ns(), unpacked=left.parent)).unpacked == 0
         age(left, 2 * GRACE_NS)
-        assert (await sweep(bucket, time.time_ns(), unpacked=left.parent)).unpacked == 1
+        assert (await collect_garbage(bucket, time.time_ns(), unpacked=left.parent)).unpacked == 1
         assert list(left.parent.iterdir()) == []
 
     opened(tmp_path / "bucket", scenario)
@@ -99,12 +99,13 @@ def test_a_plan_says_what_a_sweep_then_does_and_removes_nothing(tmp_path: Path) 
         await bucket.blobs.upload(wanted, 99, 0, beginning())  # type: ignore[arg-type]
         later = time.time_ns() + 2 * GRACE_NS
         planned = [
-            await sweep(bucket, later, unpacked=tmp_path / "unpacked", count_only=True) for _ in range(2)
+            await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked", count_only=True)
+            for _ in range(2)
         ]
-        done = await sweep(bucket, later, unpacked=tmp_path / "unpacked")
+        done = await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked")
         assert planned == [done, done]
-        assert done == Swept(4, done.size, 1, 1)
-        assert await sweep(bucket, later, unpacked=tmp_path / "unpacked") == Swept(0, 0, 0)
+        assert done == GcReport(4, done.size, 1, 1)
+        assert await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked") == GcReport(0, 0, 0)
 
     opened(tmp_path / "bucket", scenario)
 
@@ -118,7 +119,7 @@ def test_nothing_unpacked_is_removed_while_it_is_not_known_what_is_needed(tmp_pa
         assert await bucket.blobs.delete(made.resources["web"].package, FOREVER)
         later = time.time_ns() + 2 * GRACE_NS
         with pytest.raises(GarbageError):
-            await sweep(bucket, later, unpacked=tmp_path / "unpacked")
+            await collect_garbage(bucket, later, unpacked=tmp_path / "unpacked")
         assert (tmp_path / "unpacked" / loose / COMPONENT).exists()
 
     opened(tmp_path / "bucket", scenario)
@@ -128,6 +129,6 @@ def test_a_folder_that_can_not_be_looked_at_is_an_error_of_its_own(tmp_path: Pat
     async def scenario(bucket: FolderBucket) -> None:
         (tmp_path / "unpacked").write_text("a file")
         with pytest.raises(PackageError, match="can not be removed"):
-            await sweep(bucket, time.time_ns(), unpacked=tmp_path / "unpacked")
+            await collect_garbage(bucket, time.time_ns(), unpacked=tmp_path / "unpacked")
 
     opened(tmp_path / "bucket", scenario)

@@ -15,9 +15,9 @@ from engine.bucket.errors import BlobMissing
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Conflict
 from engine.deploy.deployment import RecordError, decode
-from engine.deploy.gc import GRACE_NS, GarbageError, Swept, sweep
-from engine.deploy.history import DeploymentError, Flip, History, Live
-from engine.deploy.package_store import keep
+from engine.deploy.gc import GRACE_NS, GarbageError, GcReport, collect_garbage
+from engine.deploy.history import Activation, DeploymentError, History, Live
+from engine.deploy.package_store import touch
 from tests.engine.deploy.packing import RESOURCE, component_artifact, deployment, opened, stored
 
 FOREVER = 1 << 62
@@ -90,19 +90,19 @@ def test_a_flip_goes_forth_and_back_and_one_that_knows_too_little_is_a_conflict(
         for id_ in ("01", "02"):
             await history.add(await deployment(bucket, component_artifact(tmp_path, id_), id_))
         assert await history.live("shop") is None
-        first = await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+        first = await history.activate("shop", "01", at_ns=1, by="a", revision=None)
         assert isinstance(first, Live)
         assert first.deployment == "01"
-        late = await history.flip("shop", "02", at_ns=2, by="b", revision=None)
+        late = await history.activate("shop", "02", at_ns=2, by="b", revision=None)
         assert late == Conflict(first.revision)
-        second = await history.flip("shop", "02", at_ns=2, by="b", revision=first.revision)
+        second = await history.activate("shop", "02", at_ns=2, by="b", revision=first.revision)
         assert isinstance(second, Live)
-        back = await history.flip("shop", "01", at_ns=3, by="c", revision=second.revision)
+        back = await history.activate("shop", "01", at_ns=3, by="c", revision=second.revision)
         assert isinstance(back, Live)
         assert back == await history.live("shop")
-        assert back.flips == (Flip("01", 1, "a"), Flip("02", 2, "b"), Flip("01", 3, "c"))
+        assert back.flips == (Activation("01", 1, "a"), Activation("02", 2, "b"), Activation("01", 3, "c"))
         answers = await asyncio.gather(
-            *(history.flip("shop", "02", at_ns=4, by="d", revision=back.revision) for _ in range(10))
+            *(history.activate("shop", "02", at_ns=4, by="d", revision=back.revision) for _ in range(10))
         )
         assert sum(isinstance(answer, Live) for answer in answers) == 1
 
@@ -113,12 +113,12 @@ def test_what_is_not_whole_never_goes_live(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         history = History(bucket)
         with pytest.raises(DeploymentError):
-            await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+            await history.activate("shop", "01", at_ns=1, by="a", revision=None)
         made = await deployment(bucket, component_artifact(tmp_path), "01")
         await history.add(made)
         assert await bucket.blobs.delete(made.resources["web"].artifact, FOREVER)
         with pytest.raises(BlobMissing):
-            await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+            await history.activate("shop", "01", at_ns=1, by="a", revision=None)
         assert await history.live("shop") is None
 
     opened(tmp_path / "bucket", scenario)
@@ -129,12 +129,12 @@ def test_who_watches_hears_of_every_project_and_flip(tmp_path: Path) -> None:
         history = History(bucket)
         for project in ("shop", "blog"):
             await history.add(await deployment(bucket, component_artifact(tmp_path), "01", project))
-        first = await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+        first = await history.activate("shop", "01", at_ns=1, by="a", revision=None)
         async with aclosing(history.watch()) as seen:
             assert await anext(seen) == first
             waiting = asyncio.ensure_future(anext(seen))
             await asyncio.sleep(0)
-            second = await history.flip("blog", "01", at_ns=1, by="a", revision=None)
+            second = await history.activate("blog", "01", at_ns=1, by="a", revision=None)
             assert isinstance(second, Live)
             assert await waiting == second
             assert second.project == "blog"
@@ -147,7 +147,7 @@ def test_old_records_go_but_for_the_newest_and_the_one_that_serves(tmp_path: Pat
         history = History(bucket)
         for number in range(6):
             await history.add(await deployment(bucket, component_artifact(tmp_path), f"0{number}"))
-        await history.flip("shop", "01", at_ns=1, by="a", revision=None)
+        await history.activate("shop", "01", at_ns=1, by="a", revision=None)
         assert await history.forget_old("shop", kept=2) == ["00", "02", "03"]
         assert await history.forget_old("shop", kept=2) == []
         assert [made.id for made in await history.deployments("shop")] == ["05", "04", "01"]
@@ -163,19 +163,19 @@ def test_only_what_no_deployment_needs_is_swept_and_only_after_the_grace(tmp_pat
         loose = component_artifact(tmp_path, "loose", "script", b"{}")  # shares script and source map
         package = (await stored(bucket, loose)).package
         later = time.time_ns() + 2 * GRACE_NS
-        assert await sweep(bucket, time.time_ns()) == Swept(0, 0, 0)
-        assert await sweep(bucket, time.time_ns() + GRACE_NS // 2) == Swept(0, 0, 0)
-        swept = await sweep(bucket, later)
+        assert await collect_garbage(bucket, time.time_ns()) == GcReport(0, 0, 0)
+        assert await collect_garbage(bucket, time.time_ns() + GRACE_NS // 2) == GcReport(0, 0, 0)
+        swept = await collect_garbage(bucket, later)
         assert swept.blobs == 2  # its component, and its document
         assert swept.size > loose.component.stat().st_size
         assert not await bucket.blobs.exists(package)
-        await keep(bucket.blobs, kept.resources["web"].package)
-        assert await sweep(bucket, later) == Swept(0, 0, 0)
+        await touch(bucket.blobs, kept.resources["web"].package)
+        assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
         await history.add(replace(kept, id="02"))
         assert await history.forget_old("shop", kept=1) == ["01"]
-        assert await sweep(bucket, later) == Swept(0, 0, 0)
+        assert await collect_garbage(bucket, later) == GcReport(0, 0, 0)
         assert await history.forget_old("shop", kept=0) == ["02"]
-        assert (await sweep(bucket, later)).blobs == 4
+        assert (await collect_garbage(bucket, later)).blobs == 4
         assert [info async for info in bucket.blobs.list()] == []
 
     opened(tmp_path / "bucket", scenario)
@@ -191,8 +191,8 @@ def test_uploads_that_were_given_up_are_swept_too(tmp_path: Path) -> None:
             yield b"beg"
 
         assert await bucket.blobs.upload(digest, 99, 0, beginning()) == 3
-        assert (await sweep(bucket, time.time_ns())).uploads == 0
-        assert (await sweep(bucket, time.time_ns() + 2 * GRACE_NS)).uploads == 1
+        assert (await collect_garbage(bucket, time.time_ns())).uploads == 0
+        assert (await collect_garbage(bucket, time.time_ns() + 2 * GRACE_NS)).uploads == 1
 
     opened(tmp_path / "bucket", scenario)
 
@@ -206,10 +206,10 @@ def test_nothing_is_swept_while_it_is_not_known_what_a_deployment_needs(tmp_path
         assert await bucket.blobs.delete(made.resources["web"].package, FOREVER)
         before = {info.digest async for info in bucket.blobs.list()}
         with pytest.raises(GarbageError, match="deployment 01 of shop"):
-            await sweep(bucket, time.time_ns() + 2 * GRACE_NS)
+            await collect_garbage(bucket, time.time_ns() + 2 * GRACE_NS)
         assert {info.digest async for info in bucket.blobs.list()} == before
         await stored(bucket, component_artifact(tmp_path, "kept"))
-        assert (await sweep(bucket, time.time_ns() + 2 * GRACE_NS)).blobs == 2
+        assert (await collect_garbage(bucket, time.time_ns() + 2 * GRACE_NS)).blobs == 2
 
     opened(tmp_path / "bucket", scenario)
 
@@ -241,11 +241,11 @@ def test_a_deployment_that_is_forgotten_as_it_goes_live_is_there_after_all(
         history = History(bucket)
         for id_ in ("01", "02"):
             await history.add(await deployment(bucket, component_artifact(tmp_path, id_), id_))
-        live = await history.flip("shop", "02", at_ns=1, by="a", revision=None)
+        live = await history.activate("shop", "02", at_ns=1, by="a", revision=None)
         assert isinstance(live, Live)
 
         def flip(history: History) -> Awaitable[object]:
-            return history.flip("shop", "01", at_ns=2, by="a", revision=live.revision)
+            return history.activate("shop", "01", at_ns=2, by="a", revision=live.revision)
 
         def forget(history: History) -> Awaitable[object]:
             return history.forget_old("shop", kept=0)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, ImageArtifact
+from engine.artifact import Artifact, ComponentArtifact, FolderArtifact, StaticBundle
 from engine.bucket.errors import BlobCorrupt, BlobMissing
 from engine.bucket.folder import FolderBucket
 from engine.bucket.protocols import Digest
 from engine.deploy.package import PackageError, decode, pack
-from engine.deploy.package_store import keep, load, missing, unpack
+from engine.deploy.package_store import load, missing, touch, unpack
 from engine.gateway.static.file import StaticFile
 from engine.gateway.static.source import ImageSource
 from engine.static_files.bundle import blob_path, read_index
@@ -36,8 +36,8 @@ def check_same(found: Artifact, artifact: Artifact) -> None:
         assert found.component.read_bytes() == artifact.component.read_bytes()
         assert found == replace(artifact, component=found.component, inputs=frozenset())
         return
-    assert isinstance(artifact, ImageArtifact)
-    assert isinstance(found, ImageArtifact)
+    assert isinstance(artifact, StaticBundle)
+    assert isinstance(found, StaticBundle)
     assert read_index(found) == read_index(artifact)
     source = ImageSource(found)
     for name, text in FILES.items():
@@ -120,10 +120,10 @@ def test_a_package_whose_blobs_are_gone_is_missing_and_a_changed_one_is_damaged(
 
     async def scenario(bucket: FolderBucket) -> None:
         package = (await stored(bucket, artifact)).package
-        for digest in sorted((await keep(bucket.blobs, package)).digests | {package}):
+        for digest in sorted((await touch(bucket.blobs, package)).digests | {package}):
             assert await bucket.blobs.delete(digest, FOREVER)
             with pytest.raises(BlobMissing):
-                await keep(bucket.blobs, package)
+                await touch(bucket.blobs, package)
             with pytest.raises(BlobMissing):
                 await unpack(bucket.blobs, package, tmp_path / "unpacked")
             assert list((tmp_path / "unpacked").iterdir() if (tmp_path / "unpacked").exists() else []) == []

@@ -6,7 +6,7 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.manifest.positions import KeyPath, Place, places
+from engine.manifest.positions import KeyPath, Position, find_positions
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -40,45 +40,45 @@ x = 1
 
 
 def test_keys_stand_where_an_editor_finds_them() -> None:
-    first = places(SPREAD).first
-    expected: dict[KeyPath, Place] = {
-        ("project",): Place(2, 2),
-        ("project", "name"): Place(3, 1),
-        ("project", "quoted.key"): Place(4, 1),
-        ("project", "quoted.key", "and another"): Place(4, 16),
-        ("project", "quoted.key", "and another", "é"): Place(4, 30),
-        ("resource", "a"): Place(6, 13),
-        ("resource", "a", "lane"): Place(7, 3),
-        ("resource", "a", "mounts", "/a/*"): Place(8, 12),
-        ("resource", "a", "mounts", "c", "d"): Place(8, 28),
-        ("resource", "a", "mounts", "c", "d", "e", 1, "f"): Place(8, 44),
-        ("resource", "a", "egress", 0): Place(10, 3),
-        ("resource", "a", "egress", 1): Place(12, 3),
-        ("resource", "a", "egress", 2, 0): Place(13, 14),
-        ("resource", "a", "build"): Place(15, 1),
-        ("resource", "a", "text"): Place(19, 1),
-        ("resource", "a", "last"): Place(20, 1),
-        ("step", 1, "run"): Place(24, 1),
-        ("step", 1, "more", "x"): Place(26, 1),
+    first = find_positions(SPREAD).first
+    expected: dict[KeyPath, Position] = {
+        ("project",): Position(2, 2),
+        ("project", "name"): Position(3, 1),
+        ("project", "quoted.key"): Position(4, 1),
+        ("project", "quoted.key", "and another"): Position(4, 16),
+        ("project", "quoted.key", "and another", "é"): Position(4, 30),
+        ("resource", "a"): Position(6, 13),
+        ("resource", "a", "lane"): Position(7, 3),
+        ("resource", "a", "mounts", "/a/*"): Position(8, 12),
+        ("resource", "a", "mounts", "c", "d"): Position(8, 28),
+        ("resource", "a", "mounts", "c", "d", "e", 1, "f"): Position(8, 44),
+        ("resource", "a", "egress", 0): Position(10, 3),
+        ("resource", "a", "egress", 1): Position(12, 3),
+        ("resource", "a", "egress", 2, 0): Position(13, 14),
+        ("resource", "a", "build"): Position(15, 1),
+        ("resource", "a", "text"): Position(19, 1),
+        ("resource", "a", "last"): Position(20, 1),
+        ("step", 1, "run"): Position(24, 1),
+        ("step", 1, "more", "x"): Position(26, 1),
     }
     assert {path: first.get(path) for path in expected} == expected
 
 
 def test_a_key_that_is_not_there_has_the_place_of_what_is_around_it() -> None:
-    found = places(SPREAD)
-    assert found.nearest(("resource", "a", "output")) == Place(6, 13)
-    assert found.nearest(("nothing",)) == Place(1, 1)
+    found = find_positions(SPREAD)
+    assert found.nearest(("resource", "a", "output")) == Position(6, 13)
+    assert found.nearest(("nothing",)) == Position(1, 1)
 
 
 def test_what_stands_twice_is_noted_and_what_only_continues_is_not() -> None:
     text = "[a.b]\nx = 1\n[a]\ny.z = 1\ny.w = 2\n[a.c]\n[a]\ny.z = 3\n"
-    assert places(text).again == {("a",): Place(7, 2), ("a", "y", "z"): Place(8, 3)}
+    assert find_positions(text).again == {("a",): Position(7, 2), ("a", "y", "z"): Position(8, 3)}
 
 
 @UNHURRIED
 @given(st.text(alphabet="[]{}=\"'\\#.,\n ab1", max_size=60))
 def test_any_text_is_followed_to_some_end(text: str) -> None:
-    for place in places(text).first.values():
+    for place in find_positions(text).first.values():
         assert place.line >= 1 and place.column >= 1
 
 
@@ -96,14 +96,14 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.text("a.\"' é", max_size=3), VALUES, max_size=4))
 def test_every_key_that_is_read_has_a_place(value: dict[str, Any]) -> None:
     text = tomlkit.dumps(value)
-    assert set(paths(tomllib.loads(text), ())) == set(places(text).first)
+    assert set(paths(tomllib.loads(text), ())) == set(find_positions(text).first)
 
 
 @UNHURRIED
 @given(st.dictionaries(st.text("a.\"' é", max_size=3), VALUES, max_size=4))
 def test_every_pair_is_a_key_and_the_value_that_is_read(value: dict[str, Any]) -> None:
     text = tomlkit.dumps(value)
-    for path, pair in places(text).pairs.items():
+    for path, pair in find_positions(text).pairs.items():
         found: Any = tomllib.loads(text)
         for part in path:
             found = found[part]

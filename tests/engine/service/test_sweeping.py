@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from engine.bucket.folder import FolderBucket
-from engine.deploy.gc import GarbageError, Swept
+from engine.deploy.gc import GarbageError, GcReport
 from engine.service.gc_schedule import CHECK_SECONDS, DAY_NS, run_gc_daily
 from tests.engine.deploy.packing import opened
 
-NOTHING = Swept(0, 0, 0)
+NOTHING = GcReport(0, 0, 0)
 T0 = 1_700_000_000 * 10**9
 
 
@@ -31,13 +31,13 @@ class Day:
 
 
 async def sweeps(
-    bucket: FolderBucket, day: Day, sweep: Callable[[], Awaitable[Swept]] | None = None
+    bucket: FolderBucket, day: Day, sweep: Callable[[], Awaitable[GcReport]] | None = None
 ) -> tuple[list[int], list[tuple[str, str]]]:
     """Return in which hours there was a sweep, and what the log was told."""
     hours: list[int] = []
     told: list[tuple[str, str]] = []
 
-    async def counted() -> Swept:
+    async def counted() -> GcReport:
         hours.append((day.now_ns - T0) // (3600 * 10**9))
         return await sweep() if sweep is not None else NOTHING
 
@@ -81,10 +81,10 @@ def test_a_clock_that_was_wrong_does_not_end_it(tmp_path: Path) -> None:
 
 
 def test_the_log_hears_of_what_was_removed_and_of_what_went_wrong(tmp_path: Path) -> None:
-    async def some() -> Swept:
-        return Swept(2, 1234, 0, 1)
+    async def some() -> GcReport:
+        return GcReport(2, 1234, 0, 1)
 
-    async def failing() -> Swept:
+    async def failing() -> GcReport:
         raise GarbageError("nothing was removed", "Deploy again.")
 
     async def scenario(bucket: FolderBucket) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 
 import wasmtime
 
-from lanes.wit_imports import interfaces
+from lanes.wit_imports import parse_interfaces
 
 VERSION = "0.2.4"
 HANDLER = f"wasi:http/incoming-handler@{VERSION}"
@@ -159,7 +159,7 @@ def echo_component(*, understood: bool = True, direct: bool = False) -> bytes:
     called: dict[str, set[str]] = {}
     for interface, function, _, _ in CALLS.values():
         called.setdefault(f"wasi:{interface}@{VERSION}", set()).add(function)
-    hosted = interfaces(called)
+    hosted = parse_interfaces(called)
 
     def instance(interface: str) -> str:
         return hosted.instances[f"wasi:{interface}@{VERSION}"]

@@ -96,8 +96,8 @@ def test_a_disk_that_takes_no_machine_code_is_not_the_component_s_fault(tmp_path
     with pytest.raises(CodeCacheError, match="cannot cache the machine code of a component in") as caught:
         compiled(path, tmp_path)
     assert str(kept) in caught.value.message and "free disk space" in caught.value.hint
-    assert caught.value.for_callers.endswith(": File exists" if folder else ": Is a directory")
-    assert str(tmp_path) not in caught.value.for_callers
+    assert caught.value.public_message.endswith(": File exists" if folder else ": Is a directory")
+    assert str(tmp_path) not in caught.value.public_message
 
 
 def test_a_guest_can_not_pose_as_the_handler_that_tells_its_memory(tmp_path: Path) -> None:

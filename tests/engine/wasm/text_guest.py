@@ -16,7 +16,7 @@ from wasmtime import wat2wasm
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Guest, Runner
-from lanes.wit_imports import interfaces
+from lanes.wit_imports import parse_interfaces
 
 HTTP, STREAMS, CLOCK = "wasi:http/types@0.2.4", "wasi:io/streams@0.2.4", "wasi:clocks/monotonic-clock@0.2.4"
 HANDLER = "wasi:http/incoming-handler@0.2.4"
@@ -241,7 +241,7 @@ def component() -> bytes:
     called: dict[str, list[str]] = {}
     for interface, name, _ in _CALLS.values():
         called.setdefault(interface, []).append(name)
-    hosted = interfaces(called)
+    hosted = parse_interfaces(called)
     lowered = [
         f'(core func ${short} (canon lower (func {hosted.instances[interface]} "{name}")'
         f" (memory $memory) (realloc $realloc)))"

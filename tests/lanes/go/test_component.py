@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lanes.go.component import HANDLE, NoHandler, NotHosted, component
 from lanes.go.core_module import HEADER, CoreModule, Unreadable, encode, read, section, sections
-from lanes.wit_imports import interfaces
+from lanes.wit_imports import parse_interfaces
 
 EXPORTS = f"""
   (memory (export "memory") 2)
@@ -130,7 +130,7 @@ def test_anything_is_a_module_or_unreadable(data: bytes) -> None:
 
 
 def test_an_interface_has_what_is_called_and_the_types_of_others() -> None:
-    found = interfaces({"wasi:io/poll@0.2.4": {"poll"}, "wasi:unknown/x@0.2.4": {"y"}})
+    found = parse_interfaces({"wasi:io/poll@0.2.4": {"poll"}, "wasi:unknown/x@0.2.4": {"y"}})
     assert '(export "poll"' in found.text and "[method]pollable.ready" not in found.text
     assert "wasi:http/types@0.2.4" in found.instances and "wasi:random/random@0.2.4" not in found.instances
     assert "[method]pollable.ready" in found.functions["wasi:io/poll@0.2.4"]
@@ -138,7 +138,7 @@ def test_an_interface_has_what_is_called_and_the_types_of_others() -> None:
 
 
 def test_all_interfaces_as_a_whole_are_well_formed() -> None:
-    every = interfaces({}).functions
-    found = interfaces(every)
+    every = parse_interfaces({}).functions
+    found = parse_interfaces(every)
     assert set(found.instances) == set(every)
     wasmtime.component.Component(wasmtime.Engine(), wasmtime.wat2wasm(f"(component $world {found.text})"))

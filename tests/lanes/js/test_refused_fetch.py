@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from doors.tables.door import TablesDoor
-from engine.door import DoorPlace
+from engine.door import DoorContext
 from engine.wasm.execution.runner import Runner
 from engine.wasm.outbound.door_calls import DoorBinding
 from tests.engine.wasm.conftest import Answer, Client
@@ -75,7 +75,7 @@ def test_a_body_that_a_door_does_not_take_is_answered(sources: Sources, cache: P
 
     async def run() -> Answer:
         runner = Runner(cache)
-        door = TablesDoor().open(DoorPlace("test", tmp_path / "tables", lambda entry: None))
+        door = TablesDoor().open(DoorContext("test", tmp_path / "tables", lambda entry: None))
         doors = {"tables": DoorBinding(door, 1 << 20)}
         try:
             guest = await runner.guest(

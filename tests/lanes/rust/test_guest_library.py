@@ -12,7 +12,7 @@ import pytest
 from engine.artifact import ComponentArtifact
 from engine.manifest.model import Resource
 from engine.wasm.execution.runner import Runner
-from lanes.rust.world import BINARY, assembled
+from lanes.rust.world import BINARY, assemble
 from tests.engine.wasm.conftest import Answer, Client
 from tests.lanes.rust.conftest import GUEST, Crate
 
@@ -252,5 +252,5 @@ def test_a_bad_url_is_told(ask: Ask, url: str) -> None:
 
 
 def test_the_declared_world_is_the_written_one() -> None:
-    assert BINARY.read_bytes() == assembled(), "run `python -m lanes.rust.world`"
+    assert BINARY.read_bytes() == assemble(), "run `python -m lanes.rust.world`"
     assert BINARY.is_relative_to(GUEST)

@@ -11,7 +11,7 @@ from typing import Any
 import brotli  # type: ignore[import-untyped]
 import pytest
 
-from engine.artifact import FolderArtifact, ImageArtifact, ImageFile
+from engine.artifact import BundleFile, FolderArtifact, StaticBundle
 from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildFailed, BuildMode, BuildRequest
 from engine.manifest.model import Resource
@@ -38,19 +38,19 @@ class Workshop:
 
     def build(
         self, build: str | None = None, mode: BuildMode = "deploy", **fields: Any
-    ) -> FolderArtifact | ImageArtifact:
+    ) -> FolderArtifact | StaticBundle:
         fields = {"workdir": self.root / "front", "output": self.output, **fields}
         resource = Resource("site", "static", build=build, **fields)
         self.lines.clear()
         request = BuildRequest(resource, self.root, self.cache, mode, self.lines.append)
         return asyncio.run(self.lane.build(request))
 
-    def image(self, build: str | None = None, mode: BuildMode = "deploy") -> ImageArtifact:
+    def image(self, build: str | None = None, mode: BuildMode = "deploy") -> StaticBundle:
         artifact = self.build(build, mode)
-        assert isinstance(artifact, ImageArtifact)
+        assert isinstance(artifact, StaticBundle)
         return artifact
 
-    def files(self, image: ImageArtifact) -> dict[str, ImageFile]:
+    def files(self, image: StaticBundle) -> dict[str, BundleFile]:
         return {file.path: file for file in read_index(image)}
 
     def failure(self, build: str | None = None, mode: BuildMode = "deploy", **fields: Any) -> BuildFailed:
@@ -120,7 +120,7 @@ def test_the_build_command_makes_the_files(shop: Workshop) -> None:
     build = "mkdir -p public/js && echo compiling && echo 'let x' > public/js/app.js"
     assert list(shop.files(shop.image(build))) == ["js/app.js"]
     assert "compiling" in shop.lines
-    assert isinstance(shop.build(build, "dev"), ImageArtifact)
+    assert isinstance(shop.build(build, "dev"), StaticBundle)
 
 
 def test_a_failing_build_command_names_resource_status_and_output(shop: Workshop) -> None:
@@ -237,7 +237,7 @@ def test_builds_at_once_end_with_one_image(shop: Workshop) -> None:
         resource = Resource("site", "static", shop.root / "front", output=shop.output)
         request = BuildRequest(resource, shop.root, shop.cache, "deploy")
         artifacts = await asyncio.gather(*(shop.lane.build(request) for _ in range(4)))
-        return {a.digest for a in artifacts if isinstance(a, ImageArtifact)}
+        return {a.digest for a in artifacts if isinstance(a, StaticBundle)}
 
     (digest,) = asyncio.run(together())
     assert [entry.name for entry in (shop.cache / "images").iterdir()] == [digest]

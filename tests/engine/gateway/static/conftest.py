@@ -11,7 +11,7 @@ from typing import Any
 import brotli  # type: ignore[import-untyped]
 import pytest
 
-from engine.artifact import FolderArtifact, ImageArtifact, ImageFile
+from engine.artifact import BundleFile, FolderArtifact, StaticBundle
 from engine.gateway.static.responder import StaticResponder
 from engine.static_files.bundle import BLOBS, INDEX, encode_index, index_digest
 from engine.static_files.content_type import content_type
@@ -29,7 +29,7 @@ class Answer:
 Ask = Callable[..., Answer | None]
 
 
-def make_image(source: Path, folder: Path) -> ImageArtifact:
+def make_image(source: Path, folder: Path) -> StaticBundle:
     """Pack a folder by hand, so that the responder's tests stand on the format and not on the lane."""
     (folder / BLOBS).mkdir(parents=True)
 
@@ -44,10 +44,10 @@ def make_image(source: Path, folder: Path) -> ImageArtifact:
         forms = {"identity": data, "br": brotli.compress(data), "gzip": gzip.compress(data, mtime=0)}
         encodings = {k: blob(v) for k, v in forms.items() if k == "identity" or len(v) < len(data)}
         name = path.relative_to(source).as_posix()
-        files.append(ImageFile(name, content_type(name), encodings))
+        files.append(BundleFile(name, content_type(name), encodings))
     index = encode_index(files)
     (folder / INDEX).write_bytes(index)
-    return ImageArtifact(folder, index_digest(index))
+    return StaticBundle(folder, index_digest(index))
 
 
 @pytest.fixture
@@ -126,5 +126,5 @@ def responder(make: Callable[[bool], StaticResponder]) -> StaticResponder:
 
 
 @pytest.fixture
-def image(site: Path, tmp_path: Path) -> ImageArtifact:
+def image(site: Path, tmp_path: Path) -> StaticBundle:
     return make_image(site, tmp_path / "own image")

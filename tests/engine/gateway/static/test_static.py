@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.artifact import FolderArtifact, ImageArtifact
+from engine.artifact import FolderArtifact, StaticBundle
 from engine.gateway.static.responder import StaticResponder
-from engine.static_files.bundle import ImageDamaged, blob_path
+from engine.static_files.bundle import BundleCorrupt, blob_path
 from tests.examples import examples
 
 HTML = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
@@ -172,7 +172,7 @@ def test_spa_without_an_index_page_is_a_404(make, ask, site: Path) -> None:
     assert ask(make(True), "/about", HTML) is None
 
 
-def test_an_image_serves_each_coding_with_its_own_entity_tag(image: ImageArtifact, ask, site) -> None:
+def test_an_image_serves_each_coding_with_its_own_entity_tag(image: StaticBundle, ask, site) -> None:
     responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
     etags = set()
     for coding, decode in (("br", brotli.decompress), ("gzip", gzip.decompress), ("identity", bytes)):
@@ -188,21 +188,21 @@ def test_an_image_serves_each_coding_with_its_own_entity_tag(image: ImageArtifac
     assert len(etags) == 3
 
 
-def test_a_resumed_download_of_a_compressed_form_starts_anew(image: ImageArtifact, ask) -> None:
+def test_a_resumed_download_of_a_compressed_form_starts_anew(image: StaticBundle, ask) -> None:
     responder, br = StaticResponder(image), ("accept-encoding", "br")
     etag = ask(responder, "/app.js", br).headers["etag"]
     answer = ask(responder, "/app.js", br, ("range", "bytes=5-"), ("if-range", etag))
     assert (answer.status, answer.headers["content-encoding"]) == (200, "br")
 
 
-def test_small_files_of_an_image_are_read_once(image: ImageArtifact, ask, site) -> None:
+def test_small_files_of_an_image_are_read_once(image: StaticBundle, ask, site) -> None:
     responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
     assert ask(responder, "/app.js").body == whole
     blob_path(image.folder, hashlib.sha256(whole).hexdigest()).unlink()
     assert ask(responder, "/app.js").body == whole
 
 
-def test_a_lost_blob_is_an_error_before_anything_is_sent(image: ImageArtifact, ask, site) -> None:
+def test_a_lost_blob_is_an_error_before_anything_is_sent(image: StaticBundle, ask, site) -> None:
     responder, whole = StaticResponder(image), (site / "app.js").read_bytes()
     blob_path(image.folder, hashlib.sha256(whole).hexdigest()).unlink()
     with pytest.raises(FileNotFoundError):
@@ -211,17 +211,17 @@ def test_a_lost_blob_is_an_error_before_anything_is_sent(image: ImageArtifact, a
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"not json", b'{"version":2,"files":[]}'])
-def test_a_damaged_image_is_refused_with_its_name(image: ImageArtifact, damage: bytes) -> None:
+def test_a_damaged_image_is_refused_with_its_name(image: StaticBundle, damage: bytes) -> None:
     (image.folder / "index.json").write_bytes(damage)
-    with pytest.raises(ImageDamaged, match="damaged") as caught:
+    with pytest.raises(BundleCorrupt, match="damaged") as caught:
         StaticResponder(image)
     assert str(image.folder) in caught.value.message
     assert caught.value.hint
 
 
 def test_a_missing_image_is_refused(tmp_path: Path, make: Callable[[bool], StaticResponder]) -> None:
-    with pytest.raises(ImageDamaged):
-        StaticResponder(ImageArtifact(tmp_path / "nowhere", "0" * 64))
+    with pytest.raises(BundleCorrupt):
+        StaticResponder(StaticBundle(tmp_path / "nowhere", "0" * 64))
 
 
 _PARTS = [
