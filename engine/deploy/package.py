@@ -108,7 +108,7 @@ class Packed:
 
 
 def pack(artifact: Artifact) -> Packed:
-    """Name the files of an artifact; blocks while it reads them. Raises `PackageError` and `BundleCorrupt`."""
+    """Return the package of an artifact; blocks on reads. Raises `PackageError` and `BundleCorrupt`."""
     if isinstance(artifact, ComponentArtifact):
         sources = _component(artifact)
         kind: ArtifactKind = "component"
