@@ -1,7 +1,7 @@
-"""Cells as people read and write them, by the type of their column. Pure.
+"""Conversion between the cells of the control API and the text of the grid. Pure.
 
-A cell comes and goes as the control API's grids have it: null, true, a number, a text, `{"base64": …}`, and
-`{"cut": bytes, …}` for the beginning of a long one.
+A cell is null, true or false, a number, a text, `{"base64": …}`, or `{"cut": bytes, …}` for the first bytes
+of a long value.
 """
 
 import json
@@ -9,21 +9,18 @@ import math
 import re
 from base64 import b64decode
 from binascii import Error
-from datetime import datetime
 from typing import Any
 
 from screens.widgets.row_source import Piece
+from svc_tui.tables_syntax import TypeInfo
 
 NOW = "now()"
-TRUE, FALSE = ("true", "t", "yes", "y", "1", "on"), ("false", "f", "no", "n", "0", "off")
-RIGHT = frozenset({"integer", "real"})
-"""Types whose cells stand at the right of their column."""
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
 
 
 def piece(value: Any) -> Piece:
-    """Return a cell for a line of the grid."""
+    """Return the short text of a cell in the grid, and its style."""
     if value is None:
         return "null", "dim"
     if isinstance(value, dict):
@@ -34,7 +31,7 @@ def piece(value: Any) -> Piece:
 
 
 def as_text(value: Any) -> str:
-    """Return a cell as the text that says it; nothing for null. What was cut is not all of it."""
+    """Return the text of a cell to edit or copy: empty for null, the first bytes of a cut value."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -47,65 +44,64 @@ def as_text(value: Any) -> str:
 
 
 def sent(value: Any) -> Any:
-    """Return a cell as a request has it: JSON knows no infinity, and the API takes it as a text."""
+    """Return a cell for a request. Infinity, which JSON does not have, is sent as text."""
     return str(value).replace("inf", "9e999") if isinstance(value, float) and math.isinf(value) else value
 
 
 def is_cut(value: Any) -> bool:
-    """Whether this is only the beginning of a long cell."""
+    """Return whether a cell has only the first bytes of a long value."""
     return isinstance(value, dict) and "cut" in value
 
 
-def read(text: str, type: str) -> Any:
-    """Return the cell that a text says. Raises `ValueError` with what is wrong with it, for people."""
+def read(text: str, type: TypeInfo) -> Any:
+    """Return the cell for typed text. Raises `ValueError` with a message for the user."""
     word = text.strip()
-    match type:
-        case "integer":
-            if not _INTEGER.fullmatch(word):
-                raise ValueError("this is no whole number")
-            if not _LEAST <= int(word) <= _MOST:
-                raise ValueError("this number needs more than 64 bits")
-            return int(word)
-        case "real":
-            try:
-                number = float(word)
-            except ValueError:
-                raise ValueError("this is no number") from None
-            if math.isnan(number):
-                raise ValueError("this is no number; ctrl+n writes null")
-            return number
-        case "boolean":
-            if word.lower() in TRUE:
-                return True
-            if word.lower() in FALSE:
-                return False
+    match type.form:
+        case "int":
+            return _integer(word)
+        case "float":
+            return _number(word)
+        case "bool" if word.lower() in (*type.true_words, *type.false_words):
+            return word.lower() in type.true_words
+        case "bool":
             raise ValueError("write true or false")
-        case "timestamp":
-            return _moment(word)
-        case "json":
+        case "format" if type.takes_now and word.lower() == NOW:
+            return NOW
+        case "format" if not re.fullmatch(type.pattern, word):
+            now = f", or {NOW}" if type.takes_now else ""
+            raise ValueError(f"write a {type.name} as {type.example}{now}")
+        case "format":
+            return word
+        case "document":
             try:
                 json.loads(text)
             except (ValueError, RecursionError) as error:
-                raise ValueError(f"this is no JSON: {error}") from None
-            return text
-        case "blob":
+                raise ValueError(f"this is not JSON: {error}") from None
+        case "bytes":
             try:
                 b64decode(word, validate=True)
             except (Error, ValueError):
-                raise ValueError("write a blob as base64") from None
+                raise ValueError(f"write a {type.name} as base64") from None
             return {"base64": word}
-        case _:
-            return text
+    return text
 
 
-def _moment(word: str) -> str:
-    if word.lower() == NOW:
-        return NOW
+def _integer(word: str) -> int:
+    if not _INTEGER.fullmatch(word):
+        raise ValueError("this is not a whole number")
+    if not _MIN_INTEGER <= int(word) <= _MAX_INTEGER:
+        raise ValueError("this number needs more than 64 bits")
+    return int(word)
+
+
+def _number(word: str) -> float:
     try:
-        datetime.fromisoformat(word)
+        number = float(word)
     except ValueError:
-        raise ValueError("write a time as 2026-01-02T03:04:05Z, or now()") from None
-    return word
+        raise ValueError("this is not a number") from None
+    if math.isnan(number):
+        raise ValueError("this is not a number; ctrl+n writes null")
+    return number
 
 
 def _size(value: dict[str, Any]) -> str:

@@ -45,7 +45,7 @@ class EditedTable(ShownTable):
             self.notify("the row is deleted; d takes that back", severity="warning")
             return
         value = self._value(row, column)
-        if column.type == "boolean" and isinstance(value, bool):
+        if column.type.form == "bool" and isinstance(value, bool):
             self._set(row, column, not value)
         elif is_cut(value):
             self._do("edit", self._fetch, row, column)
@@ -92,10 +92,10 @@ class EditedTable(ShownTable):
             self.notify(f"{column.name} has {len(text):,} characters; E edits it in $EDITOR", markup=False)
         elif "\n" in text or len(text) > MOST_LINE:
             taken = partial(self._written, row, column)
-            self.app.push_screen(TextScreen(f"{column.name}  {column.type}", text, column.type), taken)
+            self.app.push_screen(TextScreen(f"{column.name}  {column.type.name}", text, column.type), taken)
         else:
             self._editing = (row, column)
-            self._ask(f"{column.name}  {column.type}", text, self._rule(column))
+            self._ask(f"{column.name}  {column.type.name}", text, self._rule(column))
 
     def _written(self, row: New | Seen, column: TableColumn, text: str | None) -> None:
         if text is not None:
@@ -109,9 +109,10 @@ class EditedTable(ShownTable):
     @staticmethod
     def _rule(column: TableColumn) -> str:
         about = ["ctrl+n null"] if column.nullable else []
-        if column.type == "timestamp":
-            about.insert(0, f"ISO 8601, or {NOW}")
-        if column.type == "blob":
+        if column.type.form == "format":
+            now = f", or {NOW}" if column.type.takes_now else ""
+            about.insert(0, f"{column.type.example}{now}")
+        if column.type.form == "bytes":
             about.insert(0, "base64, or @ and the path of a file")
         return " · ".join([*about, *([column.note] if column.note else [])])
 
@@ -122,14 +123,14 @@ class EditedTable(ShownTable):
             return
         column, wrong = self._editing[1], ""
         try:
-            if column.type != "blob" or not event.value.startswith("@"):
+            if column.type.form != "bytes" or not event.value.startswith("@"):
                 read(event.value, column.type)
         except ValueError as error:
             wrong = str(error)
         said = Content.from_markup(
             "[b]$name  $type[/]  [$text-error]$wrong[/][dim]$rule[/]",
             name=column.name,
-            type=column.type,
+            type=column.type.name,
             wrong=wrong,
             rule="" if wrong else self._rule(column),
         )
@@ -151,7 +152,7 @@ class EditedTable(ShownTable):
             return True
         text = self.query_one(CellLine).value
         row, column = self._editing
-        if column.type == "blob" and text.startswith("@"):
+        if column.type.form == "bytes" and text.startswith("@"):
             self.action_close_line()
             self._do("edit", self._take_file, row, column, text[1:])
             return False

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from svc_tui.client import SvcError
-
-_ENDINGS = {"json": ".json", "text": ".txt"}
+from svc_tui.tables_syntax import TypeInfo
 
 
 def command_of(environ: Mapping[str, str]) -> list[str]:
@@ -19,10 +18,10 @@ def command_of(environ: Mapping[str, str]) -> list[str]:
         raise SvcError("EDITOR has an open quote", "Write it as a command and its words.") from error
 
 
-def edited(text: str, type: str, command: list[str]) -> str | None:
+def edited(text: str, type: TypeInfo, command: list[str]) -> str | None:
     """Return the text as the editor left it, None where it did not change it. Raises `SvcError`."""
     with tempfile.TemporaryDirectory(prefix="svc-") as folder:
-        file = Path(folder) / f"cell{_ENDINGS.get(type, '.txt')}"
+        file = Path(folder) / f"cell{'.json' if type.form == 'document' else '.txt'}"
         file.write_bytes(text.encode())
         try:
             done = subprocess.run([*command, str(file)], check=False)

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from screens.project_client import ProjectClient
-from screens.tables.cells import RIGHT, is_cut, piece
+from screens.tables.cells import is_cut, piece
 from screens.tables.column_layout import Arrangement
 from screens.tables.draft import Draft, Edit, Key, New
 from screens.tables.query import Query
@@ -19,6 +19,7 @@ from screens.tables.widths import CAP, MEASURED, Width, measured
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
+from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 
 WINDOW = 500
 """Rows that are asked for at once."""
@@ -33,10 +34,10 @@ _SIGNS: dict[str, Piece] = {
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column as the control API tells of it."""
+    """A column of a grid."""
 
     name: str
-    type: str
+    type: TypeInfo
     nullable: bool
     default: str | None
     primary_key: bool
@@ -44,10 +45,10 @@ class TableColumn:
     generated: bool
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "TableColumn":
-        """Return the column of a document."""
-        names = ("name", "type", "nullable", "default", "primary_key", "note", "generated")
-        return cls(*(told[name] for name in names))
+    def from_document(cls, column: Mapping[str, Any], types: ColumnTypes) -> "TableColumn":
+        """Return the column of an API document."""
+        names = ("nullable", "default", "primary_key", "note", "generated")
+        return cls(column["name"], types[column["type"]], *(column[name] for name in names))
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -62,12 +63,14 @@ class Seen:
 class Grid:
     """A table that is open, in an order and with filters. A `RowSource`."""
 
-    def __init__(self, link: ProjectClient, query: Query, draft: Draft, opened: Mapping[str, Any]) -> None:
-        """`opened` is what `POST /grid` answers."""
+    def __init__(
+        self, link: ProjectClient, types: ColumnTypes, query: Query, draft: Draft, opened: Mapping[str, Any]
+    ) -> None:
+        """`opened` is the answer to `POST /grid`."""
         self.query, self.draft = query, draft
         self.table: str = opened["table"]
         self.id: str = opened["grid"]
-        self.columns = tuple(TableColumn.of(each) for each in opened["columns"])
+        self.columns = tuple(TableColumn.from_document(each, types) for each in opened["columns"])
         self.names = {column.name: index for index, column in enumerate(self.columns)}
         self.reason: str = opened["reason"]
         self.editable: bool = opened["editable"]
@@ -98,8 +101,8 @@ class Grid:
         for at, (column, width) in enumerate(zip(self.shown(), wanted, strict=True), 1):
             own = self.widths[self.names[column.name]]
             wish = own.wish if width is None else width
-            columns.append(Column(title(column), width or own.own, column.type in RIGHT, preferred=wish))
-            if width is None and column.type in ("text", "json") and (wish > CAP or at == len(wanted)):
+            columns.append(Column(title(column), width or own.own, column.type.align_right, preferred=wish))
+            if width is None and column.type.is_long and (wish > CAP or at == len(wanted)):
                 long.append((wish, at))
         if long:
             _, longest = max(long)
@@ -241,8 +244,8 @@ def title(column: TableColumn) -> str:
 def default(column: TableColumn) -> str:
     """Return what a column gets that is left alone, for people."""
     if column.default is not None:
-        switch = {"0": "false", "1": "true"} if column.type == "boolean" else {}
+        switch = {"0": "false", "1": "true"} if column.type.form == "bool" else {}
         return switch.get(column.default, column.default)
-    if column.primary_key and column.type == "integer":
+    if column.primary_key and column.type.form == "int":
         return "next"
     return "null" if column.nullable else "needed"

@@ -37,12 +37,14 @@ class PastedTable(EditedTable):
 
     def on_cell_line_lines(self, event: CellLine.Lines) -> None:
         """Go on with a text of several lines where there is room for it; of anything else take the first."""
-        if self._editing is None or self._editing[1].type not in ("text", "json"):
+        if self._editing is None or not self._editing[1].type.is_long:
             self.query_one(CellLine).insert_text_at_cursor(event.pasted.splitlines()[0])
             return
         row, column = self._editing
         self.action_close_line()
-        field = TextScreen(f"{column.name}  {column.type}", _lines(event.whole), column.type, changed=True)
+        field = TextScreen(
+            f"{column.name}  {column.type.name}", _lines(event.whole), column.type, changed=True
+        )
         self.app.push_screen(field, partial(self._written, row, column))
 
     async def _look_at(self, grid: Grid, text: str) -> None:

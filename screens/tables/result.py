@@ -5,20 +5,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from screens.tables.cells import RIGHT, as_text, piece
+from screens.tables.cells import as_text, piece
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Piece, Row
+from svc_tui.tables_syntax import COMPUTED, ColumnTypes, TypeInfo
 
 _AT = re.compile(r", at character (\d+) of the SQL")
-_WIDTHS = {"integer": 10, "real": 10, "boolean": 7, "timestamp": 24}
 
 
 class ResultRows:
     """The rows of a result. A `RowSource`."""
 
-    def __init__(self, result: Mapping[str, Any]) -> None:
-        """`result` is what `POST /sql` answers."""
-        self._names = [(each["name"], each["type"]) for each in result["columns"]]
+    def __init__(self, result: Mapping[str, Any], types: ColumnTypes) -> None:
+        """`result` is the answer to `POST /sql`."""
+        self._names = [(each["name"], types[each["type"]]) for each in result["columns"]]
         self._rows: Sequence[Mapping[str, Any]] = result["rows"]
 
     def columns(self) -> tuple[Column, ...]:
@@ -26,9 +26,9 @@ class ResultRows:
         return tuple(
             Column(
                 name,
-                max(_WIDTHS.get(type, 16), min(len(name), 24)),
-                right=type in RIGHT or (not type and self._numbers(name)),
-                grow=type in ("text", "json", ""),
+                max(type.width or COMPUTED.width, min(len(name), 24)),
+                right=type.align_right or (type is COMPUTED and self._numbers(name)),
+                grow=type.is_long,
             )
             for name, type in self._names
         )
@@ -79,8 +79,8 @@ def line_and_column(text: str, character: int) -> tuple[int, int]:
     return before.count("\n"), len(before) - before.rfind("\n") - 1
 
 
-def _piece(value: Any, type: str) -> Piece:
-    if type == "blob" and isinstance(value, str):
+def _piece(value: Any, type: TypeInfo) -> Piece:
+    if type.form == "bytes" and isinstance(value, str):
         return piece({"base64": value})
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False), ""

@@ -1,6 +1,6 @@
-"""Making a table and changing one: lines of words, and beside them what is understood of them."""
+"""The forms that create and alter a table, with a preview of what their text means."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from textual import on
@@ -10,17 +10,27 @@ from textual.widgets import Input, Static, TextArea
 
 from screens.form import Field, Form, require_filled
 from screens.project_client import ProjectClient
-from screens.tables.columns_text import FORM, columns, described
-from screens.tables.schema_commands import FORMS, changes, loses, said
+from screens.tables.column_types import fetch_types
 from screens.widgets.content import to_content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError
+from svc_tui.tables_syntax import (
+    CHANGE_SYNTAX,
+    COLUMN_SYNTAX,
+    ColumnTypes,
+    Document,
+    format_change,
+    is_destructive,
+    parse_changes,
+    parse_columns,
+    rules,
+)
 
-_BEGINNING = "id integer key\n"
+_FIRST_COLUMN = "id integer primary key\n"
 
 
 class Lines(TextArea):
-    """Lines of words."""
+    """The text of a schema form."""
 
     DEFAULT_CSS = """
     Lines { height: 6; border: none; padding: 0 1; background: $panel; margin-bottom: 1; }
@@ -28,12 +38,12 @@ class Lines(TextArea):
     """
 
     def on_mount(self) -> None:
-        """Begin behind the last line."""
+        """Put the cursor behind the last line."""
         self.move_cursor(self.document.end)
 
 
 class SchemaForm(Form[str]):
-    """A dialogue in which lines are understood as they are written."""
+    """A form that parses its text on each change."""
 
     GROUP: ClassVar[str] = "Tables"
     KEY: ClassVar[str] = "ctrl+s"
@@ -43,137 +53,168 @@ class SchemaForm(Form[str]):
     SchemaForm .forms { color: $foreground-muted; margin-bottom: 1; }
     """
 
-    _mistaken = False
-    """Whether what is wrong with the lines is said in place of what is understood."""
-
-    @on(TextArea.Changed)
-    def _changed(self) -> None:
-        """Say what is understood."""
-        self.show_problem("")
-        self._mistaken = False
-        try:
-            lines: Iterable[Line] = self.understood(self.query_one(Lines).text)
-        except SvcError as error:
-            self._mistaken = True
-            lines = [[(error.message, "bad")], [(error.hint, "dim")]]
-        self.query_one("#understood", Static).update(to_content(lines))
-
-    def show_problem(self, text: str) -> None:
-        """Say what is wrong, but not once more what is wrong with the lines."""
-        if self._mistaken and text:
-            self.query_one("#understood").scroll_visible(animate=False)
-        else:
-            super().show_problem(text)
-
-    def understood(self, text: str) -> Iterable[Line]:
-        """Return what lines say. Raises `SvcError`."""
-        raise NotImplementedError
-
-
-class CreateForm(SchemaForm):
-    """Gives the name of the table that was made."""
-
-    TITLE_TEXT: ClassVar[str] = "Make a table"
-    DONE: ClassVar[str] = "make it"
+    _has_error = False
+    """Whether the preview shows a syntax error."""
 
     def __init__(self, link: ProjectClient) -> None:
         super().__init__()
         self._link = link
+        self._types: ColumnTypes | None = None
+
+    def on_mount(self) -> None:
+        """Load what the preview needs."""
+        self.run_worker(self._load())
+
+    async def _load(self) -> None:
+        try:
+            await self.load()
+        except SvcError as error:
+            self.show_problem(error.text)
+        else:
+            self._changed()
+
+    async def load(self) -> None:
+        """Load what is needed to parse the text. Raises `SvcError`."""
+        self._types = self._types or await fetch_types(self._link)
+
+    @on(TextArea.Changed)
+    def _changed(self) -> None:
+        """Show the preview."""
+        if self._types is None:
+            return
+        self.show_problem("")
+        self._has_error = False
+        try:
+            lines: Iterable[Line] = list(self.preview(self.query_one(Lines).text, self._types))
+        except SvcError as error:
+            self._has_error = True
+            lines = [[(error.message, "bad")], [(error.hint, "dim")]]
+        self.query_one("#understood", Static).update(to_content(lines))
+
+    def show_problem(self, text: str) -> None:
+        """Show an error, unless the preview shows a syntax error already."""
+        if self._has_error and text:
+            self.query_one("#understood").scroll_visible(animate=False)
+        else:
+            super().show_problem(text)
+
+    def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
+        """Return the lines of the preview. Raises `SvcError`."""
+        raise NotImplementedError
+
+
+class CreateForm(SchemaForm):
+    """Creates a table. Its result is the table's name."""
+
+    TITLE_TEXT: ClassVar[str] = "Create a table"
+    DONE: ClassVar[str] = "create it"
 
     def fields(self) -> ComposeResult:
-        """Yield the name, the columns, and what is understood."""
+        """Yield the name, the columns and the preview."""
         yield Field("name", "name", example="people")
-        yield Static(f"A line a column: {FORM}", classes="forms", markup=False)
-        yield Lines(_BEGINNING)
+        yield Static(f"One column a line: {COLUMN_SYNTAX}", classes="forms", markup=False)
+        yield Lines(_FIRST_COLUMN)
         yield Static(id="understood")
 
-    def understood(self, text: str) -> Iterable[Line]:
+    def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
         """Return the columns."""
-        made = columns(text)
-        width = max(len(each["name"]) for each in made)
-        return [described(each, width) for each in made]
+        return _column_lines(parse_columns(text, types))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go on from the name to the columns."""
+        """Move the focus from the name to the columns."""
         event.prevent_default()
         self.query_one(Lines).focus()
 
     async def submit(self) -> str:
-        """Make it."""
+        """Create the table."""
+        await self.load()
+        assert self._types is not None
         table = self.value("name").strip()
         require_filled([("name", table)])
-        change = {"op": "create-table", "table": table, "columns": columns(self.query_one(Lines).text)}
+        columns = parse_columns(self.query_one(Lines).text, self._types)
+        change = {"op": "create-table", "table": table, "columns": columns}
         await self._link.call("POST", "/schema", {"changes": [change]})
         return table
 
 
 class AlterForm(SchemaForm):
-    """Gives the name that the table has now; empty where it was dropped."""
+    """Alters a table. Its result is the table's name afterwards, empty if it was dropped."""
 
     DEFAULT_CSS = """
     AlterForm > VerticalScroll > VerticalScroll { height: auto; max-height: 6; scrollbar-size-vertical: 1; }
     """
-    DONE: ClassVar[str] = "change the table"
+    DONE: ClassVar[str] = "alter the table"
 
     def __init__(self, link: ProjectClient, name: str) -> None:
-        super().__init__()
-        self._link, self._name = link, name
+        super().__init__(link)
+        self._name = name
         self._table: Mapping[str, Any] | None = None
-        """What `GET /table` answers, once it has."""
-        self.TITLE_TEXT = f"Change {name}"  # type: ignore[misc]
+        """The answer to `GET /table`."""
+        self.TITLE_TEXT = f"Alter {name}"  # type: ignore[misc]
 
     def fields(self) -> ComposeResult:
-        """Yield what the table is, the changes, and what is understood."""
+        """Yield the columns of the table, the changes and the preview."""
         with VerticalScroll(classes="forms", can_focus=True):
             yield Static("…", id="is")
         yield Lines()
         yield Static(id="understood")
 
     def on_mount(self) -> None:
-        """Begin with what can be written, and see what the table is."""
-        self.query_one("#understood", Static).update(to_content([[("  ".join(FORMS), "dim")]]))
+        """Show the syntax, and load the table."""
+        self.query_one("#understood", Static).update(to_content(_syntax_lines()))
         self.query_one(Lines).focus()
-        self.run_worker(self._look())
 
-    async def _look(self) -> None:
-        try:
-            self._table = table = await self._link.call("GET", "/table", params={"name": self._name})
-        except SvcError as error:
-            self.query_one("#is", Static).update("")
-            self.show_problem(error.text)
-            return
-        self.query_one("#is", Static).update(to_content(self._is(table)))
-        self._changed()
+    async def load(self) -> None:
+        """Load the table and the column types. Raises `SvcError`."""
+        await super().load()
+        if self._table is None:
+            self._table = await self._link.call("GET", "/table", params={"name": self._name})
+            self.query_one("#is", Static).update(to_content(_table_lines(self._table)))
 
-    @staticmethod
-    def _is(table: Mapping[str, Any]) -> Iterable[Line]:
-        width = max(len(each["name"]) for each in table["columns"])
-        for each in table["columns"]:
-            yield described(each, width)
-        for index in table["indexes"]:
-            kind = "unique index" if index["unique"] else "index"
-            names = ", ".join(each or "an expression" for each in index["columns"])
-            yield [(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")]
-
-    def understood(self, text: str) -> Iterable[Line]:
-        """Return the changes; those that lose something in another tone."""
+    def preview(self, text: str, types: ColumnTypes) -> Iterable[Line]:
+        """Return the changes, with those that delete values marked."""
         if not text.strip() or self._table is None:
-            return [[("  ".join(FORMS), "dim")]]
+            return _syntax_lines()
         return [
             [
-                (said(each), "bad" if loses(each) else ""),
-                ("   what it has is lost" if loses(each) else "", "dim"),
+                (format_change(change), "bad" if is_destructive(change) else ""),
+                ("   deletes its values" if is_destructive(change) else "", "dim"),
             ]
-            for each in changes(self._table, text)
+            for change in parse_changes(self._table, text, types)
         ]
 
     async def submit(self) -> str:
-        """Change it, all at once."""
-        if self._table is None:
-            self._table = await self._link.call("GET", "/table", params={"name": self._name})
-        made = changes(self._table, self.query_one(Lines).text)
-        await self._link.call("POST", "/schema", {"changes": made})
-        if any(each["op"] == "drop-table" for each in made):
+        """Apply the changes in one transaction."""
+        await self.load()
+        assert self._table is not None and self._types is not None
+        changes = parse_changes(self._table, self.query_one(Lines).text, self._types)
+        await self._link.call("POST", "/schema", {"changes": changes})
+        if any(change["op"] == "drop-table" for change in changes):
             return ""
-        names = (each["name"] for each in made if each["op"] == "rename-table")
+        names = (change["name"] for change in changes if change["op"] == "rename-table")
         return str(next(names, self._name))
+
+
+def _syntax_lines() -> list[Line]:
+    return [[("  ·  ".join(CHANGE_SYNTAX), "dim")]]
+
+
+def _table_lines(table: Mapping[str, Any]) -> Iterator[Line]:
+    yield from _column_lines(table["columns"])
+    for index in table["indexes"]:
+        kind = "unique index" if index["unique"] else "index"
+        names = ", ".join(name or "an expression" for name in index["columns"])
+        yield [(f"{kind} {index['name']}", "dim"), (f"  {names}", "dim")]
+
+
+def _column_lines(columns: Iterable[Document]) -> Iterator[Line]:
+    columns = list(columns)
+    width = max(len(column["name"]) for column in columns)
+    for column in columns:
+        note = column.get("note", "")
+        yield [
+            (column["name"].ljust(width), "bold"),
+            (f"  {column['type']:<10}", "accent"),
+            (" · ".join(rules(column)), ""),
+            (f"  {note}" if note else "", "dim"),
+        ]

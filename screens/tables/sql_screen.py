@@ -10,11 +10,13 @@ from textual.widgets import Footer, Static, TextArea
 
 from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
+from screens.tables.column_types import fetch_types
 from screens.tables.history import History
 from screens.tables.result import ResultRows, line_and_column, position, said
 from screens.tables.table_view import Nothing
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
+from svc_tui.tables_syntax import ColumnTypes
 
 
 class Statement(TextArea):
@@ -68,6 +70,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._link, self._history, self._text = link, history, text
         self._writes = self._wrote = False
         self._result: ResultRows | None = None
+        self._types: ColumnTypes | None = None
 
     def compose(self) -> ComposeResult:
         """Place the statement, what it did, and its rows."""
@@ -119,12 +122,13 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._history.ran(text)
         self._tell("…", "$foreground 60%")
         try:
+            self._types = self._types or await fetch_types(self._link)
             result = await self._link.call("POST", "/sql", {"sql": text, "write": writes})
         except SvcError as error:
             self._wrong(text, error)
             return
         self._wrote = self._wrote or writes
-        self._result = ResultRows(result)
+        self._result = ResultRows(result, self._types)
         rows = self.query_one(VirtualRows)
         rows.set_source(self._result, self._result.columns())
         self._tell(said(result), "$text-success" if not result["cut"] else "$text-warning")

@@ -19,6 +19,7 @@ from screens.project_client import ProjectClient
 from screens.tables.cell_input import CellLine
 from screens.tables.cells import piece
 from screens.tables.column_layout import Arrangement
+from screens.tables.column_types import fetch_types
 from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, New
 from screens.tables.grid import Grid, Seen, TableColumn
@@ -28,6 +29,7 @@ from screens.widgets.columns import Column, sanitize
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
+from svc_tui.tables_syntax import ColumnTypes
 
 LOOK_SECONDS = 1.0
 """How often it is asked whether somebody else wrote something."""
@@ -37,7 +39,7 @@ NO_TABLES = "there are no tables yet · T makes one; so do tables/*.sql in the P
 NO_ROWS = "no rows yet · a adds one, i imports a file"
 NO_ROWS_HERE = "no rows yet"
 FILTERS = "name~an  name^A  age>=30  mood=null  any text"
-KEYLESS = "A gives it one: key NAME, or add id integer key"
+KEYLESS = "Press A to add one: set primary key NAME, or add id integer primary key"
 NOTHING = "no row passes the filter · backspace takes it away"
 
 
@@ -63,6 +65,7 @@ class ShownTable(ConsoleScreen):
         self._arranged: dict[str, Arrangement] = {}
         self._wanted = ""
         self._editing: tuple[New | Seen, TableColumn] | None = None
+        self._types: ColumnTypes | None = None
 
     def body(self) -> ComposeResult:
         """Place the name of the table, the grid, and the line for words."""
@@ -139,7 +142,9 @@ class ShownTable(ConsoleScreen):
         return [each["name"] for each in (await self.client.call("GET", "/tables"))["tables"]]
 
     async def _grid_of(self, table: str, query: Query, draft: Draft) -> Grid:
-        return Grid(self.client, query, draft, await self.client.call("POST", "/grid", query.body(table)))
+        self._types = self._types or await fetch_types(self.client)
+        opened = await self.client.call("POST", "/grid", query.body(table))
+        return Grid(self.client, self._types, query, draft, opened)
 
     async def _let_go(self, grid: Grid) -> None:
         """Let go of a grid; one that is gone already is as well."""
@@ -296,7 +301,7 @@ class ShownTable(ConsoleScreen):
         """Say which columns are shown, and how."""
         if (grid := self._grid) is not None:
             about = {
-                each.name: (each.type, width.own)
+                each.name: (each.type.name, width.own)
                 for each, width in zip(grid.columns, grid.widths, strict=True)
             }
             self.app.push_screen(ColumnsScreen(grid.arrangement, about, partial(self._arrange, grid)))
@@ -308,7 +313,7 @@ class ShownTable(ConsoleScreen):
         choices = []
         for each in grid.arrangement.columns:
             column = grid.columns[grid.names[each.name]]
-            about = [column.type, "hidden" if each.hidden else "", column.note]
+            about = [column.type.name, "hidden" if each.hidden else "", column.note]
             choices.append(Choice(each.name, "  ".join(filter(None, about))))
         self.app.push_screen(ColumnPicker(choices), self._to_column)
 

@@ -10,6 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
 from screens.tables.cells import read
+from svc_tui.tables_syntax import TypeInfo
 
 
 class TextScreen(ModalScreen[str | None]):
@@ -32,7 +33,7 @@ class TextScreen(ModalScreen[str | None]):
         Binding("escape", "leave", "Back", priority=True, id="tables.text-back"),
     ]
 
-    def __init__(self, asked: str, text: str, type: str, *, changed: bool = False) -> None:
+    def __init__(self, asked: str, text: str, type: TypeInfo, *, changed: bool = False) -> None:
         """`changed` says that the text is not what the cell has any more."""
         super().__init__()
         self._asked, self._text, self._type, self._changed = asked, text, type, changed

@@ -1,6 +1,6 @@
-"""How wide the columns of a table are where nobody has said it: by their titles and first rows. Pure.
+"""Default widths of the columns of a grid, measured from their titles and first rows. Pure.
 
-Measured when a table is shown, never while one scrolls in it, so that columns stay where they are.
+Widths are measured when a table is opened, not while scrolling, so that columns keep their positions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,28 +11,28 @@ from rich.cells import cell_len
 
 from screens.tables.cells import piece
 from screens.widgets.columns import sanitize
+from svc_tui.tables_syntax import TypeInfo
 
 MEASURED = 50
-"""Rows that are looked at."""
+"""Rows that are measured."""
 CAP = 24
-"""Cells that a column has on any screen, however long its texts are; more, where there is room."""
+"""Default maximum width of a column, in terminal cells. A column grows beyond it if there is room."""
 MOST = 200
-"""Cells that a column wishes for at most."""
-_LEAST = {"integer": 8, "real": 8, "timestamp": 10, "blob": 12, "text": 12, "json": 12}
-_EMPTY = {"timestamp": 24, "text": 16, "json": 16, "real": 10, "boolean": 7}
-"""Where there is no row to look at."""
+"""Maximum width that a column can grow to, in terminal cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """The cells that a column has on any screen, and those that all it has would take."""
+    """The default width of a column, and the width that shows its longest value."""
 
     own: int
     wish: int
 
 
-def measured(titles: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[Any]]) -> tuple[Width, ...]:
-    """Return the widths of columns that hold these rows."""
+def measured(
+    titles: Sequence[str], types: Sequence[TypeInfo], rows: Iterable[Sequence[Any]]
+) -> tuple[Width, ...]:
+    """Return the widths of columns with these rows."""
     rows = list(rows)
     return tuple(
         _width(title, type, [row[at] for row in rows])
@@ -40,11 +40,11 @@ def measured(titles: Sequence[str], types: Sequence[str], rows: Iterable[Sequenc
     )
 
 
-def _width(title: str, type: str, values: Sequence[Any]) -> Width:
-    """Return how wide one column is; rows further down may be a little wider than the first."""
-    least = max(cell_len(sanitize(title)), _LEAST.get(type, 0))
+def _width(title: str, type: TypeInfo, values: Sequence[Any]) -> Width:
+    """Return the width of one column."""
+    least = max(cell_len(sanitize(title)), type.min_width)
     if not values:
-        own = max(least, _EMPTY.get(type, 0))
+        own = max(least, type.width)
         return Width(own, own)
     wish = min(max(least, *(cell_len(sanitize(piece(value)[0][: MOST + 1])) for value in values)), MOST)
     return Width(min(wish, max(CAP, least)), wish)

@@ -18,11 +18,12 @@ from doors.tables.files.clipboard import Header, preview_pasted
 from doors.tables.files.exporter import save
 from doors.tables.files.format import Format, Progress
 from doors.tables.files.importer import load
-from doors.tables.sqlite.catalog import ColumnType, read
+from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import MAX_BYTES
 from doors.tables.sqlite.errors import Connection, TablesError, fold
 from doors.tables.sqlite.owner import place, reading, writing
-from doors.tables.types.infer import SHOWN, preview
+from doors.tables.types.infer import PREVIEW_ROWS, preview
+from doors.tables.types.registry import TypeName
 from engine.control import ndjson
 from engine.control.access import Role
 from engine.control.app import require
@@ -32,7 +33,7 @@ from engine.errors import SvcError
 
 TOLD_SECONDS = 0.2
 """How often progress is told."""
-MOST_SHOWN = 10_000
+MOST_PREVIEW_ROWS = 10_000
 """Rows of a preview: a range that is pasted comes back whole."""
 MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8",
@@ -70,7 +71,7 @@ class PreviewQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
     format: Literal["csv", "tsv", "json", "jsonl"]
     header: Header = "auto"
-    rows: int = Field(default=SHOWN, ge=0, le=MOST_SHOWN)
+    rows: int = Field(default=PREVIEW_ROWS, ge=0, le=MOST_PREVIEW_ROWS)
 
 
 class ExportQuery(BaseModel):
@@ -101,7 +102,7 @@ class PreviewColumn:
     """A column that a file would become."""
 
     name: str
-    type: ColumnType
+    type: TypeName
     primary_key: bool
 
 
@@ -248,7 +249,7 @@ def _check(how: ImportQuery, there: set[str]) -> None:
         )
     if not how.create and how.table and fold(how.table) not in there:
         raise TablesError(
-            f"there is no table {how.table}",
+            f"table {how.table} does not exist",
             "--create makes it, of the types that all rows fit; --preview shows them first.",
         )
 

@@ -19,7 +19,7 @@ from doors.tables.files.format import ROWS, RowsFormat
 from doors.tables.grid.grid import Grid
 from doors.tables.grid.view_sql import Filter, Op, Sort, View
 from doors.tables.sqlite.errors import TablesError
-from doors.tables.types.json import encoded
+from doors.tables.types.json import encode
 from engine.control.openapi import sends
 from engine.control.projects import Projects
 from engine.control.schema import StrictModel
@@ -212,7 +212,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         """Read one cell whole, of up to 64 MiB; needs the role viewer."""
         folder, key = allowed(projects, project, "viewer"), _key(query_args.key)
         found = await grids.use(
-            folder, grid, lambda grid: encoded({"value": grid.whole(key, query_args.column)})
+            folder, grid, lambda grid: encode({"value": grid.whole(key, query_args.column)})
         )
         return Response(found, content_type="application/json")
 
@@ -251,7 +251,7 @@ def _window(grid: Grid, start: int, n: int) -> bytes:
         "versions": shown.versions,
         "stale": grid.stale(),
     }
-    return encoded(document)
+    return encode(document)
 
 
 def _refreshed(grid: Grid, wanted: Refresh) -> Refreshed:

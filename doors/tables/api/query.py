@@ -14,11 +14,12 @@ from doors.tables.guest.problem import Problem
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.references import broken
-from doors.tables.sqlite.catalog import ColumnType, read
+from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import Connection, Cursor
 from doors.tables.sqlite.errors import TablesError, changing
 from doors.tables.sqlite.tokens import Statement, tokens
 from doors.tables.types.json import encode_rows, parameters
+from doors.tables.types.registry import TypeName
 from engine.errors import SvcError
 
 SECONDS = 30.0
@@ -36,7 +37,7 @@ class ResultColumn:
     """One column of a result. The type is empty where it is computed."""
 
     name: str
-    type: ColumnType | Literal[""]
+    type: TypeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from doors.tables.migrations import RECORD, applied
-from doors.tables.sqlite.catalog import Column, ColumnType, Kind, Table, find, read
+from doors.tables.sqlite.catalog import Column, Kind, Table, find, read
 from doors.tables.sqlite.errors import Connection, Error, quoted, rows, scalar
+from doors.tables.types.parse import FALSE_WORDS, TRUE_WORDS
+from doors.tables.types.registry import TYPES, Form, TypeName
 
 COUNT_SECONDS = 2.0
 """How long rows are counted at most; then their number is unknown."""
@@ -14,11 +16,38 @@ _STEPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
+class TypeView:
+    """One column type, for clients that parse and show its values.
+
+    `form` says what a cell is. Text of the form `format` matches `pattern`, as `example` does; `takes_now`
+    tells whether a cell may be `now()`. Text of the form `bool` is one of the true and false words. Widths
+    are in terminal cells: of a column without rows, and of any.
+    """
+
+    name: TypeName
+    form: Form
+    pattern: str
+    example: str
+    takes_now: bool
+    true_words: list[str]
+    false_words: list[str]
+    width: int
+    min_width: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeList:
+    """The column types, in the order in which they are listed."""
+
+    types: list[TypeView]
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnView:
     """One column. `default` is an SQL literal, or `now()`; `generated` columns are computed."""
 
     name: str
-    type: ColumnType
+    type: TypeName
     nullable: bool
     default: str | None
     primary_key: bool
@@ -71,6 +100,25 @@ class MigrationList:
     """The migrations that were applied, in the order of their names."""
 
     applied: list[AppliedMigration]
+
+
+def list_types() -> TypeList:
+    """Return all column types."""
+    types = [
+        TypeView(
+            name=type.name,
+            form=type.form,
+            pattern=type.pattern,
+            example=type.example,
+            takes_now=type.now is not None,
+            true_words=list(TRUE_WORDS) if type.form == "bool" else [],
+            false_words=list(FALSE_WORDS) if type.form == "bool" else [],
+            width=type.width,
+            min_width=type.min_width,
+        )
+        for type in TYPES.values()
+    ]
+    return TypeList(types)
 
 
 def list_tables(connection: Connection) -> TableList:

@@ -29,8 +29,10 @@ from doors.tables.api.response_models import (
     MigrationList,
     TableList,
     TableView,
+    TypeList,
     list_migrations,
     list_tables,
+    list_types,
     show_table,
 )
 from doors.tables.api.schema_models import AnyChange, Changes
@@ -99,6 +101,13 @@ def blueprint(projects: Projects) -> Blueprint:
     async def tables(project: str) -> TableList:
         """List the tables and views; needs the role viewer."""
         return await _read(allowed(projects, project, "viewer"), list_tables)
+
+    @routes.get("/v1/projects/<project>/tables/types")
+    @validate_response(TypeList)
+    async def types(project: str) -> TypeList:
+        """List the column types; needs the role viewer."""
+        allowed(projects, project, "viewer")
+        return list_types()
 
     @routes.get("/v1/projects/<project>/table")
     @validate_querystring(TableQuery)

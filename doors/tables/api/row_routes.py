@@ -19,7 +19,7 @@ from doors.tables.rows import changes
 from doors.tables.rows.changes import Changed, Conflict, Mistake
 from doors.tables.rows.changeset import apply
 from doors.tables.sqlite.owner import writing
-from doors.tables.types.json import encoded
+from doors.tables.types.json import encode
 from engine.control.projects import Projects
 from engine.control.schema import StrictModel
 
@@ -132,6 +132,6 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
             with writing(folder) as connection:
                 listed = [each.value() for each in wanted.changes]
                 done = apply(connection, wanted.table, listed, skip=wanted.conflicts == "skip")
-            return encoded(asdict(done))
+            return encode(asdict(done))
 
         return Response(await asyncio.to_thread(work), content_type="application/json")

@@ -2,19 +2,30 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from doors.tables.schema import change
 from doors.tables.sqlite import catalog
-from doors.tables.sqlite.catalog import ColumnType
+from doors.tables.types.registry import TYPES
 from engine.control.schema import StrictModel
+
+
+def _known_type(name: str) -> str:
+    if name not in TYPES:
+        raise ValueError(f"type {name} does not exist; available: {', '.join(TYPES)}")
+    return name
+
+
+TypeName = Annotated[
+    str, AfterValidator(_known_type), WithJsonSchema({"type": "string", "enum": list(TYPES)})
+]
 
 
 class NewColumn(StrictModel):
     """A column to be made. `default` is an SQL literal, or `now()`."""
 
     name: str
-    type: ColumnType
+    type: TypeName
     nullable: bool = True
     default: str | None = None
     primary_key: bool = False
@@ -93,7 +104,7 @@ class RetypeColumn(_Plain):
     op: Literal["retype-column"]
     table: str
     column: str
-    type: ColumnType
+    type: TypeName
 
 
 class DropColumn(_Plain):

@@ -15,7 +15,7 @@ from doors.tables.files.json_file import objects
 from doors.tables.files.text_reader import Lines
 from doors.tables.schema import tables as schema
 from doors.tables.schema.change import CreateTable
-from doors.tables.sqlite.catalog import NOW, Column, Table, find, read
+from doors.tables.sqlite.catalog import Column, Table, find, read
 from doors.tables.sqlite.errors import (
     Connection,
     ConstraintError,
@@ -28,7 +28,8 @@ from doors.tables.sqlite.errors import (
     quoted,
     rows,
 )
-from doors.tables.types.convert import shown
+from doors.tables.types.convert import preview
+from doors.tables.types.registry import TYPES
 from doors.tables.types.text import from_csv, from_json
 
 _ASIDE = "temp._svc_import"
@@ -97,7 +98,7 @@ def _column(table: Table, name: str, line: int) -> Column:
     names = ", ".join(column.name for column in writable(table))
     raise TablesError(
         f"line {line}: table {table.name} has no column {name}",
-        f"It has {names}. Rename it in the file, or add the column first.",
+        f"Available: {names}. Rename it in the file, or add the column first.",
     )
 
 
@@ -136,7 +137,7 @@ def _from_json(source: BinaryIO, format: Any, table: Table, columns: Sequence[Co
 
 
 def _misfit(line: int, column: Column, value: Any, error: ValueError) -> TablesError:
-    text = shown(value) if isinstance(value, str | int | float) else "the value"
+    text = preview(value) if isinstance(value, str | int | float) else "the value"
     return TablesError(
         f"line {line}: in column {column.name}, which is {column.type}, {text} {error}",
         "Correct the file, or import into a column of another type, such as text.",
@@ -190,7 +191,8 @@ def _or_default(name: str, column: Column) -> str:
     """A column that must have a value takes its default where the file has none."""
     if column.nullable or column.default is None:
         return name
-    return f"coalesce({name}, {NOW if column.default == 'now()' else column.default})"
+    default = TYPES[column.type].now_sql if column.default == "now()" else column.default
+    return f"coalesce({name}, {default})"
 
 
 def _name_the_first(connection: Connection, insert: str, first: int, last: int) -> None:

@@ -28,8 +28,9 @@ from doors.tables.sqlite.errors import (
     rows,
     scalar,
 )
-from doors.tables.types.convert import integer
 from doors.tables.types.grid_cell import CUT, cell, selected, stored
+from doors.tables.types.parse import integer
+from doors.tables.types.registry import INTEGER
 
 SECONDS = 30.0
 """How long anything may take."""
@@ -83,7 +84,7 @@ class Grid:
             self._connection: Connection = open_viewer(path, MOST_TEMPORARY)
         except OSError:
             raise TablesError(
-                f"there is no table {view.table}", "There are no tables yet.", code="not-found"
+                f"table {view.table} does not exist", "The project has no tables.", code="not-found"
             ) from None
         except Error as error:
             raise explained(error, _WHAT) from error
@@ -244,7 +245,7 @@ class Grid:
         ]
 
     def _key_cells(self, row: Sequence[Any]) -> Cells:
-        types = [self.table.column(name).type for name in self.identity.key] or ["integer"]
+        types = [self.table.column(name).type for name in self.identity.key] or [INTEGER.name]
         return [cell(row[3 * at : 3 * at + 3], type, cut=MOST_CELL) for at, type in enumerate(types)]
 
     @contextmanager

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.errors import TablesError, Value, quoted
-from doors.tables.types.convert import text_of
+from doors.tables.types.convert import format_value
 from doors.tables.types.grid_cell import stored
+from doors.tables.types.registry import TEXT, TYPES
 
 _HALVES = re.compile("[\ud800-\udfff]")
 """Halves of characters (surrogates), which no text that is stored has."""
@@ -68,7 +69,7 @@ def clauses(table: Table, view: View) -> Clauses:
         conditions.append(condition)
         values += value
     if view.search:
-        texts = [_name(column) for column in table.columns if column.type != "blob"]
+        texts = [_name(column) for column in table.columns if TYPES[column.type].form != "bytes"]
         conditions.append("(" + " OR ".join(f"{text} LIKE ? ESCAPE '\\'" for text in texts or ["NULL"]) + ")")
         values += [_pattern(view.search, anywhere=True)] * len(texts or [""])
     order = [_name(table.column(sort.column)) + " DESC" * sort.descending for sort in view.sort]
@@ -109,7 +110,7 @@ def _value(table: Table, column: Column, wanted: Filter) -> Value:
 def _text(wanted: Filter) -> str:
     value = wanted.value
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        text = text_of(value, "text")
+        text = format_value(value, TEXT)
         if not _HALVES.search(text):
             return text
     raise TablesError(

@@ -13,7 +13,8 @@ from typing import Any
 from doors.tables.guest.authorizer import Sandbox, unknown_action
 from doors.tables.guest.problem import Problem
 from doors.tables.sqlite.connections import NO_VALUES, Connection, Cursor, apsw
-from doors.tables.types.json import CONVERTERS, Convert, Value
+from doors.tables.types.json import Convert, Value
+from doors.tables.types.registry import TYPES
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _BLANK = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
@@ -151,11 +152,14 @@ def _types(columns: Sequence[Sequence[str]], type_of: TypeOf) -> tuple[str, ...]
 
 
 def _converters(types: Sequence[str]) -> tuple[tuple[int, Convert], ...]:
-    return tuple((index, CONVERTERS[type]) for index, type in enumerate(types) if type in CONVERTERS)
+    known = ((index, TYPES[type].to_json) for index, type in enumerate(types) if type)
+    return tuple((index, to_json) for index, to_json in known if to_json is not None)
 
 
 def _blobs(columns: Sequence[Sequence[str]], types: Sequence[str]) -> bytes:
-    names = [column[0] for column, type in zip(columns, types, strict=True) if type == "blob"]
+    names = [
+        column[0] for column, type in zip(columns, types, strict=True) if type and TYPES[type].form == "bytes"
+    ]
     return b',"blobs":%b' % json.dumps(names, ensure_ascii=False).encode() if names else b""
 
 

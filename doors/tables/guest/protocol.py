@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from doors.tables.guest.problem import Problem
-from doors.tables.types.json import Value, decoder, parameters
+from doors.tables.types.json import Value, parameters
+from doors.tables.types.parse import decoder
 from engine.door import DoorRequest, DoorResponse
 
 Kind = Literal["query", "exec", "batch"]

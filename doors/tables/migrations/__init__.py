@@ -11,16 +11,16 @@ from pathlib import Path
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.references import broken
-from doors.tables.sqlite.catalog import NOW
 from doors.tables.sqlite.errors import Connection, TablesError, changing, rows, scalar
 from doors.tables.sqlite.tokens import statements
+from doors.tables.types.registry import TIMESTAMP
 
 FOLDER = "tables"
 RECORD = "_svc_migrations"
 TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
   name TEXT NOT NULL PRIMARY KEY,
   sha256 TEXT NOT NULL,
-  applied TEXT NOT NULL DEFAULT ({NOW})
+  applied TEXT NOT NULL DEFAULT ({TIMESTAMP.now_sql})
 ) STRICT, WITHOUT ROWID"""
 LARGEST = 64 << 20
 """Bytes of one file."""

@@ -35,8 +35,8 @@ from doors.tables.sqlite.errors import (
     quoted,
     rows,
 )
-from doors.tables.types.convert import shown
-from doors.tables.types.grid_cell import CUT, cell, same, selected, stored, value_of, whole
+from doors.tables.types.convert import preview
+from doors.tables.types.grid_cell import CUT, cell, full_cell, same, selected, stored, value_of
 
 SECONDS = 30.0
 """How long a list of changes may take: others who write wait meanwhile."""
@@ -246,7 +246,7 @@ class _Changing:
         try:
             return stored(given, self.table, column, self.now)
         except ValueError as error:
-            what = shown(given) if given is None or isinstance(given, str | int | float) else "the value"
+            what = preview(given) if given is None or isinstance(given, str | int | float) else "the value"
             raise _Wrong(f"{column.name} is {column.type}: {what} {error}", column.name, "type") from None
 
     def _column(self, name: str) -> Column:
@@ -256,7 +256,7 @@ class _Changing:
             raise _Wrong(f"{error.message}. {error.hint}") from None
 
     def _cells(self, key: Sequence[Value]) -> Cells:
-        return [whole(value, column.type) for column, value in zip(self.key, key, strict=True)]
+        return [full_cell(value, column.type) for column, value in zip(self.key, key, strict=True)]
 
     def _row(self, key: Sequence[Value]) -> RowCells | None:
         """Return the cells of a row as it is now, long ones cut."""

@@ -10,7 +10,7 @@ from doors.tables.rows.changes import Mistake
 from doors.tables.sqlite.catalog import Table, read
 from doors.tables.sqlite.errors import Connection, ConstraintError, Value, fold, quoted, rows
 from doors.tables.sqlite.tokens import tokens
-from doors.tables.types.convert import shown
+from doors.tables.types.convert import preview
 
 AT_THE_END = "rows would refer to others that are not there after all of the changes"
 
@@ -30,7 +30,9 @@ def explained(
     column = columns[0] if len(columns) == 1 else None
     match kind:
         case "unique" | "primary-key" if columns:
-            what = ", ".join(f"{name} {shown(values[name])}" if name in values else name for name in columns)
+            what = ", ".join(
+                f"{name} {preview(values[name])}" if name in values else name for name in columns
+            )
             return Mistake(None, column, kind, f"another row has {what} already")
         case "not-null" if column:
             return Mistake(None, column, kind, f"{column} must have a value")
@@ -62,7 +64,7 @@ def _reference(
         if any(value is None for value in given) or _has(connection, parent, [to for _, to in pairs], given):
             continue
         names = ", ".join(name for name, _ in pairs)
-        what = ", ".join(shown(value) for value in given)
+        what = ", ".join(preview(value) for value in given)
         column = pairs[0][0] if len(pairs) == 1 else None
         return Mistake(None, column, "foreign-key", f"{names} {what} refers to a row that {parent} has not")
     for child in read(connection).values():

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from doors.tables.sqlite.catalog import Column, ColumnType
+from doors.tables.sqlite.catalog import Column
+from doors.tables.types.registry import TypeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class RetypeColumn:
 
     table: str
     column: str
-    type: ColumnType
+    type: TypeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,11 @@ from doors.tables.schema.names import check_column_name
 from doors.tables.schema.rebuild import definition_of, rebuild
 from doors.tables.schema.rows import converter, handle, refuse_missing, row_name
 from doors.tables.schema.tables import MOST_COLUMNS, column_text, existing, with_key
-from doors.tables.sqlite.catalog import NOW, Column, Table, declared, without_type
+from doors.tables.sqlite.catalog import Column, Table, declared, without_type
 from doors.tables.sqlite.create_table import ColumnText
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, literal, quoted, scalar
 from doors.tables.types.convert import convert
+from doors.tables.types.registry import TYPES, TypeName
 
 _CONVERT = "_svc_convert"
 
@@ -52,7 +53,8 @@ def add(connection: Connection, change: AddColumn) -> None:
     definition = definition_of(connection, table)
     if column.unique or column.default == "now()" or (not column.nullable and column.default is None):
         definition = type(definition)((*definition.columns, text), definition.constraints, definition.options)
-        rebuild(connection, table, definition, {column.name: NOW} if column.default == "now()" else {})
+        now = {column.name: TYPES[column.type].now_sql}
+        rebuild(connection, table, definition, now if column.default == "now()" else {})
     else:
         connection.execute(f"ALTER TABLE {quoted(table.name)} ADD COLUMN {text.sql()}")
     notes.write(connection, table.name, column.name, column.note)
@@ -61,7 +63,7 @@ def add(connection: Connection, change: AddColumn) -> None:
 def _add_numbers(connection: Connection, table: Table, column: Column) -> None:
     """Add the key of a table that has none, as its last column: the numbers that its rows have anyway."""
     number = row_name(table)
-    if table.key or column.type != "integer" or number is None:
+    if table.key or not TYPES[column.type].is_rowid or number is None:
         raise TablesError(
             f"column {column.name} would be in the key of table {table.name} and have no values yet",
             "Add the column, give every row a value, then make it the key.",
@@ -153,13 +155,13 @@ def retype(connection: Connection, change: RetypeColumn) -> None:
 
 
 def _retyped(
-    connection: Connection, text: ColumnText, default: str | None, old: str, change: RetypeColumn
+    connection: Connection, text: ColumnText, default: str | None, old: TypeName, change: RetypeColumn
 ) -> ColumnText:
     bare = without_type(text)
     if default is not None and default != "now()":
         value = scalar(connection, f"SELECT {default}")
         try:
-            default = literal(convert(value, old, change.type))  # type: ignore[arg-type]
+            default = literal(convert(value, old, change.type))
         except ValueError as error:
             raise TablesError(
                 f"the default of column {change.column} does not fit: {default} {error}",
@@ -175,11 +177,8 @@ def _retyped(
         else each
         for each in bare.clauses
     )
-    needed = (
-        [] if bare.has("NOT NULL") or not bare.has("PRIMARY") or change.type == "integer" else ["NOT NULL"]
-    )
-    for sql in needed:
-        new = new.having("NOT NULL", sql)
+    if bare.has("PRIMARY") and not bare.has("NOT NULL") and not TYPES[change.type].is_rowid:
+        new = new.having("NOT NULL", "NOT NULL")
     return ColumnText(new.name, new.declared, (*new.clauses, *clauses))
 
 

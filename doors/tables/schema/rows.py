@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from doors.tables.schema.names import ROW_NAMES
-from doors.tables.sqlite.catalog import ColumnType, Table
+from doors.tables.sqlite.catalog import Table
 from doors.tables.sqlite.errors import Connection, TablesError, Value, fold, quoted, rows
-from doors.tables.types.convert import convert, shown
+from doors.tables.types.convert import convert, preview
+from doors.tables.types.registry import TypeName
 
 
 def row_name(table: Table) -> str | None:
@@ -26,10 +27,10 @@ def described(table: Table, values: Sequence[Value]) -> str:
     if not handle(table):
         return "a row"
     pairs = zip(handle(table), values, strict=False)
-    return "the row with " + ", ".join(f"{name} = {shown(value)}" for name, value in pairs)
+    return "the row with " + ", ".join(f"{name} = {preview(value)}" for name, value in pairs)
 
 
-def converter(table: Table, column: str, old: ColumnType, new: ColumnType) -> Callable[..., Value]:
+def converter(table: Table, column: str, old: TypeName, new: TypeName) -> Callable[..., Value]:
     """Return the SQL function (value, handle...) that makes values of another type, or names the misfit."""
 
     def converted(value: Value, *key: Value) -> Value:
@@ -38,7 +39,7 @@ def converter(table: Table, column: str, old: ColumnType, new: ColumnType) -> Ca
         except ValueError as error:
             raise TablesError(
                 f"column {column} of table {table.name} can not become {new}:"
-                f" in {described(table, key)} the value {shown(value)} {error}",
+                f" in {described(table, key)} the value {preview(value)} {error}",
                 "Change that value or set it to null and try again; or choose text, which holds it.",
             ) from None
 
@@ -68,7 +69,7 @@ def refuse_duplicates(connection: Connection, table: Table, columns: Sequence[st
     )
     if found:
         count, *values = found[0]
-        pairs = ", ".join(f"{name} = {shown(value)}" for name, value in zip(columns, values, strict=True))
+        pairs = ", ".join(f"{name} = {preview(value)}" for name, value in zip(columns, values, strict=True))
         raise TablesError(
             f"{', '.join(columns)} can not be unique: {count} rows of table {table.name} have {pairs}",
             "Change or delete all of them but one first.",

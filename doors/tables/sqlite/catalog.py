@@ -1,55 +1,34 @@
-"""What tables there are, and of what: the logical types of columns, read from the schema that SQLite keeps.
+"""The catalog: tables, columns and indexes, read from SQLite's own schema.
 
-The schema is the one truth. A logical type is told by the declared type and, where SQLite has no type of its
-own for it, by the check that a generated column carries; so tables can be made and renamed by any SQL, or by
-any other SQLite tool, and nothing has to be kept in step. Only notes have a table of their own.
+A column type is recognized by the column's check or, without one, by its declared type. So any SQL and any
+SQLite tool can create and change tables. Only notes are stored in a table of their own.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from doors.tables.sqlite.create_table import ColumnText, parse
 from doors.tables.sqlite.errors import Connection, SqlError, TablesError, fold, quoted, rows, scalar
 from doors.tables.sqlite.tokens import tokens
+from doors.tables.types.registry import TYPES, TypeName, declared_type
 
-ColumnType = Literal["integer", "real", "text", "boolean", "timestamp", "json", "blob"]
-TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 Kind = Literal["table", "view", "virtual"]
 
-NOW = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
-"""The moment, as columns of timestamps hold it. In defaults it stands for `now()`."""
 NOTES = "_svc_notes"
 RESERVED = ("sqlite_", "_svc")
-"""No table of a Project begins with these, in capitals or not."""
-
-STORED: Mapping[ColumnType, str] = {
-    "integer": "INTEGER",
-    "real": "REAL",
-    "text": "TEXT",
-    "boolean": "INTEGER",
-    "timestamp": "TEXT",
-    "json": "TEXT",
-    "blob": "BLOB",
-}
-"""What SQLite calls the type that holds the values of a logical type."""
-_CHECKS: Mapping[ColumnType, str] = {
-    "boolean": "{0} IN (0, 1)",
-    "timestamp": "{0} IS strftime('%Y-%m-%dT%H:%M:%fZ', {0})",
-    "json": "json_valid({0})",
-}
+"""Prefixes that table names of a Project cannot have, in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `default` is an SQL expression, `now()` for the moment at which a row is written.
+    """One column. `default` is an SQL expression, or `now()` for the time at which a row is written.
 
-    `primary_key` is true of each column of the key. `generated` columns are computed, and never written.
+    `primary_key` is true for each column of the key. `generated` columns are computed and never written.
     """
 
     name: str
-    type: ColumnType
+    type: TypeName
     nullable: bool = True
     default: str | None = None
     primary_key: bool = False
@@ -60,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """One index that was made with `create index`. `columns` has None for an expression."""
+    """One index made with `CREATE INDEX`. `columns` has None for an expression."""
 
     name: str
     columns: tuple[str | None, ...]
@@ -70,7 +49,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, or a view of tables. `key` is the primary key's columns in the key's order."""
+    """One table or view. `key` has the columns of the primary key in the key's order."""
 
     name: str
     columns: tuple[Column, ...]
@@ -82,16 +61,16 @@ class Table:
     without_rowid: bool = False
 
     def column(self, name: str) -> Column:
-        """Return a column by its name, in any capitals. Raises `TablesError`, which names those there are."""
+        """Return a column by its case-insensitive name. Raises `TablesError`."""
         for column in self.columns:
             if fold(column.name) == fold(name):
                 return column
         names = ", ".join(column.name for column in self.columns)
-        raise TablesError(f"table {self.name} has no column {name}", f"It has {names}.")
+        raise TablesError(f"table {self.name} has no column {name}", f"Available: {names}.")
 
 
 def read(connection: Connection) -> Mapping[str, Table]:
-    """Return the tables and views by name, in the order of names, without those of svc and of SQLite."""
+    """Return the tables and views by name, sorted, without those of svc and of SQLite."""
     listed = rows(
         connection,
         "select l.name, l.type, l.wr, l.strict, s.sql from pragma_table_list l"
@@ -107,31 +86,30 @@ def read(connection: Connection) -> Mapping[str, Table]:
 
 
 def find(tables: Mapping[str, Table], name: str) -> Table:
-    """Return a table by its name, in any capitals. Raises `TablesError`, which names those there are."""
+    """Return a table by its case-insensitive name. Raises `TablesError`."""
     for table in tables.values():
         if fold(table.name) == fold(name):
             return table
     names = ", ".join(tables)
     raise TablesError(
-        f"there is no table {name}", f"There are {names}." if names else "There are no tables yet."
+        f"table {name} does not exist", f"Available: {names}." if names else "The project has no tables."
     )
 
 
 def reserved(name: str) -> bool:
-    """Say whether a name is one that svc or SQLite keeps for itself."""
+    """Return whether svc or SQLite reserves a name."""
     return fold(name).startswith(RESERVED)
 
 
-def declared(name: str, type: ColumnType) -> ColumnText:
-    """Return a column as generated tables have it: SQLite's type, and the check that makes it logical."""
-    column = ColumnText(name, STORED[type])
-    if type not in _CHECKS:
-        return column
-    return column.having("CHECK", f"CHECK ({_CHECKS[type].format(quoted(name))})")
+def declared(name: str, type_name: TypeName) -> ColumnText:
+    """Return the SQL of a new column: SQLite's type, and the check that marks the column type."""
+    type = TYPES[type_name]
+    column = ColumnText(name, type.storage)
+    return column.having("CHECK", _check(name, type.check)) if type.check else column
 
 
 def without_type(column: ColumnText) -> ColumnText:
-    """Return a column without its type and the check that belongs to it."""
+    """Return a column without its declared type and its type's check."""
     clauses = tuple(
         each for each in column.clauses if each.kind != "CHECK" or not _checked(column.name, each.sql)
     )
@@ -157,7 +135,10 @@ def _table(
 
 
 def _infos(connection: Connection, name: str) -> list[tuple[Any, ...]]:
-    """Return name, type, not null, default, place in the key, kind of columns; nothing of a broken view."""
+    """Return name, type, not null, default, position in the key and kind of each column.
+
+    A broken view has no columns.
+    """
     sql = 'select name, type, "notnull", dflt_value, pk, hidden from pragma_table_xinfo(?)'
     try:
         # Hidden columns of kind 1 belong to virtual tables; 2 and 3 are generated ones.
@@ -190,61 +171,41 @@ def _column(
 
 
 def readable_default(sql: str) -> str:
-    """Return a default as people write it: `now()` for the moment."""
-    return "now()" if _same(sql, NOW) or _same(sql, f"({NOW})") else sql
+    """Return a default, with `now()` for the SQL that a type uses for it."""
+    words = _folded(sql)
+    defaults = {type.now_sql for type in TYPES.values() if type.now_sql}
+    is_now = any(words in (_folded(now), _folded(f"({now})")) for now in defaults)
+    return "now()" if is_now else sql
 
 
-def _type(name: str, declared_type: str, text: ColumnText | None) -> ColumnType:
+def _type(name: str, declared: str, text: ColumnText | None) -> TypeName:
     if text is not None:
         for clause in text.clauses:
             if clause.kind == "CHECK" and (checked := _checked(name, clause.sql)):
                 return checked
-    return type_of(declared_type)
+    return declared_type(declared).name
 
 
-def _checked(name: str, sql: str) -> ColumnType | None:
-    """Return the logical type that a check stands for."""
+def _check(column: str, condition: str) -> str:
+    return f"CHECK ({condition.format(quoted(column))})"
+
+
+def _checked(name: str, sql: str) -> TypeName | None:
+    """Return the type whose check this is."""
     words = _folded(sql)
     if words[:1] == ["constraint"]:
         words = words[2:]
-    for type, check in _CHECKS.items():
-        if words == _folded(f"CHECK ({check.format(quoted(name))})"):
-            return type
-    return None
-
-
-def _same(sql: str, other: str) -> bool:
-    """Say whether two texts are the same SQL, however it is quoted, spaced and capitalised."""
-    return _folded(sql) == _folded(other)
+    checked = (type for type in TYPES.values() if type.check)
+    return next((type.name for type in checked if words == _folded(_check(name, type.check))), None)
 
 
 def _folded(sql: str) -> list[str]:
+    """Return the tokens of SQL, without differences in quotes, spaces and case."""
     return [token.text if token.kind == "string" else fold(token.value) for token in tokens(sql)]
 
 
-def type_of(declared_type: str) -> ColumnType:
-    """Return the logical type of a declared one: SQLite's own rules, after the names that it does not know.
-
-    Source: https://sqlite.org/datatype3.html#determination_of_column_affinity
-    """
-    text = re.sub(r"\(.*", "", declared_type.upper())
-    rules: Iterable[tuple[ColumnType, tuple[str, ...]]] = (
-        ("boolean", ("BOOL",)),
-        ("timestamp", ("TIMESTAMP", "DATETIME")),
-        ("json", ("JSON",)),
-        ("integer", ("INT",)),
-        ("text", ("CHAR", "CLOB", "TEXT")),
-        ("blob", ("BLOB", "BYTEA", "BINARY")),
-        ("real", ("REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL")),
-    )
-    for type, names in rules:
-        if any(name in text for name in names):
-            return type
-    return "text"
-
-
 def _indexes(connection: Connection, table: str) -> tuple[tuple[Index, ...], frozenset[str]]:
-    """Return the indexes that were made by hand, and the columns that an index of their own keeps unique."""
+    """Return the indexes made with `CREATE INDEX`, and the columns that a unique index covers alone."""
     made, unique = [], set()
     listed = rows(
         connection, 'select name, "unique", origin, partial from pragma_index_list(?) order by name', table
@@ -261,7 +222,7 @@ def _indexes(connection: Connection, table: str) -> tuple[tuple[Index, ...], fro
 
 
 def _notes(connection: Connection) -> Mapping[tuple[str, str], str]:
-    """Return the notes by table and column, folded; the column is empty where a note is the table's."""
+    """Return the notes by folded table and column; the column of a table's note is empty."""
     if not scalar(connection, "select 1 from sqlite_schema where name = ?", NOTES):
         return {}
     found = rows(connection, f"select table_name, column_name, note from {NOTES}")

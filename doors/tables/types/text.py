@@ -1,80 +1,88 @@
-"""Values of a table as the cells of a file, and back: what is written is read as the very same value.
+"""Conversion between stored values and the cells of CSV and JSON files.
 
-Tables that migrations made without STRICT may hold values that are none of their column's type; those are
-written as they are, and taken back as they are.
+An exported value is imported as the same value. Tables without STRICT may hold values of another type than
+their column's; those are written and read unchanged.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from doors.tables.files.json_file import minified, text_json
-from doors.tables.sqlite.catalog import Column, ColumnType, Table
+from doors.tables.sqlite.catalog import Column, Table
 from doors.tables.sqlite.connections import MAX_VALUE
 from doors.tables.sqlite.errors import INTEGERS, Value
-from doors.tables.types.convert import base64_text, from_text, json_text, timestamp
+from doors.tables.types.convert import coerce, encode_base64
+from doors.tables.types.parse import integer, json_text
+from doors.tables.types.registry import TYPES, ColumnType, TypeName
 
 FromText = Callable[[str], Value]
 FromJson = Callable[[Any, str], Value]
 _INFINITE = {float("inf"): "9e999", float("-inf"): "-9e999"}
+_TOO_LARGE = f"has more than {MAX_VALUE >> 20} MiB"
 
 
-def text_cell(value: Value, type: ColumnType) -> str | None:
+def text_cell(value: Value, name: TypeName) -> str | None:
     """Return a value as a cell of CSV."""
+    form = TYPES[name].form
     match value:
         case None:
             return None
         case bytes():
-            return base64_text(value)
+            return encode_base64(value)
+        case str() if form == "format":
+            return _canonical(value, TYPES[name])
         case str():
-            return _moment(value) if type == "timestamp" else value
-        case 0 | 1 if type == "boolean":
+            return value
+        case 0 | 1 if form == "bool":
             return "true" if value else "false"
         case float():
             return _INFINITE.get(value) or repr(value)
     return str(value)
 
 
-def json_cell(value: Value, type: ColumnType) -> str:
+def json_cell(value: Value, name: TypeName) -> str:
     """Return a value as JSON, on one line."""
     if value is None:
         return "null"
-    if isinstance(value, str) and type == "json":
+    if isinstance(value, str) and TYPES[name].form == "document":
         try:
             return minified(json_text(value))
         except ValueError:
             return text_json(value)
-    text = text_cell(value, type) or ""
+    text = text_cell(value, name) or ""
     return text_json(text) if isinstance(value, str | bytes) else text
 
 
-def _moment(value: str) -> str:
+def _canonical(value: str, type: ColumnType) -> str:
     try:
-        return timestamp(value)
+        return str(type.parse(value))
     except ValueError:
         return value
 
 
 def from_csv(table: Table, column: Column) -> FromText:
     """Return the function that reads a cell of CSV for a column. It raises `ValueError`."""
-    type = column.type
+    type = TYPES[column.type]
     if table.strict:
-        return lambda text: _bounded(from_text(text, type))
+        return lambda text: _bounded(type.parse(text))
     return lambda text: _bounded(_lenient(text, type))
 
 
 def _lenient(text: str, type: ColumnType) -> Value:
     try:
-        if type == "real" and not any(mark in text for mark in ".eE"):
-            return from_text(text, "integer")
-        return from_text(text, type)
+        if type.form == "float" and not any(mark in text for mark in ".eE"):
+            return integer(text)
+        return type.parse(text)
     except ValueError:
         return text
 
 
 def from_json(table: Table, column: Column) -> FromJson:
-    """Return the function that reads a value of JSON, and what it was written as, for a column."""
-    type, strict = column.type, table.strict
+    """Return the function that reads a JSON value for a column. It raises `ValueError`.
+
+    The function takes the value and the text it was read from.
+    """
+    type, strict = TYPES[column.type], table.strict
 
     def read(value: Any, written: str) -> Value:
         try:
@@ -88,39 +96,42 @@ def from_json(table: Table, column: Column) -> FromJson:
 
 
 def _typed(value: Any, written: str, type: ColumnType) -> Value:
-    if value is None:
-        return None
-    if type == "json":
-        return minified(written)
-    if isinstance(value, list | dict):
-        if type == "text":
-            return written
-        raise ValueError(f"is {'an array' if isinstance(value, list) else 'an object'}")
-    if isinstance(value, bool):
-        if type == "boolean":
+    match value:
+        case None:
+            return None
+        case _ if type.form == "document":
+            return minified(written)
+        case bool() if type.form == "bool":
             return int(value)
-        if type == "text":
+        case bool() | list() | dict() if type.form == "string":
             return written
-        raise ValueError("is true or false")
-    if isinstance(value, str):
-        return from_text(value, type)
+        case bool():
+            raise ValueError("is true or false")
+        case list():
+            raise ValueError("is an array")
+        case dict():
+            raise ValueError("is an object")
+        case str():
+            return type.parse(value)
     return _number(value, type)
 
 
 def _number(value: int | float, type: ColumnType) -> Value:
-    if type == "real":
+    if type.form == "float":
         if float(value) != value:
             raise ValueError("has more digits than a real can hold")
         return float(value)
     if _is_beyond(value):
         raise ValueError("is beyond 64 bits")
-    if type == "text":
+    if type.form == "string":
         return value
-    if type in ("integer", "boolean") and isinstance(value, float):
+    if type.storage != "INTEGER":
+        raise ValueError(f"is a number, not a {type.name}")
+    if isinstance(value, float):
         raise ValueError("has a fraction or too many digits")
-    if type == "integer" or (type == "boolean" and value in (0, 1)):
-        return value
-    raise ValueError(f"is a number, not a {type}")
+    if type.form == "bool" and value not in (0, 1):
+        raise ValueError(f"is a number, not a {type.name}")
+    return coerce(value, type.name)
 
 
 def _is_beyond(value: Any) -> bool:
@@ -128,6 +139,7 @@ def _is_beyond(value: Any) -> bool:
 
 
 def _bounded(value: Value) -> Value:
+    """Return a value that SQLite can store. Raises `ValueError` for one that is too large or not Unicode."""
     if isinstance(value, str):
         if len(value) * 4 > MAX_VALUE and len(value.encode(errors="surrogatepass")) > MAX_VALUE:
             raise ValueError(_TOO_LARGE)
@@ -139,17 +151,3 @@ def _bounded(value: Value) -> Value:
     elif isinstance(value, bytes) and len(value) > MAX_VALUE:
         raise ValueError(_TOO_LARGE)
     return value
-
-
-_TOO_LARGE = f"has more than {MAX_VALUE >> 20} MiB"
-
-
-def is_json(text: str) -> bool:
-    """Say whether a text is an array or object of JSON."""
-    if not text.startswith(("{", "[")):
-        return False
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

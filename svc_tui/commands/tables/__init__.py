@@ -1,13 +1,13 @@
-"""`svc tables`: the tables of a Project without the Console, while it is served and when it is not."""
+"""`svc tables`: the tables of a project from the command line, with or without a running server."""
 
 from typing import Annotated
 
 import typer
 
 from svc_tui.commands.tables import files, migrate, query, schema, show
-from svc_tui.commands.tables.target import Place
+from svc_tui.commands.tables.target import Target
 
-tables = typer.Typer(help="Look at the tables of the Project, change them, move rows in and out.")
+tables = typer.Typer(help="Show, query, change, import and export the project's tables.")
 
 
 @tables.callback()
@@ -15,10 +15,10 @@ def _tables(
     context: typer.Context,
     service: Annotated[
         bool,
-        typer.Option("--service", help="The Project on the service you are logged in to, not the one here."),
+        typer.Option("--service", help="Use the project on the service you are logged in to."),
     ] = False,
 ) -> None:
-    context.obj = Place(service)
+    context.obj = Target(service)
 
 
 tables.command("list")(show.list_tables)

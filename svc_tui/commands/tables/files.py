@@ -1,4 +1,4 @@
-"""`svc tables import` and `export`: files of rows and of tables."""
+"""`svc tables import` and `export`."""
 
 import os
 import sys
@@ -11,17 +11,18 @@ import typer
 from doors.tables.files.format import FORMATS, format_of
 from engine.errors import SvcError
 from svc_tui.atomic_export import write_export
-from svc_tui.commands.tables.target import place
+from svc_tui.commands.tables.target import target
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.progress import Progress
 from svc_tui.terminal.table import format_table
 
-_WHOLE = ("sql", "db")
-_PIECE = 1 << 18
+_DATABASE_FORMATS = ("sql", "db")
+_CHUNK_BYTES = 1 << 18
+_FORMAT_HINT = f"Pass --format and one of {', '.join(FORMATS)}."
 Format = Annotated[
     str,
     typer.Option(
-        "--format", metavar="FORMAT", help=f"{', '.join(FORMATS)}; by the file's ending without it."
+        "--format", metavar="FORMAT", help=f"{', '.join(FORMATS)} (default: by the file extension)."
     ),
 ]
 
@@ -32,45 +33,45 @@ def load(
         list[str],
         typer.Argument(
             metavar="[TABLE] FILE",
-            help="The file, or - for stdin. Without TABLE the table is called as the file is.",
+            help="File, or - for stdin. TABLE defaults to the name of the file.",
         ),
     ],
     format: Format = "",
     create: Annotated[
-        bool, typer.Option("--create", help="Make the table, of types that all rows fit.")
+        bool, typer.Option("--create", help="Create the table, with types inferred from all rows.")
     ] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Put the rows in place of those that are there.")
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace all existing rows.")] = False,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Show what the file would become, and import nothing.")
+        bool, typer.Option("--preview", help="Show the inferred columns and first rows without importing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Import a file: rows of CSV, JSON or JSON Lines into a table, or tables of a dump or an SQLite file."""
+    """Import rows of CSV, JSON or JSON Lines into a table, or the tables of an SQL dump or SQLite file."""
     if len(words) > 2:
         raise SvcError(
             "import takes one table and one file", "svc tables import users users.csv", code="usage"
         )
     name = words[-1]
     kind = _format(format, name)
-    table = words[0] if len(words) == 2 else "" if kind in _WHOLE or name == "-" else Path(name).stem
-    with _opened(name) as file, place(context).tables() as tables, Progress() as progress:
-        pieces = _pieces(file, progress.show)
+    table = (
+        words[0] if len(words) == 2 else "" if kind in _DATABASE_FORMATS or name == "-" else Path(name).stem
+    )
+    with _opened(name) as file, target(context).tables() as tables, Progress() as progress:
+        chunks = _chunks(file, progress.show)
         if preview:
-            (found,) = tables.upload("import/preview", pieces, format=kind)
+            (result,) = tables.upload("import/preview", chunks, format=kind)
         else:
             how = {"format": kind, "table": table, "create": _flag(create), "replace": _flag(replace)}
-            found = _imported(tables.upload("import", pieces, **how), progress.show)
+            result = _imported(tables.upload("import", chunks, **how), progress.show)
     if as_json:
-        stdout.data(found)
+        stdout.data(result)
     elif preview:
-        _preview(found, table)
+        _preview(result, table)
     else:
-        rows = f"{found['rows']} row{'' if found['rows'] == 1 else 's'}"
+        rows = f"{result['rows']} row{'' if result['rows'] == 1 else 's'}"
         stderr.note(f"imported {rows}" + (f" into {table}" if table else f" from {name}"))
-    for left_out in found.get("skipped", ()):
-        stderr.warn(f"{left_out} was left out", "Its rows can not be read from the file.")
+    for skipped in result.get("skipped", ()):
+        stderr.warn(f"{skipped} was skipped", "The rows of a full-text index without content cannot be read.")
 
 
 def _flag(value: bool) -> str | None:
@@ -81,14 +82,12 @@ def _format(format: str, name: str) -> str:
     if format in FORMATS:
         return format
     if format or name == "-":
-        what = f'there is no format "{format}"' if format else "what stdin has can not be told by a name"
-        raise SvcError(what, f"Say --format and one of {', '.join(FORMATS)}.", code="usage")
+        message = f'unknown format "{format}"' if format else "the format of stdin is unknown"
+        raise SvcError(message, _FORMAT_HINT, code="usage")
     try:
         return format_of(name)
     except SvcError as error:
-        raise SvcError(
-            error.message, f"Say --format and one of {', '.join(FORMATS)}.", code="usage"
-        ) from error
+        raise SvcError(error.message, _FORMAT_HINT, code="usage") from error
 
 
 def _opened(name: str) -> BinaryIO:
@@ -96,20 +95,20 @@ def _opened(name: str) -> BinaryIO:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if name == "-" else Path(name).open("rb")
     except OSError as error:
         raise SvcError(
-            f"{name} can not be read: {error.strerror}", "Check its name and who may read it."
+            f"cannot read {name}: {error.strerror}", "Check the name and the permissions."
         ) from error
 
 
-def _pieces(file: BinaryIO, tell: Callable[[str], None]) -> Iterator[bytes]:
+def _chunks(file: BinaryIO, report: Callable[[str], None]) -> Iterator[bytes]:
     try:
         total = os.fstat(file.fileno()).st_size
         sent = 0
-        while piece := file.read(_PIECE):
-            yield piece
-            sent += len(piece)
-            tell(f"sending: {_of(sent, total)}")
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+            sent += len(chunk)
+            report(f"sending: {_of(sent, total)}")
     except OSError as error:
-        raise SvcError(f"the file can not be read: {error.strerror}", "Nothing was imported.") from error
+        raise SvcError(f"cannot read the file: {error.strerror}", "Nothing was imported.") from error
 
 
 def _of(done: int, total: int) -> str:
@@ -123,28 +122,29 @@ def _of(done: int, total: int) -> str:
     return f"{size}, {min(done * 100 // total, 100)} %" if total else size
 
 
-def _imported(lines: Iterator[Any], tell: Callable[[str], None]) -> Any:
+def _imported(lines: Iterator[Any], report: Callable[[str], None]) -> Any:
     for line in lines:
         if "error" in line:
             error = line["error"]
             raise SvcError(error["title"], error["hint"], code=error["code"])
         if line["done"]:
             return line
-        tell(f"importing: {line['rows']} rows, {_of(line['bytes'], line['total'] or 0)}")
-    raise SvcError("the import ended without an answer", "See whether the service runs, and try again.")
+        report(f"importing: {line['rows']} rows, {_of(line['bytes'], line['total'] or 0)}")
+    raise SvcError("lost the connection during the import", "Check that the service runs, then try again.")
 
 
-def _preview(found: Any, table: str) -> None:
-    heads = [
-        f"{column['name']}:{column['type']}{',key' * column['primary_key']}" for column in found["columns"]
+def _preview(result: Any, table: str) -> None:
+    titles = [
+        f"{column['name']} {column['type']}{' primary key' * column['primary_key']}"
+        for column in result["columns"]
     ]
     if stdout.is_terminal():
-        rows = [[("null", "dim") if cell is None else (cell, "") for cell in row] for row in found["rows"]]
-        stdout.styled_lines(format_table(heads, rows, stdout.width(), frozenset()))
+        rows = [[("null", "dim") if cell is None else (cell, "") for cell in row] for row in result["rows"]]
+        stdout.styled_lines(format_table(titles, rows, stdout.width(), frozenset()))
     else:
-        for head in heads:
-            stdout.styled([(head, "")])
-    count = found["count"]
+        for title in titles:
+            stdout.styled([(title, "")])
+    count = result["count"]
     stderr.note(f"{count} row{'' if count == 1 else 's'} for {table or 'a table'}; nothing was imported")
 
 
@@ -152,47 +152,45 @@ def save(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[TABLE] [FILE]", help="The table, and the file; stdout without one, or with -."
-        ),
+        typer.Argument(metavar="[TABLE] [FILE]", help="Table and file (default: stdout)."),
     ] = None,
     format: Format = "",
-    everything: Annotated[
-        bool, typer.Option("--all", help="All tables, as sql or db; then FILE only.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Export all tables, as sql or db.")] = False,
 ) -> None:
     """Export a table, or with --all every table: svc tables export users users.csv"""
-    given = list(words or ())
-    if not everything and not given:
-        raise SvcError("which table?", "svc tables export TABLE [FILE], or --all [FILE].", code="usage")
-    table = None if everything else given.pop(0)
-    if len(given) > 1:
+    arguments = list(words or ())
+    if not everything and not arguments:
+        raise SvcError(
+            "no table was given", "Use svc tables export TABLE [FILE], or --all [FILE].", code="usage"
+        )
+    table = None if everything else arguments.pop(0)
+    if len(arguments) > 1:
         raise SvcError("export takes one file", "svc tables export users users.csv", code="usage")
-    name = given[0] if given else "-"
+    name = arguments[0] if arguments else "-"
     kind = _format(format or ("" if name != "-" else "sql" if everything else "csv"), name)
-    if everything and kind not in _WHOLE:
-        raise SvcError(f"{kind} holds one table, not all", "Say --format sql or db.", code="usage")
+    if everything and kind not in _DATABASE_FORMATS:
+        raise SvcError(f"{kind} holds one table, not all", "Pass --format sql or db.", code="usage")
     if name == "-" and kind == "db" and sys.stdout.isatty():
         raise SvcError(
-            "a database file is nothing for a terminal", "Name a file, or use a pipe.", code="usage"
+            "cannot write a database file to a terminal", "Name a file, or use a pipe.", code="usage"
         )
     with (
-        place(context).tables() as tables,
+        target(context).tables() as tables,
         Progress() as progress,
-        tables.download("export", format=kind, table=table) as pieces,
+        tables.download("export", format=kind, table=table) as chunks,
     ):
         if name == "-":
             raw = stdout.Raw()
-            for piece in pieces:
-                raw.write(piece)
+            for chunk in chunks:
+                raw.write(chunk)
             return
-        size = write_export(Path(name), _told(pieces, progress.show))
+        size = write_export(Path(name), _counted(chunks, progress.show))
     stderr.note(f"exported {_of(size, 0)} to {name}")
 
 
-def _told(pieces: Iterator[bytes], tell: Callable[[str], None]) -> Iterator[bytes]:
+def _counted(chunks: Iterator[bytes], report: Callable[[str], None]) -> Iterator[bytes]:
     size = 0
-    for piece in pieces:
-        yield piece
-        size += len(piece)
-        tell(f"exporting: {_of(size, 0)}")
+    for chunk in chunks:
+        yield chunk
+        size += len(chunk)
+        report(f"exporting: {_of(size, 0)}")

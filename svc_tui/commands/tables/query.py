@@ -1,4 +1,4 @@
-"""`svc tables query`: one statement of SQL, its rows for a person or for a program."""
+"""`svc tables query`: run one SQL statement and print its rows."""
 
 import json
 import math
@@ -8,15 +8,15 @@ import typer
 
 from doors.tables.files.csv_file import written
 from engine.errors import SvcError
-from svc_tui.commands.tables.parsing import parameter
-from svc_tui.commands.tables.target import place
+from svc_tui.commands.tables.parameters import parse_parameter
+from svc_tui.commands.tables.target import target
+from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import Cell, format_table
 
-SHOWN = 1000
-"""Rows that are shown on a terminal unless more are asked for."""
-MOST = 10_000
-_NUMBERS = ("integer", "real")
+TERMINAL_LIMIT = 1000
+"""Default maximum number of rows on a terminal."""
+MAX_LIMIT = 10_000
 
 
 def query(
@@ -26,46 +26,47 @@ def query(
         list[str] | None,
         typer.Argument(metavar="[VALUE]…", help="Values: numbers, true, false, null, base64:…, or text."),
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="It may change rows and tables.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Allow the statement to change rows and tables.")
+    ] = False,
     limit: Annotated[
         int | None,
         typer.Option(
             "--limit",
             metavar="N",
             min=0,
-            max=MOST,
-            help=f"At most so many rows; {SHOWN} on a terminal, {MOST} elsewhere, unless you say otherwise.",
+            max=MAX_LIMIT,
+            help=f"Maximum number of rows (default: {TERMINAL_LIMIT} on a terminal, else {MAX_LIMIT}).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a row.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Run one statement of SQL: svc tables query 'select * from users where id = $1' 7"""
+    """Run one SQL statement: svc tables query 'select * from users where id = $1' 7"""
     if as_json and as_csv:
-        raise SvcError("--json and --csv exclude each other", "Say one of them.", code="usage")
-    person = stdout.is_terminal() and not as_json and not as_csv
-    if limit is None:
-        limit = SHOWN if person else MOST
+        raise SvcError("--json and --csv exclude each other", "Pass one of them.", code="usage")
+    as_grid = stdout.is_terminal() and not as_json and not as_csv
     body = {
         "sql": sql,
-        "params": [parameter(value) for value in values or ()],
+        "params": [parse_parameter(value) for value in values or ()],
         "write": write,
-        "limit": limit,
+        "limit": limit if limit is not None else TERMINAL_LIMIT if as_grid else MAX_LIMIT,
     }
-    with place(context).tables() as tables:
-        found = tables.post("sql", body)
+    with target(context).tables() as tables:
+        result = tables.post("sql", body)
+        types = ColumnTypes.from_document(tables.get("tables/types")) if as_grid else ColumnTypes()
     if as_json:
-        stdout.data_lines([{name: _finite(value) for name, value in row.items()} for row in found["rows"]])
-    elif found["columns"]:
-        _table(found) if person else _csv(found)
-    _tell(found, write=write)
+        stdout.data_lines([{name: _finite(value) for name, value in row.items()} for row in result["rows"]])
+    elif result["columns"]:
+        _print_grid(result, types) if as_grid else _print_csv(result)
+    _print_summary(result, write=write)
 
 
-def _csv(found: Any) -> None:
-    names = [column["name"] for column in found["columns"]]
+def _print_csv(result: Any) -> None:
+    names = [column["name"] for column in result["columns"]]
     raw = stdout.Raw()
     raw.write(written(names).encode())
-    for row in found["rows"]:
+    for row in result["rows"]:
         raw.write(written([_text(row[name]) for name in names]).encode())
 
 
@@ -83,46 +84,44 @@ def _text(value: Any) -> str | None:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value that JSON has; an infinite number is a text."""
+    """Return a value as JSON, with infinity as text."""
     return _text(value) if isinstance(value, float) and math.isinf(value) else value
 
 
-def _table(found: Any) -> None:
-    columns = found["columns"]
-    rows = [[_cell(row[column["name"]], column["type"]) for column in columns] for row in found["rows"]]
+def _print_grid(result: Any, types: ColumnTypes) -> None:
+    columns = [(column["name"], types[column["type"]]) for column in result["columns"]]
+    rows = [[_cell(row[name], type) for name, type in columns] for row in result["rows"]]
     right = frozenset(
         index
-        for index, column in enumerate(columns)
-        if column["type"] in _NUMBERS
-        or (not column["type"] and all(_is_number(row[column["name"]]) for row in found["rows"]))
+        for index, (name, type) in enumerate(columns)
+        if type.align_right or (not type.name and all(_is_number(row[name]) for row in result["rows"]))
     )
-    names = [column["name"] for column in columns]
-    stdout.styled_lines(format_table(names, rows, stdout.width(), right))
+    stdout.styled_lines(format_table([name for name, _ in columns], rows, stdout.width(), right))
 
 
 def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _cell(value: Any, type: str) -> Cell:
+def _cell(value: Any, type: TypeInfo) -> Cell:
     if value is None:
         return "null", "dim"
-    if type == "blob" and isinstance(value, str):
+    if type.form == "bytes" and isinstance(value, str):
         size = len(value) * 3 // 4 - value.count("=", -2)
-        return f"blob of {size} byte{'' if size == 1 else 's'}", "dim"
+        return f"{type.name} of {size} byte{'' if size == 1 else 's'}", "dim"
     return _text(value) or "", ""
 
 
-def _tell(found: Any, *, write: bool) -> None:
-    count = len(found["rows"])
-    if found["cut"]:
-        why = "there are more" if found["cut"] == "rows" else "they are large"
+def _print_summary(result: Any, *, write: bool) -> None:
+    count = len(result["rows"])
+    if result["cut"]:
+        reason = "the limit" if result["cut"] == "rows" else "the maximum size of a result"
         stderr.warn(
-            f"only the first {count} rows are shown: {why}",
-            "Ask for fewer (WHERE, LIMIT), for more with --limit, or take `svc tables export`.",
+            f"only the first {count} rows are shown: {reason} was reached",
+            "Narrow the query (WHERE, LIMIT), raise --limit, or use `svc tables export`.",
         )
     if write:
-        changed = found["changes"]
+        changed = result["changes"]
         stderr.note(f"{changed} row{'' if changed == 1 else 's'} written")
-    elif stdout.is_terminal() and not found["cut"]:
+    elif stdout.is_terminal() and not result["cut"]:
         stderr.note(f"{count} row{'' if count == 1 else 's'}")

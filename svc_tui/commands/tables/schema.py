@@ -1,34 +1,40 @@
-"""`svc tables create`, `alter`, `rename`, `drop` and `index`: changes of the schema, whole or not at all."""
+"""`svc tables create`, `alter`, `rename`, `drop` and `index`: schema changes, each in one transaction."""
 
 from typing import Annotated, Any
 
 import typer
 
 from engine.errors import SvcError
-from svc_tui.commands.tables import parsing
 from svc_tui.commands.tables.show import Table
-from svc_tui.commands.tables.target import Tables, agree, place
+from svc_tui.commands.tables.target import Tables, confirm, target
+from svc_tui.tables_syntax import (
+    CHANGE_SYNTAX,
+    COLUMN_SYNTAX,
+    ColumnTypes,
+    format_change,
+    is_destructive,
+    parse_changes,
+    parse_columns,
+)
 from svc_tui.terminal import stderr
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before values are lost.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
 
 
 def create(
     context: typer.Context,
     table: Table,
-    columns: Annotated[
+    words: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NAME:TYPE[,RULE]…",
-            help="Columns; rules are key, not null, unique, default=VALUE, note=TEXT.",
-        ),
+        typer.Argument(metavar="COLUMN[, COLUMN]…", help=f"Columns: {COLUMN_SYNTAX}."),
     ],
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="What the table is for.")] = "",
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Note on the table.")] = "",
 ) -> None:
-    """Make a table: svc tables create users id:integer,key name:text,unique at:timestamp,default=now()"""
-    made = [parsing.column(text) for text in columns]
-    _change(context, [{"op": "create-table", "table": table, "columns": made, "note": note}])
-    stderr.note(f"made the table {table}")
+    """Create a table: svc tables create users 'id integer primary key, joined date default now()'"""
+    with target(context).tables() as tables:
+        columns = parse_columns(" ".join(words), _types(tables))
+        _change(tables, [{"op": "create-table", "table": table, "columns": columns, "note": note}])
+    stderr.note(f"created table {table}")
 
 
 def alter(
@@ -36,89 +42,86 @@ def alter(
     table: Table,
     words: Annotated[
         list[str],
-        typer.Argument(
-            metavar="CHANGE [, CHANGE]…",
-            help="add COLUMN, rename COLUMN NAME, retype COLUMN TYPE, drop COLUMN, null, not-null, unique or "
-            "not-unique COLUMN, default COLUMN VALUE, no-default COLUMN, key COLUMN…, no-key, "
-            "note [COLUMN] TEXT.",
-        ),
+        typer.Argument(metavar="CHANGE[, CHANGE]…", help=f"Changes: {', '.join(CHANGE_SYNTAX)}."),
     ],
     yes: Yes = False,
 ) -> None:
-    """Change a table, all or nothing: svc tables alter users add age:integer , rename name full_name"""
-    with place(context).tables() as tables:
-        changes = parsing.changes(table, words, lambda name: _type(tables, table, name))
-        lost = [change["column"] for change in changes if change["op"] == "drop-column"]
-        if lost:
-            agree(f"drop {', '.join(lost)} of {table} and the values in it?", yes=yes)
-        tables.post("schema", {"changes": changes})
-    stderr.note(f"changed the table {table}")
-
-
-def _type(tables: Tables, table: str, column: str) -> str:
-    found = tables.get("table", name=table)
-    for each in found["columns"]:
-        if each["name"].lower() == column.lower():
-            return str(each["type"])
-    names = ", ".join(each["name"] for each in found["columns"])
-    raise SvcError(f"table {table} has no column {column}", f"It has {names}.")
+    """Alter a table in one transaction: svc tables alter users add age integer, rename name to full_name"""
+    with target(context).tables() as tables:
+        current = tables.get("table", name=table)
+        changes = parse_changes(current, " ".join(words), _types(tables))
+        destructive = [format_change(change) for change in changes if is_destructive(change)]
+        if destructive:
+            confirm(f"{', '.join(destructive)}: delete these values of {current['name']}?", yes=yes)
+        _change(tables, changes)
+    stderr.note(f"altered table {table}")
 
 
 def rename(
     context: typer.Context,
     table: Table,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="New name.")],
 ) -> None:
-    """Give a table another name; what refers to it follows."""
-    _change(context, [{"op": "rename-table", "table": table, "name": name}])
+    """Rename a table, and update the views, triggers and foreign keys that use it."""
+    with target(context).tables() as tables:
+        _change(tables, [{"op": "rename-table", "table": table, "name": name}])
     stderr.note(f"renamed {table} to {name}")
 
 
 def drop(context: typer.Context, table: Table, yes: Yes = False) -> None:
-    """Remove a table and its rows."""
-    with place(context).tables() as tables:
-        found = tables.get("table", name=table)
-        if found["rows"] != 0:
-            count = found["rows"]
+    """Drop a table and its rows."""
+    with target(context).tables() as tables:
+        current = tables.get("table", name=table)
+        if current["rows"] != 0:
+            count = current["rows"]
             rows = "all its rows" if count is None else "its row" if count == 1 else f"its {count} rows"
-            agree(f"drop {found['name']} and {rows}?", yes=yes)
-        tables.post("schema", {"changes": [{"op": "drop-table", "table": table}]})
-    stderr.note(f"dropped the table {table}")
+            confirm(f"drop {current['name']} and {rows}?", yes=yes)
+        _change(tables, [{"op": "drop-table", "table": table}])
+    stderr.note(f"dropped table {table}")
 
 
 def index(
     context: typer.Context,
     table: Table,
-    columns: Annotated[list[str] | None, typer.Argument(metavar="[COLUMN]…", help="In this order.")] = None,
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="[COLUMN]…", help="Columns, in order.")
+    ] = None,
     unique: Annotated[
-        bool, typer.Option("--unique", help="No two rows have the same values in them.")
+        bool, typer.Option("--unique", help="Refuse rows with the same values in the columns.")
     ] = False,
-    name: Annotated[str, typer.Option("--name", help="The index's name, if not after the columns.")] = "",
-    drop: Annotated[str, typer.Option("--drop", metavar="NAME", help="Remove this index instead.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="Name of the index (default: from table and columns).")
+    ] = "",
+    drop: Annotated[
+        str, typer.Option("--drop", metavar="NAME", help="Drop this index instead of creating one.")
+    ] = "",
 ) -> None:
-    """Make an index, which spares reads the rows that they do not ask for; or remove one."""
+    """Create or drop an index."""
     if bool(drop) == bool(columns):
         raise SvcError(
-            "say the columns of the index, or --drop and its name",
+            "index needs columns, or --drop and the name of an index",
             f"svc tables index {table} COLUMN…",
             code="usage",
         )
-    if drop:
-        with place(context).tables() as tables:
-            found = [each["name"] for each in tables.get("table", name=table)["indexes"]]
-            if drop not in found:
+    with target(context).tables() as tables:
+        if drop:
+            names = [each["name"] for each in tables.get("table", name=table)["indexes"]]
+            if drop not in names:
                 raise SvcError(
                     f"table {table} has no index {drop}",
-                    f"It has {', '.join(found)}." if found else "It has none of its own.",
+                    f"Available: {', '.join(names)}." if names else "The table has no indexes.",
                 )
-            tables.post("schema", {"changes": [{"op": "drop-index", "name": drop}]})
-        stderr.note(f"dropped the index {drop}")
-        return
-    made = {"op": "create-index", "table": table, "columns": columns, "unique": unique, "name": name}
-    _change(context, [made])
-    stderr.note(f"made an index of {table} on {', '.join(columns or ())}")
+            _change(tables, [{"op": "drop-index", "name": drop}])
+            stderr.note(f"dropped index {drop}")
+            return
+        change = {"op": "create-index", "table": table, "columns": columns, "unique": unique, "name": name}
+        _change(tables, [change])
+        stderr.note(f"created an index of {table} on {', '.join(columns or ())}")
 
 
-def _change(context: typer.Context, changes: list[dict[str, Any]]) -> None:
-    with place(context).tables() as tables:
-        tables.post("schema", {"changes": changes})
+def _types(tables: Tables) -> ColumnTypes:
+    return ColumnTypes.from_document(tables.get("tables/types"))
+
+
+def _change(tables: Tables, changes: list[dict[str, Any]]) -> None:
+    tables.post("schema", {"changes": changes})

@@ -15,6 +15,7 @@ from textual.app import App
 from screens.tables.column_layout import LEAST, MOST, Arrangement
 from screens.tables.external_editor import command_of, edited
 from svc_tui.client import SvcError
+from tests.column_types import TYPES
 from tests.screens.tables.conftest import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]
@@ -58,12 +59,12 @@ def program(tmp_path: Path, body: str) -> list[str]:
 
 def test_an_editor_changes_a_text(tmp_path: Path) -> None:
     append = program(tmp_path, "file.write_text(file.read_text() + ' more\\n')")
-    assert edited("één\ntwo", "text", append) == "één\ntwo more"
+    assert edited("één\ntwo", TYPES["text"], append) == "één\ntwo more"
 
 
 def test_an_editor_that_changes_nothing_is_no_edit(tmp_path: Path) -> None:
-    assert edited("one", "text", program(tmp_path, "")) is None
-    assert edited("one", "text", program(tmp_path, "file.write_text('one\\n')")) is None
+    assert edited("one", TYPES["text"], program(tmp_path, "")) is None
+    assert edited("one", TYPES["text"], program(tmp_path, "file.write_text('one\\n')")) is None
 
 
 @pytest.mark.parametrize(
@@ -76,9 +77,9 @@ def test_an_editor_that_changes_nothing_is_no_edit(tmp_path: Path) -> None:
 )
 def test_an_editor_that_fails_leaves_the_cell(tmp_path: Path, body: str, said: str) -> None:
     with pytest.raises(SvcError, match=said):
-        edited("one", "text", program(tmp_path, body))
+        edited("one", TYPES["text"], program(tmp_path, body))
     with pytest.raises(SvcError, match="can not be run"):
-        edited("one", "text", [str(tmp_path / "none")])
+        edited("one", TYPES["text"], [str(tmp_path / "none")])
 
 
 def test_the_editor_is_the_users_own() -> None:

@@ -1,7 +1,7 @@
 import json
 import math
 from base64 import b64decode, b64encode
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -9,72 +9,87 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screens.tables.cells import NOW, as_text, piece, read
+from tests.column_types import TYPES
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_a_whole_number_is_read_as_it_is_written(value: int) -> None:
-    assert read(as_text(value), "integer") == value
+    assert read(as_text(value), TYPES["integer"]) == value
 
 
 @given(st.floats(allow_nan=False))
 def test_a_number_is_read_as_it_is_written(value: float) -> None:
-    again = read(as_text(value), "real")
+    again = read(as_text(value), TYPES["real"])
     assert again == value and type(again) is float
     assert math.copysign(1, again) == math.copysign(1, value)
 
 
 @given(st.text())
 def test_a_text_is_kept_to_the_letter(value: str) -> None:
-    assert read(as_text(value), "text") == value
+    assert read(as_text(value), TYPES["text"]) == value
 
 
 @given(st.booleans())
 def test_a_boolean_is_read_as_it_is_written(value: bool) -> None:
-    assert read(as_text(value), "boolean") is value
+    assert read(as_text(value), TYPES["boolean"]) is value
 
 
 @given(st.binary())
 def test_a_blob_is_its_base64(value: bytes) -> None:
     cell = {"base64": b64encode(value).decode()}
-    assert read(as_text(cell), "blob") == cell
+    assert read(as_text(cell), TYPES["blob"]) == cell
     assert b64decode(cell["base64"]) == value
 
 
 @given(st.datetimes())
 def test_a_moment_is_read_as_it_is_written(value: datetime) -> None:
     text = value.replace(tzinfo=UTC).isoformat()
-    assert read(as_text(text), "timestamp") == text
+    assert read(as_text(text), TYPES["timestamp"]) == text
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 def test_json_is_kept_to_the_letter(value: Any) -> None:
     text = json.dumps(value)
-    assert read(as_text(text), "json") == text
+    assert read(as_text(text), TYPES["json"]) == text
 
 
 @pytest.mark.parametrize(
     ("text", "type", "said"),
     [
-        ("", "integer", "whole number"),
+        ("", "integer", "not a whole number"),
         ("1.5", "integer", "whole number"),
         ("٣", "integer", "whole number"),
         ("9223372036854775808", "integer", "64 bits"),
-        ("much", "real", "no number"),
+        ("much", "real", "not a number"),
         ("nan", "real", "ctrl\\+n writes null"),
         ("maybe", "boolean", "true or false"),
         ("yesterday", "timestamp", "2026-01-02T03:04:05Z"),
-        ("{", "json", "no JSON"),
-        ("[" * 100_000, "json", "no JSON"),
+        ("2026-02-30", "timestamp", "write a timestamp"),
+        ("2026-01-31T10:00", "date", "write a date as 2026-01-31, or now"),
+        ("2026-04-31", "date", "write a date"),
+        ("{", "json", "not JSON"),
+        ("[" * 100_000, "json", "not JSON"),
         ("???", "blob", "base64"),
     ],
 )
 def test_what_is_wrong_with_a_value_is_said(text: str, type: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        read(text, type)
+        read(text, TYPES[type])
 
 
-def test_now_is_a_moment() -> None:
-    assert read(" NOW() ", "timestamp") == NOW
+@pytest.mark.parametrize("type", ["timestamp", "date"])
+def test_now_is_read_for_types_that_take_it(type: str) -> None:
+    assert read(" NOW() ", TYPES[type]) == NOW
+
+
+@given(st.dates())
+def test_date_is_read_as_it_is_written(value: date) -> None:
+    assert read(f" {value} ", TYPES["date"]) == str(value)
+
+
+@pytest.mark.parametrize(("word", "value"), [("on", True), ("Y", True), ("off", False), ("n", False)])
+def test_boolean_words_are_those_of_the_api(word: str, value: bool) -> None:
+    assert read(word, TYPES["boolean"]) is value
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ async def test_a_value_of_another_type_is_refused_in_place(people: Shop) -> None
     async with tables(people) as shown:
         await shown.press("l", "l", "e")
         await shown.type("x")
-        await shown.shows("this is no whole number")
+        await shown.shows("this is not a whole number")
         await shown.press("enter")
         assert shown.screen.query_one("#line").display
         await shown.press("escape")
@@ -253,7 +253,7 @@ async def test_ctrl_s_takes_what_is_in_the_line_and_applies_it(people: Shop) -> 
         await shown.press("l", "l", "e")
         await shown.type("x")
         await shown.press("ctrl+s")
-        await shown.shows("this is no whole number")
+        await shown.shows("this is not a whole number")
         assert shown.screen.query_one("#line").display
         await shown.press("backspace")
         await shown.type("0")

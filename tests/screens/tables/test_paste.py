@@ -13,13 +13,14 @@ from screens.tables.grid import TableColumn
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
+from tests.column_types import TYPES
 from tests.screens.tables.conftest import Shop, Tables, tables
 
 Snapshot = Callable[[App[Any]], None]
 
 
 def column(name: str, type: str = "text", *, nullable: bool = True, generated: bool = False) -> TableColumn:
-    return TableColumn(name, type, nullable, None, False, "", generated)
+    return TableColumn(name, TYPES[type], nullable, None, False, "", generated)
 
 
 COLUMNS = [
@@ -43,7 +44,7 @@ def test_cells_are_read_by_the_types_of_their_columns() -> None:
     pasted = Range(("a", "b"), [["1", "7"], [None, None]], header=False)
     assert cells(pasted, [COLUMNS[1], COLUMNS[3]]) == [{"name": "1", "age": 7}, {"name": None, "age": None}]
     assert cells(pasted, [COLUMNS[0], None]) == [{"id": 1}, {}]
-    with pytest.raises(SvcError, match="row 1, age: this is no whole number"):
+    with pytest.raises(SvcError, match="row 1, age: this is not a whole number"):
         cells(Range(("a",), [["x"]], header=False), [COLUMNS[3]])
 
 
@@ -96,7 +97,7 @@ async def test_one_cell_is_pasted_where_the_cursor_is(people: Shop) -> None:
         await paste(shown, "77")
         await shown.shows("77", "1 row changed")
         await paste(shown, "many")
-        await shown.until(lambda: "this is no whole number" in shown.told)
+        await shown.until(lambda: "this is not a whole number" in shown.told)
 
 
 @pytest.mark.slow

@@ -5,13 +5,14 @@ import pytest
 from textual.app import App
 
 from screens.tables.widths import CAP, MOST, Width, measured
+from tests.column_types import TYPES
 from tests.screens.tables.conftest import Shop, tables
 
 Snapshot = Callable[[App[Any]], None]
 
 
 def width(type: str, *values: Any, title: str = "t") -> Width:
-    return measured([title], [type], [(value,) for value in values])[0]
+    return measured([title], [TYPES[type]], [(value,) for value in values])[0]
 
 
 def test_a_column_is_as_wide_as_its_texts_and_its_title() -> None:

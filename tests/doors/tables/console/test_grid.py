@@ -127,7 +127,7 @@ def test_a_search_looks_into_every_column(users: Shop) -> None:
 
 def test_a_filter_that_no_value_can_fit_is_refused(users: Shop) -> None:
     error = refused(users, filter=[{"column": "id", "op": "<", "value": "many"}])
-    assert error.code == "filter" and "'many' is no whole number" in error.message
+    assert error.code == "filter" and "'many' is not a whole number" in error.message
     assert "integer" in error.hint
     assert refused(users, filter=[{"column": "id", "op": "contains", "value": [1]}]).code == "filter"
     assert refused(users, filter=[{"column": "id", "op": "~", "value": "x"}]).code == "invalid"

@@ -104,7 +104,7 @@ def test_what_is_there_already_is_a_conflict(users: Shop) -> None:
 def test_what_is_not_there_is_said_to_be_missing(users: Shop) -> None:
     with pytest.raises(ApiError) as refused:
         users.get("table", name="usres")
-    assert refused.value.code == "not-found" and "There are users." in refused.value.hint
+    assert refused.value.code == "not-found" and "Available: users." in refused.value.hint
     with pytest.raises(ApiError, match="no Project blog"):
         users.client.call("GET", "/v1/projects/blog/tables")
 

@@ -23,7 +23,7 @@ def test_rows_are_added_and_progress_is_told(users: Shop) -> None:
 
 
 def test_a_table_is_made_only_where_that_is_asked_for(shop: Shop) -> None:
-    with pytest.raises(ApiError, match="no table items") as refused:
+    with pytest.raises(ApiError, match="table items does not exist") as refused:
         shop.load(b"id,price\n1,2.5\n", table="items")
     assert "--create" in refused.value.hint
     shop.load(b"id,price\n1,2.5\n", table="items", create=True)
@@ -190,7 +190,7 @@ def test_what_is_asked_wrongly_is_refused(users: Shop, params: dict[str, str], w
     [
         ("csv", [], "one table"),
         ("csv", ["users", "users"], "one table"),
-        ("json", ["nothing"], "no table nothing"),
+        ("json", ["nothing"], "table nothing does not exist"),
     ],
 )
 def test_what_can_not_be_exported_is_said_before_anything_is_sent(

@@ -110,18 +110,18 @@ def test_tables_that_can_not_be_made_are_refused(visits: Connection) -> None:
 @pytest.mark.parametrize(
     ("type", "default", "message"),
     [
-        ("integer", "now()", "can not default to now()"),
-        ("integer", "1.5", "is no integer"),
+        ("integer", "now()", "cannot default to now()"),
+        ("integer", "1.5", "is not a value of type integer"),
         ("integer", "random()", "neither now() nor one value"),
         ("integer", "1; drop table visits", "neither now() nor one value"),
         ("integer", "(select 1)", "neither now() nor one value"),
         ("text", "open", "in single quotes"),
         ("text", '"open"', "in single quotes"),
         ("text", "", "neither now()"),
-        ("boolean", "2", "is no boolean"),
-        ("timestamp", "'soon'", "is no timestamp"),
-        ("json", "'{'", "is no JSON"),
-        ("integer", "9223372036854775808", "is no integer"),
+        ("boolean", "2", "is neither true nor false"),
+        ("timestamp", "'soon'", "is not a timestamp"),
+        ("json", "'{'", "is not JSON"),
+        ("integer", "9223372036854775808", "is not a value of type integer"),
     ],
 )
 def test_defaults_that_do_not_fit_are_refused(
@@ -204,9 +204,9 @@ def test_a_dropped_table_that_others_need_is_refused(visits: Connection) -> None
     assert "table notes refers to it" in refused(visits, DropTable("visits"))
     visits.execute("drop table notes; create view v as select name from visits")
     assert "view v" in refused(visits, DropTable("visits"))
-    assert "there is no table x" in refused(visits, DropTable("x"))
+    assert "table x does not exist" in refused(visits, DropTable("x"))
     assert "v is a view" in refused(visits, DropTable("v"))
-    assert "there is no table _svc_notes" in refused(visits, DropTable("_svc_notes"))
+    assert "table _svc_notes does not exist" in refused(visits, DropTable("_svc_notes"))
 
 
 def test_null_and_duplicates_stand_in_the_way_of_rules_and_are_named(visits: Connection) -> None:

@@ -169,7 +169,7 @@ def test_migrations_may_do_what_sqlite_can(database: Connection) -> None:
         ("BOOLEAN", "boolean"),
         ("timestamptz", "timestamp"),
         ("datetime", "timestamp"),
-        ("date", "text"),
+        ("date", "date"),
         ("jsonb", "json"),
         ("bigint", "integer"),
         ("varchar(20)", "text"),

@@ -22,9 +22,10 @@ from doors.tables.schema.change import (
     SetPrimaryKey,
     SetUnique,
 )
-from doors.tables.sqlite.catalog import TYPES, Column, read
+from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, TablesError, rows
+from doors.tables.types.registry import TYPES
 from tests.examples import examples
 
 START = """
@@ -45,14 +46,14 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
         st.builds(
             Column,
             NAMES,
-            st.sampled_from(TYPES),
+            st.sampled_from(sorted(TYPES)),
             nullable=st.booleans(),
             default=DEFAULTS,
             unique=st.booleans(),
         ),
     ),
     st.builds(RenameColumn, TABLES, OTHERS, NAMES),
-    st.builds(RetypeColumn, TABLES, NAMES, st.sampled_from(TYPES)),
+    st.builds(RetypeColumn, TABLES, NAMES, st.sampled_from(sorted(TYPES))),
     st.builds(DropColumn, TABLES, OTHERS),
     st.builds(SetNullable, TABLES, NAMES, st.booleans()),
     st.builds(SetDefault, TABLES, NAMES, DEFAULTS),

@@ -16,9 +16,10 @@ from doors.tables.files.importer import load
 from doors.tables.files.text_reader import Lines
 from doors.tables.schema.apply import apply
 from doors.tables.schema.change import CreateTable
-from doors.tables.sqlite.catalog import TYPES, Column
+from doors.tables.sqlite.catalog import Column
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import Connection, Value, fold, quoted, rows
+from doors.tables.types.registry import TYPES
 from tests.examples import examples
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
@@ -43,6 +44,7 @@ def values(type: str) -> st.SearchStrategy[Value]:
         "text": TEXT,
         "boolean": st.integers(0, 1),
         "timestamp": st.datetimes().map(moment),
+        "date": st.dates().map(str),
         "json": NESTED.map(lambda value: json.dumps(value, ensure_ascii=False)),
         "blob": st.binary(max_size=20),
     }
@@ -51,7 +53,7 @@ def values(type: str) -> st.SearchStrategy[Value]:
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[CreateTable, list[tuple[Value, ...]]]:
-    types = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=5))
+    types = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, max_size=5))
     names = draw(st.lists(NAMES, min_size=len(types), max_size=len(types), unique_by=fold))
     columns = tuple(Column(name, type) for name, type in zip(names, types, strict=True))
     found = draw(st.lists(st.tuples(*(values(type) for type in types)), max_size=8))

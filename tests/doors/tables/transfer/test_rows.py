@@ -78,7 +78,7 @@ def test_columns_that_must_have_a_value_take_their_default(users: Connection) ->
         ("name,name\n", "line 1: two columns are named name"),
         ("name,Name\n", "line 1: two columns are named Name"),
         ("name,\n", "line 1: column 2 has no name"),
-        ("name,nick\na,b\n", "line 1: table users has no column nick\nIt has id, name, age"),
+        ("name,nick\na,b\n", "line 1: table users has no column nick\nAvailable: id, name, age"),
         ("name,age\nx\n", "line 2: there is 1 cell for 2 columns"),
         ("name,age\na,1\n\nx,1,2\n", "line 4: there are 3 cells for 2 columns"),
         ('name,age\n"a\nb",1\n"c,2\n', "line 4: a quote is never closed"),
@@ -89,7 +89,7 @@ def test_columns_that_must_have_a_value_take_their_default(users: Connection) ->
         (b"name,age\na,1\ncaf\xe9,2\n", "line 3: the byte 0xe9 is not UTF-8"),
         (b'name,age\n"a\n\n\xff",1\n', "line 4: the byte 0xff is not UTF-8"),
         ("name\n".encode("utf-16"), "UTF-16"),
-        ("age\n1\n1.5\n", 'line 3: in column age, which is integer, "1.5" is no whole number'),
+        ("age\n1\n1.5\n", 'line 3: in column age, which is integer, "1.5" is not a whole number'),
         ("age\n9223372036854775808\n", "line 2: in column age"),
         ("at\nyesterday\n", "line 2: in column at"),
         ("extra\n{\n", "line 2: in column extra"),
@@ -144,7 +144,7 @@ def test_in_a_table_of_one_column_an_empty_line_is_a_row(database: Connection) -
         ('{"age": [1]}', "is an array"),
         ('{"age": {}}', "is an object"),
         ('{"at": 5}', "is a number, not a timestamp"),
-        ('{"photo": "*"}', "is no base64"),
+        ('{"photo": "*"}', "is not base64"),
         ('{"ok": 2}', "not a boolean"),
         ('{"score": 9007199254740993}', "more digits"),
         ('{"name": "\\ud800"}', "half of a character"),
@@ -291,7 +291,7 @@ def test_types_are_told_by_all_rows(database: Connection) -> None:
         "real",
         "boolean",
         "timestamp",
-        "text",
+        "date",
         "json",
         "text",
         "text",
@@ -385,5 +385,5 @@ def test_rows_go_into_place_in_chunks_and_the_line_of_a_late_mistake_is_found(us
 def test_one_table_a_file(users: Connection) -> None:
     with pytest.raises(TablesError, match="holds one table, not all"):
         list(save(users, io.BytesIO(), "csv"))
-    with pytest.raises(TablesError, match="there is no table x"):
+    with pytest.raises(TablesError, match="table x does not exist"):
         list(save(users, io.BytesIO(), "db", ["x"]))

@@ -1,0 +1,125 @@
+"""Parsers from text to the values that columns store.
+
+Each raises `ValueError` with the end of a sentence about the value: "is not a whole number".
+"""
+
+import base64
+import binascii
+import json
+import re
+from datetime import UTC, datetime
+
+from doors.tables.sqlite.errors import INTEGERS
+
+TRUE_WORDS = ("true", "t", "yes", "y", "on", "1")
+FALSE_WORDS = ("false", "f", "no", "n", "off", "0")
+DAY = (
+    r"[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|[12][0-9]))"
+)
+"""Pattern of a calendar day. It accepts February 29 of every year."""
+TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?: ?(?:Z|[+-][0-9]{2}:?[0-9]{2}))?"
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?: ?(Z|[+-]\d\d:?\d\d))?)?", re.ASCII
+)
+_CANONICAL = re.compile(
+    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z", re.ASCII
+)
+"""Timestamps in the stored form whose day exists in every month and year."""
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+"""Reads JSON without the constants NaN and Infinity."""
+
+
+def timestamp(text: str) -> str:
+    """Return a timestamp in the stored form, `2026-01-02T03:04:05.678Z`.
+
+    Accepts ISO 8601 with a space in place of the T, any offset, or a date alone (midnight). Without an
+    offset the time is UTC. Digits beyond milliseconds are cut off. Source: ISO 8601, RFC 3339.
+    """
+    if _CANONICAL.fullmatch(text):
+        return text
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("is not a timestamp such as 2026-01-02T03:04:05.678Z")
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
+    millis = int(((fraction or "") + "000")[:3])
+    # Python has no year 0. Its days are those of 2000, which is a leap year too.
+    year_zero = year == "0000"
+    try:
+        moment = datetime(
+            2000 if year_zero else int(year),
+            int(month),
+            int(day),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+        )
+        if offset and offset != "Z":
+            if year_zero:
+                raise ValueError
+            moment = datetime.fromisoformat(f"{moment.isoformat()}{offset}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("does not exist in the calendar") from None
+    year = "0000" if year_zero else f"{moment.year:04}"
+    return f"{year}-{moment:%m-%dT%H:%M:%S}.{millis:03}Z"
+
+
+def date(text: str) -> str:
+    """Return a date in the stored form, `2026-01-31`. Accepts a timestamp at midnight UTC."""
+    text = text.strip()
+    if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)", text):
+        raise ValueError("is not a date such as 2026-01-31")
+    day, _, time = timestamp(text).partition("T")
+    if time != "00:00:00.000Z":
+        raise ValueError("has a time of day")
+    return day
+
+
+def integer(text: str) -> int:
+    """Return a 64-bit integer."""
+    if not _INTEGER.fullmatch(text.strip()):
+        raise ValueError("is not a whole number")
+    if len(text) > 5000 or (value := int(text)) not in INTEGERS:
+        raise ValueError("is beyond 64 bits")
+    return value
+
+
+def real(text: str) -> float:
+    """Return a number."""
+    if not _REAL.fullmatch(text.strip()):
+        raise ValueError("is not a number")
+    return float(text)
+
+
+def boolean(text: str) -> int:
+    """Return 1 for a true word, 0 for a false word."""
+    word = text.strip().lower()
+    if word not in TRUE_WORDS + FALSE_WORDS:
+        raise ValueError("is neither true nor false")
+    return int(word in TRUE_WORDS)
+
+
+def json_text(text: str) -> str:
+    """Return a text that is valid JSON. Source: RFC 8259."""
+    try:
+        decoder.decode(text)
+    except (ValueError, RecursionError):
+        raise ValueError("is not JSON") from None
+    return text
+
+
+def blob(text: str) -> bytes:
+    """Decode base64."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("is not base64") from None

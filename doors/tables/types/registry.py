@@ -1,0 +1,250 @@
+"""The registry of column types: one entry per type.
+
+To add a type, add one `ColumnType` to `_ENTRIES`. The database, the API, the command line and the Console
+read everything they know of a type from its entry.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from doors.tables.sqlite.errors import INTEGERS, Value
+from doors.tables.types import parse
+
+Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
+"""How values are stored and shown. `format`: text in one canonical spelling; `document`: JSON text."""
+TypeName = str
+"""The name of an entry of `TYPES`."""
+
+_STORAGE: dict[Form, str] = {
+    "int": "INTEGER",
+    "float": "REAL",
+    "bool": "INTEGER",
+    "string": "TEXT",
+    "format": "TEXT",
+    "document": "TEXT",
+    "bytes": "BLOB",
+}
+_AFFINITY_ORDER = ("INTEGER", "TEXT", "BLOB", "REAL")
+"""Source: https://sqlite.org/datatype3.html#determination_of_column_affinity"""
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_REAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d+)?Z?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnType:
+    """One column type.
+
+    `check` is the SQL condition that marks a column of this type, with `{0}` for the quoted column.
+    `declared_as` lists the words by which a declared type without that check is recognized.
+    `parse` turns text into the stored value, `to_json` the stored value into JSON for guests.
+    `infer` tells whether a cell of CSV is a value of this type; the lowest `infer_rank` wins.
+    `pattern` is a regular expression that typed text has to match; `example` is shown when it does not.
+    `now_sql` is the SQL of the default `now()`, `now` turns the current timestamp into a cell.
+    Widths are in terminal cells: `width` for a column without rows, `min_width` for any.
+    """
+
+    name: TypeName
+    form: Form
+    parse: Callable[[str], Value]
+    check: str = ""
+    declared_as: tuple[str, ...] = ()
+    to_json: Callable[[Any], Any] | None = None
+    infer: Callable[[str], bool] | None = None
+    infer_rank: int = 0
+    pattern: str = ""
+    example: str = ""
+    now_sql: str = ""
+    now: Callable[[str], str] | None = None
+    width: int = 0
+    min_width: int = 0
+
+    @property
+    def storage(self) -> str:
+        """The SQLite type of the values."""
+        return _STORAGE[self.form]
+
+    @property
+    def is_rowid(self) -> bool:
+        """Whether a primary key of this type is the rowid."""
+        return self.storage == "INTEGER" and not self.check
+
+
+def exact_number(text: str) -> int | float:
+    """Return the number that a text of digits stands for, without rounding whole numbers."""
+    return int(text) if text.lstrip("-").isdigit() and len(text) < 400 else float(text)
+
+
+def _is_integer(text: str) -> bool:
+    return bool(_INTEGER.fullmatch(text)) and int(text) in INTEGERS
+
+
+def _is_real(text: str) -> bool:
+    return bool(_REAL.fullmatch(text)) and (len(text) < 17 or float(text) == exact_number(text))
+
+
+def _is_boolean(text: str) -> bool:
+    return text.lower() in ("true", "false")
+
+
+def _parses(parser: Callable[[str], Any], shape: str) -> Callable[[str], bool]:
+    """Return a test whether a text begins with a shape and can be parsed."""
+    pattern = re.compile(shape, re.ASCII)
+
+    def matches(text: str) -> bool:
+        try:
+            return bool(pattern.match(text)) and parser(text) is not None
+        except ValueError:
+            return False
+
+    return matches
+
+
+def _boolean_json(value: Any) -> Any:
+    return bool(value) if value in (0, 1) else value
+
+
+def _timestamp_json(value: Any) -> Any:
+    if type(value) is not str or (len(value) == 24 and value[10] == "T" and value[23] == "Z"):
+        return value
+    match = _TIMESTAMP.fullmatch(value)
+    if not match:
+        return value
+    return f"{match[1]}T{match[2]}{(match[3] or '.')[:4].ljust(4, '0')}Z"
+
+
+def _document_json(value: Any) -> Any:
+    if type(value) is not str:
+        return value
+    try:
+        return parse.decoder.decode(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _blob_json(value: Any) -> Any:
+    """Return text as bytes, so that every string of a blob column is base64."""
+    return value.encode() if type(value) is str else value
+
+
+_NOW = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+
+INTEGER = ColumnType(
+    name="integer",
+    form="int",
+    declared_as=("INT",),
+    parse=parse.integer,
+    infer=_is_integer,
+    infer_rank=1,
+    example="42",
+    width=8,
+    min_width=8,
+)
+REAL = ColumnType(
+    name="real",
+    form="float",
+    declared_as=("REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL"),
+    parse=parse.real,
+    infer=_is_real,
+    infer_rank=2,
+    example="1.5",
+    width=10,
+    min_width=8,
+)
+TEXT = ColumnType(
+    name="text",
+    form="string",
+    declared_as=("CHAR", "CLOB", "TEXT"),
+    parse=str,
+    infer=lambda text: True,
+    infer_rank=9,
+    now_sql=_NOW,
+    width=16,
+    min_width=12,
+)
+TIMESTAMP = ColumnType(
+    name="timestamp",
+    form="format",
+    check="{0} IS strftime('%Y-%m-%dT%H:%M:%fZ', {0})",
+    declared_as=("TIMESTAMP", "DATETIME"),
+    parse=parse.timestamp,
+    to_json=_timestamp_json,
+    infer=_parses(parse.timestamp, r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d"),
+    infer_rank=4,
+    pattern=rf"{parse.DAY}(?:[T ]{parse.TIME})?",
+    example="2026-01-02T03:04:05Z",
+    now_sql=_NOW,
+    now=str,
+    width=24,
+    min_width=10,
+)
+BLOB = ColumnType(
+    name="blob",
+    form="bytes",
+    declared_as=("BLOB", "BYTEA", "BINARY"),
+    parse=parse.blob,
+    to_json=_blob_json,
+    example="AQID",
+    min_width=12,
+)
+_ENTRIES = (
+    INTEGER,
+    REAL,
+    TEXT,
+    ColumnType(
+        name="boolean",
+        form="bool",
+        check="{0} IN (0, 1)",
+        declared_as=("BOOL",),
+        parse=parse.boolean,
+        to_json=_boolean_json,
+        infer=_is_boolean,
+        infer_rank=3,
+        example="true",
+        width=7,
+    ),
+    TIMESTAMP,
+    ColumnType(
+        name="date",
+        form="format",
+        check="{0} IS strftime('%Y-%m-%d', {0})",
+        declared_as=("DATE",),
+        parse=parse.date,
+        infer=_parses(parse.date, r"\d{4}-\d\d-\d\d\Z"),
+        infer_rank=5,
+        pattern=parse.DAY,
+        example="2026-01-31",
+        now_sql="strftime('%Y-%m-%d', 'now')",
+        now=lambda timestamp: timestamp[:10],
+        width=10,
+        min_width=10,
+    ),
+    ColumnType(
+        name="json",
+        form="document",
+        check="json_valid({0})",
+        declared_as=("JSON",),
+        parse=parse.json_text,
+        to_json=_document_json,
+        infer=_parses(parse.json_text, r"[{\[]"),
+        infer_rank=6,
+        example='{"a": 1}',
+        width=16,
+        min_width=12,
+    ),
+    BLOB,
+)
+TYPES: dict[TypeName, ColumnType] = {entry.name: entry for entry in _ENTRIES}
+"""Every column type by name, in the order in which they are listed."""
+
+
+def declared_type(declared: str) -> ColumnType:
+    """Return the type of a column that has no check of a type, by its declared SQL type.
+
+    The words of types that SQLite does not have come first, then SQLite's own affinity rules.
+    """
+    text = re.sub(r"\(.*", "", declared.upper())
+    order = sorted(TYPES.values(), key=lambda each: -1 if each.check else _AFFINITY_ORDER.index(each.storage))
+    return next((each for each in order if any(word in text for word in each.declared_as)), TEXT)

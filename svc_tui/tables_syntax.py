@@ -1,0 +1,420 @@
+"""The syntax of columns and schema changes, for `svc tables` and the Console. Pure.
+
+    id integer primary key, mail text not null unique, joined timestamp default now()
+    add age integer, rename mail to email, alter age set default 18, drop city
+
+The words are those of SQL's CREATE TABLE and ALTER TABLE. Commas or line ends separate columns and changes.
+A name with spaces goes in double quotes, a text with spaces or commas in single quotes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from svc_tui.client import SvcError
+
+Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
+Document = dict[str, Any]
+"""A column or a change, as the control API takes it."""
+
+COLUMN_SYNTAX = "NAME TYPE [primary key] [not null] [unique] [default VALUE] [note 'TEXT']"
+CHANGE_SYNTAX = (
+    "add NAME TYPE …",
+    "drop NAME",
+    "rename NAME to NEW",
+    "rename to NEW",
+    "alter NAME type TYPE",
+    "alter NAME set|drop not null",
+    "alter NAME set|drop unique",
+    "alter NAME set default VALUE",
+    "alter NAME drop default",
+    "alter NAME set note 'TEXT'",
+    "alter NAME drop note",
+    "set primary key NAME …",
+    "drop primary key",
+    "set note 'TEXT'",
+    "drop note",
+    "create [unique] index on NAME …",
+    "drop index INDEX",
+    "drop table TABLE",
+)
+_TOKEN = re.compile(r"""[xX]'[0-9a-fA-F]*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|[,\n]|[^\s,'"]+""")
+_SPACE = re.compile(r"[^\S\n]*")
+_LITERAL = re.compile(r"[xX]?'.*'|now\(\)", re.IGNORECASE | re.DOTALL)
+_PLAIN_NAME = re.compile(r"""[^\s'",]+""")
+_RULE_HINTS = {"key": "primary key", "pk": "primary key"} | dict.fromkeys(
+    ("required", "needed", "not-null", "notnull"), "not null"
+)
+_CHANGE_HINTS = {
+    **dict.fromkeys(("retype", "type"), "alter NAME type TYPE"),
+    **dict.fromkeys(("needed", "required", "not-null"), "alter NAME set not null"),
+    **dict.fromkeys(("optional", "null"), "alter NAME drop not null"),
+    "unique": "alter NAME set unique",
+    **dict.fromkeys(("not", "not-unique"), "alter NAME drop unique"),
+    "default": "alter NAME set default VALUE",
+    **dict.fromkeys(("no", "no-default"), "alter NAME drop default"),
+    "key": "set primary key NAME …",
+    "no-key": "drop primary key",
+    "note": "alter NAME set note 'TEXT'",
+    "index": "create index on NAME …",
+    "call": "rename to NEW",
+}
+_DESTRUCTIVE = frozenset({"drop-column", "drop-table"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeInfo:
+    """A column type, as `GET /tables/types` describes it."""
+
+    name: str
+    form: Form
+    pattern: str = ""
+    example: str = ""
+    takes_now: bool = False
+    true_words: Sequence[str] = ()
+    false_words: Sequence[str] = ()
+    width: int = 0
+    min_width: int = 0
+
+    @property
+    def align_right(self) -> bool:
+        """Whether cells are aligned right."""
+        return self.form in ("int", "float")
+
+    @property
+    def is_long(self) -> bool:
+        """Whether values may be long texts of several lines."""
+        return self.form in ("string", "document")
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether SQL writes values in single quotes."""
+        return self.form in ("string", "format", "document")
+
+
+COMPUTED = TypeInfo(name="", form="string", width=16)
+"""The type of a computed column of a query, or of a type that this version does not have."""
+
+
+class ColumnTypes:
+    """The column types of a control API."""
+
+    def __init__(self, types: Iterable[TypeInfo] = ()) -> None:
+        self._types = {type.name: type for type in types}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "ColumnTypes":
+        """Return the types of an answer to `GET /tables/types`."""
+        return cls(TypeInfo(**each) for each in document["types"])
+
+    def __getitem__(self, name: str) -> TypeInfo:
+        return self._types.get(name, COMPUTED)
+
+    def parse(self, word: str) -> TypeInfo:
+        """Return the type that a word names. Raises `SvcError`."""
+        if word.lower() in self._types:
+            return self._types[word.lower()]
+        raise _usage(f"type {word} does not exist", _suggestion(word.lower(), self._types))
+
+
+def parse_columns(text: str, types: ColumnTypes) -> list[Document]:
+    """Return the columns of a new table. Raises `SvcError`."""
+    columns = [column for _, column in _each(text, lambda words: parse_column(words, types))]
+    if not columns:
+        raise _usage("the columns are missing", f"Write {COLUMN_SYNTAX}.")
+    return columns
+
+
+def parse_column(words: Sequence[str], types: ColumnTypes) -> Document:
+    """Return the column that words describe. Raises `SvcError`."""
+    if len(words) < 2:
+        hint = f"Write {COLUMN_SYNTAX}."
+        if words and ":" in words[0]:
+            hint = f"Separate name and type by a space: {words[0].replace(':', ' ', 1)}"
+        raise _usage(f"column {words[0]} has no type" if words else "the column is missing", hint)
+    type = types.parse(words[1])
+    column: Document = {"name": parse_name(words[0]), "type": type.name}
+    rest = list(words[2:])
+    while rest:
+        match [word.lower() for word in rest[:2]]:
+            case ["primary", "key"]:
+                column["primary_key"] = True
+                del rest[:2]
+            case ["not", "null"]:
+                column["nullable"] = False
+                del rest[:2]
+            case ["unique", *_]:
+                column["unique"] = True
+                del rest[:1]
+            case ["default", _]:
+                column["default"] = _default(type, rest[1])
+                del rest[:2]
+            case ["note", _]:
+                column["note"] = _text(rest[1])
+                del rest[:2]
+            case _:
+                raise _unknown_rule(column["name"], rest[0])
+    return column
+
+
+def parse_changes(table: Mapping[str, Any], text: str, types: ColumnTypes) -> list[Document]:
+    """Return the changes of a table, whose document is that of `GET /table`. Raises `SvcError`.
+
+    A change of the table's name comes last: the changes before it use the old name.
+    """
+    columns = {each["name"]: types[each["type"]] for each in table["columns"]}
+
+    def parse(words: Sequence[str]) -> Document:
+        change = {"table": table["name"], **_change(table["name"], words, columns, types)}
+        _track(change, columns, types)
+        return change
+
+    changes = [change for _, change in _each(text, parse)]
+    if not changes:
+        raise _usage("the changes are missing", f"Available: {', '.join(CHANGE_SYNTAX)}.")
+    return sorted(changes, key=lambda change: change["op"] == "rename-table")
+
+
+def is_destructive(change: Document) -> bool:
+    """Return whether a change deletes values."""
+    return change["op"] in _DESTRUCTIVE
+
+
+def format_change(change: Document) -> str:
+    """Return a change in this syntax."""
+    column = format_name(change["column"]) if isinstance(change.get("column"), str) else ""
+    match change["op"]:
+        case "add-column":
+            return f"add {format_column(change['column'])}"
+        case "drop-column":
+            return f"drop {column}"
+        case "rename-column":
+            return f"rename {column} to {format_name(change['name'])}"
+        case "rename-table":
+            return f"rename to {format_name(change['name'])}"
+        case "retype-column":
+            return f"alter {column} type {change['type']}"
+        case "set-nullable":
+            return f"alter {column} {'drop' if change['nullable'] else 'set'} not null"
+        case "set-unique":
+            return f"alter {column} {'set' if change['unique'] else 'drop'} unique"
+        case "set-default" if change["default"] is None:
+            return f"alter {column} drop default"
+        case "set-default":
+            return f"alter {column} set default {change['default']}"
+        case "set-primary-key":
+            names = " ".join(map(format_name, change["columns"]))
+            return f"set primary key {names}" if names else "drop primary key"
+        case "set-note":
+            target = f"alter {column} " if change["column"] else ""
+            return f"{target}set note {_quoted(change['note'])}" if change["note"] else f"{target}drop note"
+        case "create-index":
+            unique = "unique " if change["unique"] else ""
+            return f"create {unique}index on {' '.join(map(format_name, change['columns']))}"
+        case "drop-index":
+            return f"drop index {format_name(change['name'])}"
+    return f"drop table {format_name(change['table'])}"
+
+
+def format_column(column: Mapping[str, Any]) -> str:
+    """Return a column in this syntax."""
+    note = f"note {_quoted(column['note'])}" if column.get("note") else ""
+    return " ".join(filter(None, (format_name(column["name"]), column["type"], *rules(column), note)))
+
+
+def rules(column: Mapping[str, Any]) -> list[str]:
+    """Return the rules of a column in this syntax, without its note."""
+    found = ["primary key"] if column.get("primary_key") else []
+    if not column.get("nullable", True) and not found:
+        found.append("not null")
+    if column.get("unique"):
+        found.append("unique")
+    if column.get("default") is not None:
+        found.append(f"default {column['default']}")
+    return found
+
+
+def parse_name(word: str) -> str:
+    """Return the name that a word stands for. Raises `SvcError`."""
+    if word[0] == "'":
+        raise _usage(f"{word} is not a name", f"Write names in double quotes: {format_name(word[1:-1])}")
+    return word[1:-1].replace('""', '"') if word[0] == '"' else word
+
+
+def format_name(name: str) -> str:
+    """Return a name as a word, in double quotes where it needs them."""
+    # `drop note` drops the note of the table, `drop "note"` a column.
+    return (
+        name
+        if _PLAIN_NAME.fullmatch(name) and name.lower() != "note"
+        else '"' + name.replace('"', '""') + '"'
+    )
+
+
+def _each(text: str, parse: Any) -> Iterator[tuple[int, Document]]:
+    """Yield the line number and the value of each part of a text. Raises `SvcError` with the line."""
+    lines = "\n" in text.strip()
+    for line, words in _parts(text):
+        try:
+            yield line, parse(words)
+        except SvcError as error:
+            if not lines:
+                raise
+            raise _usage(f"line {line}: {error.message}", error.hint) from error
+
+
+def _parts(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the words of each part between commas and line ends."""
+    line, words, at = 1, list[str](), 0
+    while at < len(text):
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        if at == len(text):
+            break
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise _usage(f"a quote is not closed: {text[at : at + 40]}", "Write a quote in a text twice: ''")
+        at = token.end()
+        if token[0] in ",\n":
+            if words:
+                yield line, words
+            words = []
+        else:
+            words.append(token[0])
+        line += token[0].count("\n")
+    if words:
+        yield line, words
+
+
+def _change(
+    table: str, words: Sequence[str], columns: Mapping[str, TypeInfo], types: ColumnTypes
+) -> Document:
+    def column(word: str) -> str:
+        name = parse_name(word)
+        known = next((each for each in columns if each.lower() == name.lower()), None)
+        if known is None:
+            raise _usage(f"column {name} does not exist", f"Available: {', '.join(columns)}.")
+        return known
+
+    folded = [word.lower() for word in words]
+    match folded:
+        case ["add", _, *_]:
+            return {"op": "add-column", "column": parse_column(words[1:], types)}
+        case ["drop", "table", _]:
+            if parse_name(words[2]) != table:
+                raise _usage(
+                    f"the table is named {table}", f"To drop it, write: drop table {format_name(table)}"
+                )
+            return {"op": "drop-table"}
+        case ["drop", "index", _]:
+            return {"op": "drop-index", "name": parse_name(words[2])}
+        case ["drop", "primary", "key"]:
+            return {"op": "set-primary-key", "columns": []}
+        case ["drop", "note"]:
+            return {"op": "set-note", "column": "", "note": ""}
+        case ["drop", _]:
+            return {"op": "drop-column", "column": column(words[1])}
+        case ["rename", "to", _]:
+            return {"op": "rename-table", "name": parse_name(words[2])}
+        case ["rename", _, "to", _]:
+            return {"op": "rename-column", "column": column(words[1]), "name": parse_name(words[3])}
+        case ["set", "primary", "key", _, *_]:
+            return {"op": "set-primary-key", "columns": [column(each) for each in words[3:]]}
+        case ["set", "note", _]:
+            return {"op": "set-note", "column": "", "note": _text(words[2])}
+        case ["create", "index", "on", _, *_]:
+            return {"op": "create-index", "columns": [column(each) for each in words[3:]], "unique": False}
+        case ["create", "unique", "index", "on", _, *_]:
+            return {"op": "create-index", "columns": [column(each) for each in words[4:]], "unique": True}
+        case ["alter", _, *_]:
+            return _alter(column(words[1]), words, columns, types)
+    raise _unknown_change(words)
+
+
+def _alter(
+    column: str, words: Sequence[str], columns: Mapping[str, TypeInfo], types: ColumnTypes
+) -> Document:
+    match [word.lower() for word in words[2:]]:
+        case ["type", _]:
+            return {"op": "retype-column", "column": column, "type": types.parse(words[3]).name}
+        case ["set" | "drop" as verb, "not", "null"]:
+            return {"op": "set-nullable", "column": column, "nullable": verb == "drop"}
+        case ["set" | "drop" as verb, "unique"]:
+            return {"op": "set-unique", "column": column, "unique": verb == "set"}
+        case ["set", "default", _]:
+            return {"op": "set-default", "column": column, "default": _default(columns[column], words[4])}
+        case ["drop", "default"]:
+            return {"op": "set-default", "column": column, "default": None}
+        case ["set", "note", _]:
+            return {"op": "set-note", "column": column, "note": _text(words[4])}
+        case ["drop", "note"]:
+            return {"op": "set-note", "column": column, "note": ""}
+    raise _unknown_change(words)
+
+
+def _track(change: Document, columns: dict[str, TypeInfo], types: ColumnTypes) -> None:
+    """Apply a change to the known columns, for the changes after it."""
+    match change["op"]:
+        case "add-column":
+            columns[change["column"]["name"]] = types[change["column"]["type"]]
+        case "rename-column":
+            columns[change["name"]] = columns.pop(change["column"])
+        case "retype-column":
+            columns[change["column"]] = types[change["type"]]
+        case "drop-column":
+            del columns[change["column"]]
+
+
+def _default(type: TypeInfo, word: str) -> str:
+    """Return a default as SQL. Text needs no quotes."""
+    if _LITERAL.fullmatch(word):
+        return word
+    if word[0] == '"':
+        raise _usage(f"{word} is not a value", f"Write text in single quotes: {_quoted(word[1:-1])}")
+    if word.lower() in (*type.true_words, *type.false_words):
+        return "true" if word.lower() in type.true_words else "false"
+    return _quoted(word) if type.is_quoted else word
+
+
+def _text(word: str) -> str:
+    return word[1:-1].replace("''", "'") if word[0] == "'" else parse_name(word)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _unknown_rule(column: str, word: str) -> SvcError:
+    known = ("primary key", "not null", "unique", "default VALUE", "note 'TEXT'")
+    name = word.lower().partition("=")[0]
+    if name in _RULE_HINTS:
+        hint = f"Did you mean {_RULE_HINTS[name]}?"
+    elif name in ("default", "note"):
+        hint = f"Write {name} and its value after a space; text with spaces in single quotes."
+    else:
+        hint = _suggestion(name, known)
+    return _usage(f"column {column} has an unknown rule: {word}", hint)
+
+
+def _unknown_change(words: Sequence[str]) -> SvcError:
+    first = words[0].lower()
+    forms = [form for form in CHANGE_SYNTAX if form.split()[0] == first]
+    if first in _CHANGE_HINTS:
+        hint = f"Did you mean {_CHANGE_HINTS[first]}?"
+    elif forms:
+        hint = f"Available: {', '.join(forms)}."
+    else:
+        verbs = list(dict.fromkeys(form.split()[0] for form in CHANGE_SYNTAX))
+        hint = _suggestion(first, verbs)
+    return _usage(f"unknown change: {' '.join(words)}", hint)
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = get_close_matches(word, names, n=1)
+    return f"Did you mean {close[0]}?" if close else f"Available: {', '.join(names)}."
+
+
+def _usage(message: str, hint: str) -> SvcError:
+    return SvcError(message, hint, code="usage")

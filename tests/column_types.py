@@ -1,0 +1,8 @@
+"""The column types as the control API describes them."""
+
+from dataclasses import asdict
+
+from doors.tables.api.response_models import list_types
+from svc_tui.tables_syntax import ColumnTypes
+
+TYPES = ColumnTypes.from_document(asdict(list_types()))
