@@ -121,7 +121,7 @@ def test_a_mount_that_is_drawn_on_the_board_is_served(project: Path, home: Path,
 
 
 def test_rows_go_from_the_grid_to_the_api_and_back(shop: Path, home: Path, opened: Opened) -> None:
-    svc(shop, home, "tables", "create", "users", "id:integer,key", "name:text")
+    svc(shop, home, "tables", "create", "users", "id integer primary key, name text")
     with opened(shop, "--port", "0") as console:
         console.until("● live")
         console.keys("2")
@@ -141,7 +141,7 @@ def test_rows_go_from_the_grid_to_the_api_and_back(shop: Path, home: Path, opene
 def test_keys_that_come_with_the_one_that_opens_a_cell_go_into_it(
     shop: Path, home: Path, opened: Opened
 ) -> None:
-    svc(shop, home, "tables", "create", "users", "id:integer,key", "name:text")
+    svc(shop, home, "tables", "create", "users", "id integer primary key, name text")
     svc(shop, home, "tables", "query", "--write", "insert into users (name) values ('Ann'), ('Bob')")
     with opened(shop, "--port", "0") as console:
         console.until("● live")
@@ -182,7 +182,7 @@ def test_a_broken_manifest_is_told_and_changes_nothing(shop: Path, opened: Opene
 
 
 def test_an_edit_outlives_the_engine(project: Path, home: Path, opened: Opened) -> None:
-    svc(project, home, "tables", "create", "users", "id:integer,key", "name:text")
+    svc(project, home, "tables", "create", "users", "id integer primary key, name text")
     with dev_server(project, home) as server, opened(project) as console:
         console.until("● live")
         console.keys("2")
