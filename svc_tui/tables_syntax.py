@@ -9,13 +9,12 @@ A name with spaces goes in double quotes, a text with spaces or commas in single
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any
 
 from svc_tui.client import SvcError
+from svc_tui.column_types import ColumnTypes, TypeInfo
 
-Form = Literal["int", "float", "bool", "string", "format", "document", "bytes"]
 Document = dict[str, Any]
 """A column or a change, as the control API takes it."""
 
@@ -64,61 +63,6 @@ _CHANGE_HINTS = {
 _DESTRUCTIVE = frozenset({"drop-column", "drop-table"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeInfo:
-    """A column type, as `GET /tables/types` describes it."""
-
-    name: str
-    form: Form
-    pattern: str = ""
-    example: str = ""
-    takes_now: bool = False
-    true_words: Sequence[str] = ()
-    false_words: Sequence[str] = ()
-    width: int = 0
-    min_width: int = 0
-
-    @property
-    def align_right(self) -> bool:
-        """Whether cells are aligned right."""
-        return self.form in ("int", "float")
-
-    @property
-    def is_long(self) -> bool:
-        """Whether values may be long texts of several lines."""
-        return self.form in ("string", "document")
-
-    @property
-    def is_quoted(self) -> bool:
-        """Whether SQL writes values in single quotes."""
-        return self.form in ("string", "format", "document")
-
-
-COMPUTED = TypeInfo(name="", form="string", width=16)
-"""The type of a computed column of a query, or of a type that this version does not have."""
-
-
-class ColumnTypes:
-    """The column types of a control API."""
-
-    def __init__(self, types: Iterable[TypeInfo] = ()) -> None:
-        self._types = {type.name: type for type in types}
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "ColumnTypes":
-        """Return the types of an answer to `GET /tables/types`."""
-        return cls(TypeInfo(**each) for each in document["types"])
-
-    def __getitem__(self, name: str) -> TypeInfo:
-        return self._types.get(name, COMPUTED)
-
-    def parse(self, word: str) -> TypeInfo:
-        """Return the type that a word names. Raises `SvcError`."""
-        if word.lower() in self._types:
-            return self._types[word.lower()]
-        raise _usage(f"type {word} does not exist", _suggestion(word.lower(), self._types))
-
-
 def parse_columns(text: str, types: ColumnTypes) -> list[Document]:
     """Return the columns of a new table. Raises `SvcError`."""
     columns = [column for _, column in _each(text, lambda words: parse_column(words, types))]
@@ -134,7 +78,7 @@ def parse_column(words: Sequence[str], types: ColumnTypes) -> Document:
         if words and ":" in words[0]:
             hint = f"Separate name and type by a space: {words[0].replace(':', ' ', 1)}"
         raise _usage(f"column {words[0]} has no type" if words else "the column is missing", hint)
-    type = types.parse(words[1])
+    type = _parse_type(words[1], types)
     column: Document = {"name": parse_name(words[0]), "type": type.name}
     rest = list(words[2:])
     while rest:
@@ -337,7 +281,7 @@ def _alter(
 ) -> Document:
     match [word.lower() for word in words[2:]]:
         case ["type", _]:
-            return {"op": "retype-column", "column": column, "type": types.parse(words[3]).name}
+            return {"op": "retype-column", "column": column, "type": _parse_type(words[3], types).name}
         case ["set" | "drop" as verb, "not", "null"]:
             return {"op": "set-nullable", "column": column, "nullable": verb == "drop"}
         case ["set" | "drop" as verb, "unique"]:
@@ -364,6 +308,13 @@ def _track(change: Document, columns: dict[str, TypeInfo], types: ColumnTypes) -
             columns[change["column"]] = types[change["type"]]
         case "drop-column":
             del columns[change["column"]]
+
+
+def _parse_type(word: str, types: ColumnTypes) -> TypeInfo:
+    """Return the type that a word names. Raises `SvcError`."""
+    if word.lower() in types.names():
+        return types[word.lower()]
+    raise _usage(f"type {word} does not exist", _suggestion(word.lower(), types.names()))
 
 
 def _default(type: TypeInfo, word: str) -> str:

@@ -12,7 +12,7 @@ from binascii import Error
 from typing import Any
 
 from screens.widgets.row_source import Piece
-from svc_tui.tables_syntax import TypeInfo
+from svc_tui.column_types import TypeInfo
 
 NOW = "now()"
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)

@@ -1,7 +1,7 @@
 """The column types of the control API that the Console is connected to."""
 
 from screens.project_client import ProjectClient
-from svc_tui.tables_syntax import ColumnTypes
+from svc_tui.column_types import ColumnTypes
 
 
 async def fetch_types(link: ProjectClient) -> ColumnTypes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import TypeInfo
+from svc_tui.column_types import TypeInfo
 
 
 def command_of(environ: Mapping[str, str]) -> list[str]:

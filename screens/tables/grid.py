@@ -19,7 +19,7 @@ from screens.tables.widths import CAP, MEASURED, Width, measured
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import ColumnTypes, TypeInfo
+from svc_tui.column_types import ColumnTypes, TypeInfo
 
 WINDOW = 500
 """Rows that are asked for at once."""

@@ -8,7 +8,7 @@ from typing import Any
 from screens.tables.cells import as_text, piece
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Piece, Row
-from svc_tui.tables_syntax import COMPUTED, ColumnTypes, TypeInfo
+from svc_tui.column_types import COMPUTED, ColumnTypes, TypeInfo
 
 _AT = re.compile(r", at character (\d+) of the SQL")
 

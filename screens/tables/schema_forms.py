@@ -14,10 +14,10 @@ from screens.tables.column_types import fetch_types
 from screens.widgets.content import to_content
 from screens.widgets.row_source import Line
 from svc_tui.client import SvcError
+from svc_tui.column_types import ColumnTypes
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
-    ColumnTypes,
     Document,
     format_change,
     is_destructive,

@@ -16,7 +16,7 @@ from screens.tables.result import ResultRows, line_and_column, position, said
 from screens.tables.table_view import Nothing
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import ColumnTypes
+from svc_tui.column_types import ColumnTypes
 
 
 class Statement(TextArea):

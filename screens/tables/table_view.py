@@ -29,7 +29,7 @@ from screens.widgets.columns import Column, sanitize
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
-from svc_tui.tables_syntax import ColumnTypes
+from svc_tui.column_types import ColumnTypes
 
 LOOK_SECONDS = 1.0
 """How often it is asked whether somebody else wrote something."""

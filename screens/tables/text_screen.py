@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
 from screens.tables.cells import read
-from svc_tui.tables_syntax import TypeInfo
+from svc_tui.column_types import TypeInfo
 
 
 class TextScreen(ModalScreen[str | None]):

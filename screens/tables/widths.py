@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from screens.tables.cells import piece
 from screens.widgets.columns import sanitize
-from svc_tui.tables_syntax import TypeInfo
+from svc_tui.column_types import TypeInfo
 
 MEASURED = 50
 """Rows that are measured."""

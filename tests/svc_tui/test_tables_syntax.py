@@ -6,9 +6,8 @@ import pytest
 
 from doors.tables.api.response_models import list_types
 from svc_tui.client import SvcError
+from svc_tui.column_types import ColumnTypes, TypeInfo
 from svc_tui.tables_syntax import (
-    ColumnTypes,
-    TypeInfo,
     format_change,
     format_column,
     format_name,
@@ -174,4 +173,5 @@ def test_types_come_from_the_api() -> None:
     assert [TYPES[type.name].name for type in list_types().types] == [
         type.name for type in list_types().types
     ]
-    assert ColumnTypes([TypeInfo(name="even", form="int")]).parse("EVEN").align_right
+    types = ColumnTypes([TypeInfo(name="even", form="int")])
+    assert parse_columns("n EVEN", types) == [{"name": "n", "type": "even"}]

@@ -20,7 +20,7 @@ class TypeView:
     """One column type, for clients that parse and show its values.
 
     `form` says what a cell is. Text of the form `format` matches `pattern`, as `example` does; `takes_now`
-    tells whether a cell may be `now()`. Text of the form `bool` is one of the true and false words. Widths
+    is true if a cell may be `now()`. Text of the form `bool` is one of the true and false words. Widths
     are in terminal cells: of a column without rows, and of any.
     """
 

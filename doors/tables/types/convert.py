@@ -35,7 +35,10 @@ def coerce(value: Value, name: TypeName) -> Value:
 
 
 def convert(value: Value, old_name: TypeName, new_name: TypeName) -> Value:
-    """Return a value of one type as a value of another. `value` may be of any SQLite type."""
+    """Return a value of one type as a value of another. Raises `ValueError`.
+
+    `value` may be of any SQLite type, whatever its old type says.
+    """
     old, new = TYPES[old_name], TYPES[new_name]
     if value is None:
         return None

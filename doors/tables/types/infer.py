@@ -112,7 +112,7 @@ def infer(
 ) -> Preview:
     """Return the table that rows of text would become, with the first `shown` rows.
 
-    `header` tells whether the names are from the rows' own header.
+    `header` is true if the names are from the header of the rows.
     """
     stats = [_ColumnStats(name) for name in names]
     first, count = [], 0

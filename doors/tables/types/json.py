@@ -18,7 +18,7 @@ Value = int | float | str | bytes | None
 Convert = Callable[[Any], Any]
 
 _INFINITY = f"infinity {secrets.token_hex(16)}"
-"""Placeholder for an infinite real while JSON is encoded. The random part keeps it out of stored values."""
+"""Placeholder for an infinite real while JSON is encoded. Its random part makes it differ from all stored values."""
 
 _encoder = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"), default=encode_base64
@@ -79,7 +79,7 @@ def _converted(row: Sequence[Any], converters: Sequence[tuple[int, Convert]]) ->
 
 
 def _with_placeholders(value: Any) -> Any:
-    """Return a document with a placeholder in place of each infinite real."""
+    """Return a document with each infinite real replaced by a placeholder."""
     if type(value) is float and value in (float("inf"), float("-inf")):
         return _INFINITY if value > 0 else f"-{_INFINITY}"
     if type(value) is dict:

@@ -40,9 +40,9 @@ decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def timestamp(text: str) -> str:
-    """Return a timestamp in the stored form, `2026-01-02T03:04:05.678Z`.
+    """Return a timestamp in the stored form, `2026-01-02T03:04:05.678Z`. Raises `ValueError`.
 
-    Accepts ISO 8601 with a space in place of the T, any offset, or a date alone (midnight). Without an
+    Accepts ISO 8601 with a space instead of the T, any offset, or a date alone (midnight). Without an
     offset the time is UTC. Digits beyond milliseconds are cut off. Source: ISO 8601, RFC 3339.
     """
     if _CANONICAL.fullmatch(text):
@@ -74,7 +74,10 @@ def timestamp(text: str) -> str:
 
 
 def date(text: str) -> str:
-    """Return a date in the stored form, `2026-01-31`. Accepts a timestamp at midnight UTC."""
+    """Return a date in the stored form, `2026-01-31`. Raises `ValueError`.
+
+    Accepts a timestamp at midnight UTC.
+    """
     text = text.strip()
     if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)", text):
         raise ValueError("is not a date such as 2026-01-31")
@@ -85,7 +88,7 @@ def date(text: str) -> str:
 
 
 def integer(text: str) -> int:
-    """Return a 64-bit integer."""
+    """Return a 64-bit integer. Raises `ValueError`."""
     if not _INTEGER.fullmatch(text.strip()):
         raise ValueError("is not a whole number")
     if len(text) > 5000 or (value := int(text)) not in INTEGERS:
@@ -94,14 +97,14 @@ def integer(text: str) -> int:
 
 
 def real(text: str) -> float:
-    """Return a number."""
+    """Return a number. Raises `ValueError`."""
     if not _REAL.fullmatch(text.strip()):
         raise ValueError("is not a number")
     return float(text)
 
 
 def boolean(text: str) -> int:
-    """Return 1 for a true word, 0 for a false word."""
+    """Return 1 for a true word, 0 for a false word. Raises `ValueError`."""
     word = text.strip().lower()
     if word not in TRUE_WORDS + FALSE_WORDS:
         raise ValueError("is neither true nor false")
@@ -109,7 +112,7 @@ def boolean(text: str) -> int:
 
 
 def json_text(text: str) -> str:
-    """Return a text that is valid JSON. Source: RFC 8259."""
+    """Return a text that is valid JSON. Raises `ValueError`. Source: RFC 8259."""
     try:
         decoder.decode(text)
     except (ValueError, RecursionError):
@@ -118,7 +121,7 @@ def json_text(text: str) -> str:
 
 
 def blob(text: str) -> bytes:
-    """Decode base64."""
+    """Decode base64. Raises `ValueError`."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -40,7 +40,7 @@ class ColumnType:
     `check` is the SQL condition that marks a column of this type, with `{0}` for the quoted column.
     `declared_as` lists the words by which a declared type without that check is recognized.
     `parse` turns text into the stored value, `to_json` the stored value into JSON for guests.
-    `infer` tells whether a cell of CSV is a value of this type; the lowest `infer_rank` wins.
+    `infer` returns whether a cell of CSV is a value of this type; the lowest `infer_rank` wins.
     `pattern` is a regular expression that typed text has to match; `example` is shown when it does not.
     `now_sql` is the SQL of the default `now()`, `now` turns the current timestamp into a cell.
     Widths are in terminal cells: `width` for a column without rows, `min_width` for any.
@@ -68,7 +68,7 @@ class ColumnType:
 
     @property
     def is_rowid(self) -> bool:
-        """Whether a primary key of this type is the rowid."""
+        """True if a primary key of this type is the rowid."""
         return self.storage == "INTEGER" and not self.check
 
 

@@ -8,9 +8,9 @@ import typer
 
 from doors.tables.files.csv_file import written
 from engine.errors import SvcError
+from svc_tui.column_types import ColumnTypes, TypeInfo
 from svc_tui.commands.tables.parameters import parse_parameter
 from svc_tui.commands.tables.target import target
-from svc_tui.tables_syntax import ColumnTypes, TypeInfo
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.table import Cell, format_table
 

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import typer
 
 from engine.errors import SvcError
+from svc_tui.column_types import ColumnTypes
 from svc_tui.commands.tables.show import Table
 from svc_tui.commands.tables.target import Tables, confirm, target
 from svc_tui.tables_syntax import (
     CHANGE_SYNTAX,
     COLUMN_SYNTAX,
-    ColumnTypes,
     format_change,
     is_destructive,
     parse_changes,
