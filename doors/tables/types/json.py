@@ -18,7 +18,7 @@ Value = int | float | str | bytes | None
 Convert = Callable[[Any], Any]
 
 _INFINITY = f"infinity {secrets.token_hex(16)}"
-"""Placeholder for an infinite real while JSON is encoded. Its random part makes it differ from all stored values."""
+"""Placeholder for an infinite real while JSON is encoded. No stored value equals it."""
 
 _encoder = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"), default=encode_base64
