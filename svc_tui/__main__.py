@@ -1,4 +1,4 @@
-"""`python -m svc_tui` is `svc`."""
+"""Entry point of `python -m svc_tui`."""
 
 from svc_tui.main import main
 

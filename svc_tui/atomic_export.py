@@ -1,4 +1,4 @@
-"""What is exported, in a file of the user's: there whole in the end, or as it was. Owns that way to write."""
+"""Atomic writes of exported files: after a failure the existing file is unchanged."""
 
 import os
 import tempfile
@@ -9,22 +9,22 @@ from pathlib import Path
 from svc_tui.client import SvcError
 
 
-def write_export(path: Path, pieces: Iterable[bytes]) -> int:
-    """Write pieces as they come, and return their bytes; a link stays one. Raises `SvcError`.
+def write_export(path: Path, chunks: Iterable[bytes]) -> int:
+    """Write chunks to a file and return the number of bytes; a symbolic link stays one.
 
-    What is there and no file, a device such as /dev/stdout or a pipe, takes them at once.
+    A device or pipe, such as /dev/stdout, receives each chunk directly. Raises `SvcError` when writing fails.
     """
     size = 0
     part: Path | None = None
     try:
         if path.exists() and not path.is_file():
             with path.open("wb") as target:
-                return sum(target.write(piece) for piece in pieces)
+                return sum(target.write(chunk) for chunk in chunks)
         path = Path(os.path.realpath(path))
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             part = Path(file.name)
-            for piece in pieces:
-                size += file.write(piece)
+            for chunk in chunks:
+                size += file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
         mask = os.umask(0)
@@ -33,7 +33,7 @@ def write_export(path: Path, pieces: Iterable[bytes]) -> int:
         part.replace(path)
     except OSError as error:
         raise SvcError(
-            f"{path} can not be written: {error.strerror}", "Choose another place, or make room there."
+            f"cannot write {path}: {error.strerror}", "Choose another path, or free disk space there."
         ) from error
     finally:
         if part is not None:

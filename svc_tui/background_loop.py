@@ -1,7 +1,4 @@
-"""What serves, on a thread of this process with an event loop of its own.
-
-Owns when it begins and ends; knows nothing of what it serves.
-"""
+"""A server in a background thread, with an event loop of its own."""
 
 import asyncio
 import contextlib
@@ -13,13 +10,14 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 Serve = Callable[[asyncio.Event], AbstractAsyncContextManager[T]]
-"""Makes the context that serves; it may end by itself once the event is set, and is left then."""
+"""Returns the context that serves. It may stop by itself once the event is set."""
 
 
 class BackgroundLoop(Generic[T]):
-    """A context that is entered on a thread as soon as this is made, and left by `end`.
+    """An async context that is entered on a new thread at once and left by `stop`.
 
-    `given` is what it gives, or what it raised before; `over` is done once it was left, with what it raised.
+    `ready` holds the value of the context, or the error raised on entering. `finished` is done after the
+    context was left, and holds its error.
     """
 
     def __init__(self, serve: Serve[T], name: str) -> None:
@@ -31,8 +29,8 @@ class BackgroundLoop(Generic[T]):
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the context, and wait until that is done."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: it ended by itself
+        """Leave the context and wait until the thread has ended."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the context ended by itself
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
 
@@ -48,14 +46,14 @@ class BackgroundLoop(Generic[T]):
             self.finished.set_result(None)
 
     async def _until_stopped(self) -> None:
-        async with self._serve(self._stopping) as given:
-            self.ready.set_result(given)
+        async with self._serve(self._stopping) as value:
+            self.ready.set_result(value)
             await self._stopping.wait()
 
 
 @contextlib.contextmanager
 def run_in_background(serve: Serve[T], name: str) -> Iterator[T]:
-    """Enter a context on a thread of its own, and give what it gives; what it raises is raised here."""
+    """Enter an async context on a thread of its own and yield its value; its errors are raised here."""
     thread = BackgroundLoop(serve, name)
     try:
         yield thread.ready.result()

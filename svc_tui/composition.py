@@ -1,4 +1,4 @@
-"""Composition root: the lanes and Doors of this installation.
+"""Composition root: the lanes and Doors of this installation, and the control API over them.
 
 Importing this module registers the lanes with the manifest. Implementations are imported on demand, because
 most commands need none of them.
@@ -13,6 +13,8 @@ from engine.manifest.lanes import register_lanes
 from lanes import go, js, rust, static
 
 if TYPE_CHECKING:
+    from quart import Blueprint
+
     from engine.door import Door
     from engine.lane import Lane
 
@@ -48,3 +50,26 @@ def migrate(
     from doors.tables.migrations.migrating import migrate as apply
 
     return apply(project, data, on_edited)
+
+
+def door_stats() -> "dict[str, Callable[[Path], tuple[int, int] | None] | None]":
+    """Return by Door the function that measures its data, or None for a Door without data."""
+    from doors.tables.api.stats import size
+
+    return {"tables": size, "telemetry": None}
+
+
+def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":
+    """Return the control API of one project whose data is in `folder`."""
+    from doors.tables.api.routes import blueprint as tables
+    from engine.control import projects
+    from engine.control.projects import SingleProject
+    from engine.control.routes import logs, timeline
+
+    project = SingleProject(name, folder)
+    return (
+        projects.blueprint(project),
+        tables(project),
+        timeline.blueprint(project),
+        logs.blueprint(project),
+    )

@@ -1,6 +1,4 @@
-"""The `svc` command: a table of commands that are imported when they are called, and the one edge where
-every error becomes a message and an exit code.
-"""
+"""The `svc` command line: the command table, and the conversion of errors to messages and exit codes."""
 
 import importlib
 import os
@@ -14,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from engine.errors import SvcError
+from svc_tui import version as installed_version
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stderr import ExitCode
 from svc_tui.terminal.style import COLOR_MODES, ColorMode
@@ -21,7 +20,7 @@ from svc_tui.terminal.style import COLOR_MODES, ColorMode
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command lives: `function` of `svc_tui.commands.<module>`, which may be a Typer of several."""
+    """A command: `function` of `svc_tui.commands.<module>`, which may be a Typer with subcommands."""
 
     module: str
     function: str
@@ -29,34 +28,36 @@ class Command:
 
 
 COMMANDS = {
-    "new": Command("new", "new", "Make a Project that runs as it is."),
+    "new": Command("new", "new", "Create a project from a template."),
     "console": Command(
-        "console", "console", "Open Board, Tables and Logs, full screen; so does `svc` alone."
+        "console", "console", "Open the Console: Board, Tables and Logs (`svc` does the same)."
     ),
-    "dev": Command("dev", "dev", "Serve the Project in this folder and rebuild what you save."),
-    "build": Command("build", "build", "Build every Resource as a deploy does."),
-    "logs": Command("logs", "logs", "Show what happened: requests, log records, output."),
-    "tables": Command("tables", "tables", "Look at tables, change them, move rows in and out."),
-    "mount": Command("mount", "mount", "Have one Resource answer below a path of another."),
-    "usage": Command("usage", "usage", "Show what each Resource took: time, memory, bytes."),
-    "deploy": Command("deploy", "deploy", "Build everything and have it go live at once."),
-    "deployments": Command("deployments", "deployments", "List what was deployed."),
-    "rollback": Command("deployments", "rollback", "Have an older deployment go live again."),
-    "gc": Command("gc", "gc", "Remove what no deployment needs any more."),
-    "secret": Command("secret", "secret", "Values that guests get and no file has."),
-    "open": Command("open", "open_resource", "Open what is live in the browser."),
-    "serve": Command("serve", "serve", "Serve every Project that is deployed, and take deploys."),
-    "login": Command("login", "login", "Log in to a service, or become its first owner."),
-    "logout": Command("login", "logout", "End the session with the service."),
-    "whoami": Command("login", "whoami", "Show who you are for the service, and what you may do."),
-    "token": Command("token", "token", "Tokens for programs, such as CI."),
-    "user": Command("user", "user", "Users of the service and their roles."),
-    "doctor": Command("doctor", "doctor", "Check what builds need, and install it."),
+    "dev": Command("dev", "dev", "Serve the project in this folder and rebuild on save."),
+    "build": Command("build", "build", "Build every resource as a deploy does."),
+    "logs": Command("logs", "logs", "Show requests, log records and output."),
+    "tables": Command("tables", "tables", "Show, change, query, import and export tables."),
+    "mount": Command("mount", "mount", "Mount one resource under a path of another."),
+    "usage": Command("usage", "usage", "Show requests, time, memory and bytes of each resource."),
+    "deploy": Command("deploy", "deploy", "Build every resource and deploy all of them at once."),
+    "deployments": Command("deployments", "deployments", "List deployments."),
+    "rollback": Command("deployments", "rollback", "Roll back to an earlier deployment."),
+    "gc": Command("gc", "gc", "Remove data that no deployment needs."),
+    "secret": Command("secret", "secret", "Manage secrets."),
+    "open": Command("open", "open_resource", "Open a deployed resource in the browser."),
+    "serve": Command("serve", "serve", "Run the service: serve deployed projects and accept deploys."),
+    "login": Command("login", "login", "Log in to a service, or claim a new one."),
+    "logout": Command("login", "logout", "Log out of the service."),
+    "whoami": Command("login", "whoami", "Show your user name and roles on the service."),
+    "token": Command("token", "token", "Manage API tokens for programs such as CI."),
+    "user": Command("user", "user", "Manage users and their roles."),
+    "doctor": Command("doctor", "doctor", "Check build prerequisites; --fix installs what it can."),
+    "schema": Command("schema", "schema", "Print the JSON Schema of svc.toml."),
+    "version": Command("version", "version", "Print the version of svc."),
 }
 
 
-class _Lazy(TyperGroup):
-    """A group that imports a command when it is called or asked for help."""
+class _LazyGroup(TyperGroup):
+    """A group that imports a command only when the command or its help is requested."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -67,16 +68,16 @@ class _Lazy(TyperGroup):
             if ctx.resilient_parsing or cmd_name.startswith("-"):
                 return None
             close = get_close_matches(cmd_name, COMMANDS, n=1)
-            hint = f"Did you mean `svc {close[0]}`?" if close else "`svc --help` lists the commands."
-            raise SvcError(f'there is no command "{cmd_name}"', hint, code="usage")
+            hint = f"Did you mean `svc {close[0]}`?" if close else "Run `svc --help` to list the commands."
+            raise SvcError(f'unknown command "{cmd_name}"', hint, code="usage")
         module = importlib.import_module(f"svc_tui.commands.{command.module}")
-        found = getattr(module, command.function)
-        one = typer.Typer(add_completion=False, rich_markup_mode=None)
-        if isinstance(found, typer.Typer):
-            one.add_typer(found, name=cmd_name)
-            return typer.main.get_group(one).get_command(ctx, cmd_name)
-        one.command(cmd_name)(found)
-        return typer.main.get_command(one)
+        function = getattr(module, command.function)
+        group = typer.Typer(add_completion=False, rich_markup_mode=None)
+        if isinstance(function, typer.Typer):
+            group.add_typer(function, name=cmd_name)
+            return typer.main.get_group(group).get_command(ctx, cmd_name)
+        group.command(cmd_name)(function)
+        return typer.main.get_command(group)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -84,7 +85,7 @@ class _Lazy(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Lazy,
+    cls=_LazyGroup,
     add_completion=True,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -92,36 +93,35 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        # Reading a distribution's metadata costs more than the rest of a start.
-        from importlib.metadata import version
-
-        stdout.line(f"svc {version('svc-tui')}")
+def _print_version(requested: bool) -> None:
+    if requested:
+        stdout.line(f"svc {installed_version()}")
         raise typer.Exit
 
 
 @app.callback()
 def svc(
     context: typer.Context,
-    folder: Annotated[Path, typer.Option("-C", metavar="DIR", help="Work in this folder.")] = Path(),
-    color: Annotated[str, typer.Option(metavar="WHEN", help="auto, always or never.")] = "auto",
-    _show: Annotated[
+    folder: Annotated[Path, typer.Option("-C", metavar="DIR", help="Run in this folder.")] = Path(),
+    color: Annotated[
+        str, typer.Option(metavar="WHEN", help="When to use color: auto, always or never.")
+    ] = "auto",
+    _version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Host small web applications from a terminal."""
     if color not in COLOR_MODES:
-        raise SvcError(f'there is no colour mode "{color}"', "Use auto, always or never.", code="usage")
+        raise SvcError(f'unknown color mode "{color}"', "Use auto, always or never.", code="usage")
     stdout.set_color(cast(ColorMode, color))
     stderr.set_color(cast(ColorMode, color))
     if folder != Path():
         try:
             os.chdir(folder)
         except OSError as error:
-            hint = "-C takes a folder that you may enter."
-            raise SvcError(f"cannot work in {folder}: {error.strerror}", hint, code="usage") from error
+            hint = "Pass -C a folder that you can enter."
+            raise SvcError(f"cannot enter {folder}: {error.strerror}", hint, code="usage") from error
     if context.invoked_subcommand is None:
         if sys.stdin.isatty() and sys.stdout.isatty():
             importlib.import_module("svc_tui.commands.console").console()
@@ -130,8 +130,9 @@ def svc(
 
 
 def run(arguments: list[str]) -> int:
-    """Run `svc` with arguments and return its exit code."""
+    """Run `svc` with these arguments and return its exit code."""
     try:
+        _require_supported_platform()
         result = typer.main.get_command(app).main(arguments, prog_name="svc", standalone_mode=False)
     except SvcError as error:
         stderr.render(error)
@@ -139,35 +140,42 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as error:
         return error.exit_code
     except typer.TyperException as error:
-        stderr.render(_usage(error))
+        stderr.render(_usage_error(error))
         return ExitCode.USAGE
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except SystemExit as error:
-        # What the parser makes of a closed pipe while it prints help.
+        # The argument parser raises it for a pipe that closes while it prints help.
         if isinstance(error.__context__, BrokenPipeError):
             stdout.closed_pipe()
         raise
     except Exception as error:
         if os.environ.get("SVC_DEBUG"):
             raise
-        what = f"{type(error).__name__}: {error}".rstrip(": ")
-        stderr.render(SvcError(f"svc failed: {what}", "Set SVC_DEBUG=1 to see where."))
+        name = f"{type(error).__name__}: {error}".rstrip(": ")
+        hint = "This is a bug in svc: run the command with SVC_DEBUG=1 and report the traceback."
+        stderr.render(SvcError(f"internal error: {name}", hint))
         return ExitCode.FAILED
     return result if isinstance(result, int) else ExitCode.OK
 
 
-def _usage(error: typer.TyperException) -> SvcError:
-    """Say what is wrong with the arguments and how the command is called."""
+def _require_supported_platform() -> None:
+    """Raise `SvcError` on Windows, before a command imports a module that only POSIX systems have."""
+    if sys.platform == "win32":
+        raise SvcError("svc needs Linux or macOS", "On Windows, use WSL2.")
+
+
+def _usage_error(error: typer.TyperException) -> SvcError:
+    """Return the error for wrong arguments, with the command's usage line as hint."""
     context = getattr(error, "ctx", None)
     usage = f"{context.get_usage()}\n        " if context is not None else ""
     path = context.command_path if context is not None else "svc"
-    return SvcError(error.format_message(), f"{usage}`{path} --help` explains it.", code="usage")
+    return SvcError(error.format_message(), f"{usage}Run `{path} --help` for details.", code="usage")
 
 
 def main() -> None:
     """Run `svc` for the command line."""
-    # A name that the terminal's encoding lacks is shown escaped, instead of ending the program.
+    # Characters that the terminal's encoding lacks are escaped; an encoding error would end the program.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -1,7 +1,4 @@
-"""Where this user's files live: `SVC_HOME`, else `~/.svc`.
-
-Owns the folder's layout; `cache/` may be deleted at any time.
-"""
+"""The user's own folder of svc: `SVC_HOME`, or `~/.svc`. Its `cache/` may be deleted at any time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,24 +9,24 @@ from engine.errors import SvcError
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The user's own folder of `svc`."""
+    """The layout of the folder."""
 
     root: Path
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Home":
-        """Find the folder; nothing is created yet."""
-        named = environ.get("SVC_HOME")
-        return cls(Path(named).expanduser().absolute() if named else Path.home() / ".svc")
+        """Return the folder that the environment selects, without creating it."""
+        path = environ.get("SVC_HOME")
+        return cls(Path(path).expanduser().absolute() if path else Path.home() / ".svc")
 
     def cache(self) -> Path:
-        """Return the cache folder, made when it is missing. Raises `SvcError` when it can not be."""
+        """Return the cache folder, created if missing. Raises `SvcError` when that fails."""
         folder = self.root / "cache"
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise SvcError(
-                f"{folder} can not be made: {error.strerror}",
-                "Set SVC_HOME to a folder that you can write.",
+                f"cannot create {folder}: {error.strerror}",
+                "Set SVC_HOME to a folder that you can write to.",
             ) from error
         return folder

@@ -1,4 +1,4 @@
-"""The program of a worker process: the engine's worker with the Doors of this installation."""
+"""Entry point of a worker process."""
 
 import sys
 

@@ -21,6 +21,7 @@ ADD_TARGET = f"rustup target add {TARGET}"
 UPDATE = "rustup update"
 INSTALL = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
 _OF_NO_EFFECT = {"RUST_BACKTRACE", "RUST_LOG", "CARGO_TERM_COLOR", "CARGO_TERM_QUIET", "CARGO_TARGET_DIR"}
+_ERROR = re.compile(r"(?:error|fatal)(?:\[\w+\])?:", re.IGNORECASE)
 _VERSION = re.compile(r"(?:cargo|rustc) (\d+)\.(\d+)\S*")
 
 
@@ -56,6 +57,13 @@ async def problem(folder: Path) -> ToolchainMissing | None:
     return ToolchainMissing(f"the rust lane: {worst.problem}", f"Run: {worst.remedy}")
 
 
+def error_line(output: str) -> str:
+    """Return the line of a failed tool's output that has the reason: its first error, else its last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return errors[0] if errors else lines[-1] if lines else "no output"
+
+
 async def _tool(name: str, folder: Path) -> Tool:
     path = program(name)
     if path is None:
@@ -63,8 +71,7 @@ async def _tool(name: str, folder: Path) -> Tool:
     status, printed = await _ask([path, "--version"], folder)
     found = _VERSION.search(printed)
     if status != 0 or found is None:
-        why = next((line for line in reversed(printed.splitlines()) if line.strip()), "it says nothing")
-        return Tool(name, path=path, problem=f"{path} does not work: {why.strip()}", remedy=UPDATE)
+        return Tool(name, path=path, problem=f"{path} does not work: {error_line(printed)}", remedy=UPDATE)
     version = found.group().split(" ")[1]
     if (int(found[1]), int(found[2])) < OLDEST:
         wanted = ".".join(str(number) for number in OLDEST)

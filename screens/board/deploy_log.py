@@ -10,7 +10,8 @@ from screens.board.details import problem
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Tone
 from svc_tui.client import SvcError
-from svc_tui.deploy.format import Difference, files, size
+from svc_tui.deploy.format import Difference, files
+from svc_tui.terminal.units import size
 
 Phase = Literal["planning", "planned", "running", "live", "failed"]
 _NAME = 8

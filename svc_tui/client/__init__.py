@@ -1,7 +1,4 @@
-"""The client of the control API: the one way in which commands and the Console reach an engine.
-
-Owns the connection and what its failures mean. Knows no subject: paths and documents are the API's own.
-"""
+"""HTTP client of the control API, used by all commands and by the Console."""
 
 import json
 import ssl
@@ -19,13 +16,13 @@ CONNECT_SECONDS = 5.0
 
 
 class Unreachable(SvcError):
-    """Nobody answers at the address."""
+    """A connection that cannot be opened or breaks."""
 
     code = "unreachable"
 
 
 class ApiError(SvcError):
-    """The service answered that it can not; `code` is its own, `members` the whole problem document."""
+    """An error response of the control API; `members` is its problem document (RFC 9457)."""
 
     def __init__(self, message: str, hint: str, code: str, members: dict[str, Any]) -> None:
         super().__init__(message, hint, code=code)
@@ -33,12 +30,12 @@ class ApiError(SvcError):
 
     @classmethod
     def from_problem(cls, members: dict[str, Any]) -> "ApiError":
-        """Return the error that a problem document tells of."""
+        """Return the error for a problem document."""
         return cls(members["title"], members.get("hint", ""), members.get("code", "failed"), members)
 
 
 class Client:
-    """A session with one control API. Every method raises `Unreachable` and `Refused`."""
+    """A client of one control API. Methods raise `Unreachable`, `ApiError`, or `SvcError` on a timeout."""
 
     def __init__(
         self,
@@ -47,16 +44,16 @@ class Client:
         timeout_seconds: float | None = None,
         expired_error: Callable[[], SvcError] | None = None,
     ) -> None:
-        """`answer_seconds` is how long any part of an answer may take; streams take as long as they like.
+        """`timeout_seconds` limits the wait for each part of a response; None waits forever.
 
-        `over` makes the error for a token that the API does not take: its own knows not where that is from.
+        `expired_error` returns the error to raise when the API rejects the token.
         """
         self.url = url
         self._over = expired_error
         headers = {"authorization": f"Bearer {token}"} if token else {}
         timeout = httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS)
         self._http = httpx.Client(
-            base_url=url, headers=headers, timeout=timeout, verify=_trusted(url), trust_env=False
+            base_url=url, headers=headers, timeout=timeout, verify=_tls_verification(url), trust_env=False
         )
 
     def __enter__(self) -> "Client":
@@ -68,7 +65,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the session's connections."""
+        """Close all connections."""
         self._http.close()
 
     def call(
@@ -80,18 +77,18 @@ class Client:
         params: dict[str, Any] | None = None,
         content: Iterable[bytes] | None = None,
     ) -> Any:
-        """Return the JSON document that answers a request; `None` for an answer without a body.
+        """Send a request and return the JSON document of its response; None for an empty one.
 
-        `content` is sent as it is read, in place of a document.
+        `content` is streamed as the body instead of a JSON document.
         """
-        sent = {"content": content} if content is not None else {"json": body}
-        with self._answer(method, path, params, **sent) as response, self._failures():
+        payload = {"content": content} if content is not None else {"json": body}
+        with self._response(method, path, params, **payload) as response, self._failures():
             with self._failures():
                 text = response.read()
             try:
                 return json.loads(text) if text else None
             except (ValueError, RecursionError) as error:
-                raise _stranger(response) from error
+                raise _not_the_api(response) from error
 
     def lines(
         self,
@@ -102,17 +99,17 @@ class Client:
         body: Any = None,
         content: Iterable[bytes] | None = None,
     ) -> Iterator[Any]:
-        """Yield the documents of an NDJSON answer as they come; `content` is sent as it is read."""
-        sent = {"content": content} if content is not None else {"json": body}
-        with self._answer(method, path, params, **sent) as response, self._failures():
+        """Send a request and yield the documents of its NDJSON response; `content` is a streamed body."""
+        payload = {"content": content} if content is not None else {"json": body}
+        with self._response(method, path, params, **payload) as response, self._failures():
             for line in response.iter_lines():
                 if line:
                     yield json.loads(line)
 
     @contextmanager
     def download(self, path: str, *, params: dict[str, Any] | None = None) -> Iterator[Iterator[bytes]]:
-        """Give the bytes of an answer as they come."""
-        with self._answer("GET", path, params) as response:
+        """Send a GET request and yield an iterator over the bytes of its response."""
+        with self._response("GET", path, params) as response:
             yield self._bytes(response)
 
     def _bytes(self, response: httpx.Response) -> Iterator[bytes]:
@@ -120,18 +117,18 @@ class Client:
             yield from response.iter_bytes()
 
     @contextmanager
-    def _answer(
-        self, method: str, path: str, params: dict[str, Any] | None, **sent: Any
+    def _response(
+        self, method: str, path: str, params: dict[str, Any] | None, **payload: Any
     ) -> Iterator[httpx.Response]:
-        wanted = {key: value for key, value in (params or {}).items() if value is not None}
+        query = {key: value for key, value in (params or {}).items() if value is not None}
         with self._failures():
-            request = self._http.build_request(method, path, params=wanted, **sent)
+            request = self._http.build_request(method, path, params=query, **payload)
             response = self._http.send(request, stream=True)
         try:
             if not response.is_success:
                 with self._failures():
                     response.read()
-                error = _refused(response)
+                error = _api_error(response)
                 raise self._over() if self._over and error.code == "unauthenticated" else error
             yield response
         finally:
@@ -144,39 +141,40 @@ class Client:
         except httpx.ConnectError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise Unreachable(
-                    f"the certificate of {self.url} is not one to trust: {error}",
-                    "Have SSL_CERT_FILE name the file of the authority that signed it, if it is yours.",
+                    f"the certificate of {self.url} is not trusted: {error}",
+                    "For a private certificate authority, set SSL_CERT_FILE to its certificate.",
                 ) from error
-            hint = "Check the address, and that the service runs."
-            raise Unreachable(f"nobody answers at {self.url}: {error}", hint) from error
+            hint = "Check the address, and that the service is running."
+            raise Unreachable(f"cannot connect to {self.url}: {error}", hint) from error
         except httpx.TimeoutException as error:
-            raise SvcError(f"{self.url} did not answer in time", "Try again.", code="timeout") from error
+            hint = "Check the load and the log of the service, then run the command again."
+            raise SvcError(f"{self.url} did not respond in time", hint, code="timeout") from error
         except httpx.HTTPError as error:
-            hint = "The service may have stopped; see whether it runs, and try again."
-            raise Unreachable(f"the connection to {self.url} ended: {error}", hint) from error
+            hint = "Check that the service is running, then run the command again."
+            raise Unreachable(f"lost the connection to {self.url}: {error}", hint) from error
 
 
-def _trusted(url: str) -> ssl.SSLContext | bool:
-    """Return whose certificates count: the system's, those of SSL_CERT_FILE, and certifi's."""
+def _tls_verification(url: str) -> ssl.SSLContext | bool:
+    """Return the TLS settings: trust the system's certificates, SSL_CERT_FILE and certifi."""
     if not url.startswith("https:"):
-        return False  # nothing to check, and reading certificates takes its time
+        return False  # loading certificates is slow, and plain http does not need them
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())
     return context
 
 
-def _refused(response: httpx.Response) -> SvcError:
+def _api_error(response: httpx.Response) -> SvcError:
     try:
         members = response.json()
     except ValueError:
         members = {}
     if not isinstance(members, dict) or "title" not in members:
-        return _stranger(response)
+        return _not_the_api(response)
     return ApiError.from_problem(members)
 
 
-def _stranger(response: httpx.Response) -> Unreachable:
-    hint = "Is there a proxy in between, or another server at this address?"
+def _not_the_api(response: httpx.Response) -> Unreachable:
+    hint = "Check for a proxy in between, or another server at this address."
     return Unreachable(
-        f"{response.url} answered {response.status_code}, and not as the control API does", hint
+        f"{response.url} returned {response.status_code}, but not a response of the control API", hint
     )

@@ -1,8 +1,8 @@
-"""Where one is logged in: services, the tokens of sessions, and which service a Project belongs to.
+"""Credentials of services, and the link from a project to its service.
 
-Owns `sessions.json` in the user's folder of svc, which only they may read, and the file `service` in a
-Project's `.svc`. Tokens are in the system's keyring where it works, else in that file. `SVC_URL` and
-`SVC_TOKEN` go before all of it, for CI.
+`sessions.json` in `SVC_HOME` has mode 0600. Tokens are stored in the system's keyring if it works, otherwise
+in that file. The file `service` in a project's `.svc` names its service. `SVC_URL` and `SVC_TOKEN` take
+precedence over both.
 """
 
 import contextlib
@@ -29,21 +29,21 @@ VERSION = 1
 
 
 class NotLoggedIn(SvcError):
-    """There is no session to work with."""
+    """Missing or unusable credentials."""
 
     code = "unauthenticated"
 
 
 class SessionsCorrupt(NotLoggedIn):
-    """What is kept can not be read."""
+    """An unreadable `sessions.json`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A service and how to come in: `url` and `token`, or the `folder` of its data on this machine.
+    """Access to a service: `url` and `token`, or the `folder` of its data on this machine.
 
-    `key` names it in what is kept. `insecure` allows http to other machines. `of_environment`: the token is
-    that of SVC_TOKEN.
+    `key` identifies the service in `sessions.json`. `insecure` allows http to other machines.
+    `from_environment` marks the token of SVC_TOKEN.
     """
 
     key: str
@@ -55,117 +55,121 @@ class Credentials:
     from_environment: bool = False
 
     def expired_error(self) -> NotLoggedIn:
-        """Return the error for a token that the service does not take."""
+        """Return the error for a token that the service rejects."""
         if self.from_environment:
             return NotLoggedIn(
-                f"{self.key} does not take the token in SVC_TOKEN: it has ended, or is not of this service",
-                "Set it to what `svc token create` prints, or unset it to work with your own session.",
+                f"{self.key} rejected SVC_TOKEN: expired, revoked, or of another service",
+                "Set it to the output of `svc token create`, or unset it to use your own session.",
             )
-        return NotLoggedIn(f"the session with {self.key} is over", f"Log in with `svc login {self.key}`.")
+        return NotLoggedIn(f"the session with {self.key} has expired", f"Log in with `svc login {self.key}`.")
 
 
 @dataclass(frozen=True, slots=True)
 class _Sessions:
-    """The file. `services` has by key what is known of each."""
+    """The content of `sessions.json`; `services` has the stored fields of each service by key."""
 
     current: str = ""
     services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class CredentialStore:
-    """The services that the user is logged in to. Methods raise `SvcError`."""
+    """The stored credentials of the user. Methods raise `SvcError`."""
 
-    def __init__(self, home: Home, environ: Mapping[str, str], keychain: Keyring | None = None) -> None:
+    def __init__(self, home: Home, environ: Mapping[str, str], keyring: Keyring | None = None) -> None:
         self._path = home.root / SESSIONS_FILE
         self._environ = environ
-        self._keychain = keychain or Keyring()
+        self._keyring = keyring or Keyring()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "CredentialStore":
-        """Return those of this user."""
+        """Return the store of this user."""
         return cls(Home.from_environment(environ), environ)
 
     def get(self, project: Path | None = None) -> Credentials:
-        """Return what to work with: of the environment, of the Project in a folder, or the latest.
+        """Return the credentials of the environment, of the project's service, or of the last login.
 
-        Raises `NotLoggedIn` where there is none, and `BadAddress`.
+        Raises `NotLoggedIn` when none are stored, and `InvalidUrl`.
         """
         url, token = self._environ.get("SVC_URL", ""), self._environ.get("SVC_TOKEN", "").strip()
         if token and not url:
-            raise NotLoggedIn("SVC_TOKEN is set, and SVC_URL is not", "Set both, or none of them.")
+            raise NotLoggedIn("SVC_TOKEN is set, but SVC_URL is not", "Set both or neither.")
         if url:
             url = service_url(url)
             if token:
                 if not _is_token(token):
                     raise NotLoggedIn(
-                        "SVC_TOKEN is no token", "Set it to what `svc token create` printed, or unset it."
+                        "SVC_TOKEN is not a valid token",
+                        "Set it to the output of `svc token create`, or unset it.",
                     )
                 insecure = self._environ.get("SVC_INSECURE") == "1"
                 check_encryption(url, insecure=insecure)
                 return Credentials(url, url, token, insecure=insecure, from_environment=True)
-        kept = self._read()
-        key = url or (self._of(project) if project else "") or kept.current
+        sessions = self._read()
+        key = url or (self._service_of(project) if project else "") or sessions.current
         if not key:
             raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
-        known = kept.services.get(key)
+        known = sessions.services.get(key)
         if known is None:
             raise NotLoggedIn(f"you are not logged in to {key}", f"Log in with `svc login {key}`.")
-        return self._login(key, known)
+        return self._credentials(key, known)
 
     def services(self) -> list[str]:
-        """Return the keys of all services, the one used last first."""
-        kept = self._read()
-        return sorted(kept.services, key=lambda key: (key != kept.current, key))
+        """Return the keys of all services, the current one first."""
+        sessions = self._read()
+        return sorted(sessions.services, key=lambda key: (key != sessions.current, key))
 
-    def _login(self, key: str, known: Mapping[str, Any]) -> Credentials:
+    def _credentials(self, key: str, known: Mapping[str, Any]) -> Credentials:
         if known.get("folder") is True:
             return Credentials(key, folder=Path(key), user=str(known.get("user", "")))
-        token = self._keychain.get(_entry(key, known)) if known.get("keyring") else known.get("token")
+        token = self._keyring.get(_entry(key, known)) if known.get("keyring") else known.get("token")
         if not isinstance(token, str) or not _is_token(token):
-            where = "the system's keyring does not give" if known.get("keyring") else f"{self._path} has not"
-            raise NotLoggedIn(f"{where} the session with {key}", f"Log in with `svc login {key}`.")
+            source = "the system's keyring" if known.get("keyring") else self._path
+            raise NotLoggedIn(f"{source} has no session with {key}", f"Log in with `svc login {key}`.")
         insecure = known.get("insecure") is True
         url = service_url(key)
         check_encryption(url, insecure=insecure)
         return Credentials(key, url, token, str(known.get("user", "")), insecure=insecure)
 
-    def save(self, login: Credentials) -> bool:
-        """Keep a session, as the latest; whether its token is in the system's keyring."""
-        known: dict[str, Any] = {"user": login.user}
+    def save(self, credentials: Credentials) -> bool:
+        """Store credentials as the current ones; return whether the token is in the system's keyring."""
+        known: dict[str, Any] = {"user": credentials.user}
         in_keyring = False
-        if login.folder is not None:
+        if credentials.folder is not None:
             known["folder"] = True
         else:
-            in_keyring = self._keychain.save(_entry(login.key, known), login.token)
-            known |= {"keyring": True} if in_keyring else {"token": login.token}
-            known |= {"insecure": True} if login.insecure else {}
-        with self._changing() as kept:
-            before = kept.services.get(login.key, {})
-            self._write(_Sessions(login.key, {**kept.services, login.key: known}))
-        if before.get("keyring") and _entry(login.key, before) != _entry(login.key, known):
-            self._keychain.delete(_entry(login.key, before))
+            in_keyring = self._keyring.save(_entry(credentials.key, known), credentials.token)
+            known |= {"keyring": True} if in_keyring else {"token": credentials.token}
+            known |= {"insecure": True} if credentials.insecure else {}
+        with self._locked() as sessions:
+            before = sessions.services.get(credentials.key, {})
+            self._write(_Sessions(credentials.key, {**sessions.services, credentials.key: known}))
+        if before.get("keyring") and _entry(credentials.key, before) != _entry(credentials.key, known):
+            self._keyring.delete(_entry(credentials.key, before))
         return in_keyring
 
     def delete(self, key: str) -> None:
-        """Forget a service."""
-        with self._changing() as kept:
-            known = kept.services.get(key, {})
-            left = {other: value for other, value in kept.services.items() if other != key}
-            current = kept.current if kept.current != key else next(iter(left), "")
-            self._write(replace(kept, current=current, services=left))
+        """Delete the credentials of a service."""
+        with self._locked() as sessions:
+            known = sessions.services.get(key, {})
+            others = {other: value for other, value in sessions.services.items() if other != key}
+            current = sessions.current if sessions.current != key else next(iter(others), "")
+            self._write(replace(sessions, current=current, services=others))
         if known.get("keyring"):
-            self._keychain.delete(_entry(key, known))
+            self._keyring.delete(_entry(key, known))
 
     def link_project(self, project: Path, key: str) -> None:
-        """Have the Project in a folder belong to a service from now on, whichever is the latest."""
+        """Link a project to a service: commands in its folder use it from now on.
+
+        Raises `SvcError` when `.svc` is not writable.
+        """
         try:
             (ensure_data_dir(project / DATA_DIR) / PROJECT_FILE).write_text(key + "\n")
         except OSError as error:
             raise SvcError(
-                f"{project / DATA_DIR} can not be written: {error.strerror}", "Check who owns the folder."
+                f"cannot write {project / DATA_DIR}: {error.strerror}", "Check the owner of the folder."
             ) from error
 
-    def _of(self, project: Path) -> str:
+    def _service_of(self, project: Path) -> str:
         try:
             return (project / DATA_DIR / PROJECT_FILE).read_text().strip()
         except (OSError, UnicodeDecodeError):
@@ -173,85 +177,87 @@ class CredentialStore:
 
     def _read(self) -> _Sessions:
         try:
-            # A copy from elsewhere, or a umask of old, may have left it readable for others.
+            # A copied file, or one of an old version, may be readable by other users.
             if self._path.stat().st_mode & 0o077:
                 self._path.chmod(0o600)
-            found = json.loads(self._path.read_bytes())
-            version, current, services = found["version"], found["current"], found["services"]
-            whole = isinstance(current, str) and isinstance(services, dict)
-            if not whole or not all(isinstance(known, dict) for known in services.values()):
+            document = json.loads(self._path.read_bytes())
+            version, current, services = document["version"], document["current"], document["services"]
+            valid = isinstance(current, str) and isinstance(services, dict)
+            if not valid or not all(isinstance(known, dict) for known in services.values()):
                 raise TypeError(SESSIONS_FILE)
         except FileNotFoundError:
             return _Sessions()
         except OSError as error:
             raise NotLoggedIn(
-                f"{self._path} can not be read: {error.strerror}", "Check who owns it."
+                f"cannot read {self._path}: {error.strerror}", "Check the owner of the file."
             ) from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise SessionsCorrupt(f"{self._path} is damaged", "Log in again with `svc login URL`.") from error
+            raise SessionsCorrupt(f"{self._path} is corrupt", "Log in again with `svc login URL`.") from error
         if version != VERSION:
-            raise NotLoggedIn(f"{self._path} was written by another version of svc", "Update svc.")
+            raise NotLoggedIn(f"{self._path} was written by a newer version of svc", "Update svc.")
         return _Sessions(current, services)
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[_Sessions]:
-        """Give what is kept, while no other process changes it. A damaged file is put aside."""
+    def _locked(self) -> Iterator[_Sessions]:
+        """Yield the stored sessions under an exclusive lock. A corrupt file is renamed."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self._write_error(error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
-                kept = self._read()
+                sessions = self._read()
             except SessionsCorrupt:
                 self._path.replace(self._path.with_name(SESSIONS_FILE + ".damaged"))
-                kept = _Sessions()
-            yield kept
+                sessions = _Sessions()
+            yield sessions
         finally:
             os.close(lock)
 
-    def _write(self, kept: _Sessions) -> None:
-        text = json.dumps({"version": VERSION, "current": kept.current, "services": dict(kept.services)})
+    def _write(self, sessions: _Sessions) -> None:
+        text = json.dumps(
+            {"version": VERSION, "current": sessions.current, "services": dict(sessions.services)}
+        )
         try:
             write_atomic(self._path, f"{text}\n".encode())
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self._write_error(error) from error
 
-    def _unwritable(self, error: OSError) -> SvcError:
+    def _write_error(self, error: OSError) -> SvcError:
         return SvcError(
-            f"{self._path} can not be written: {error.strerror}",
-            "Set SVC_HOME to a folder that you can write.",
+            f"cannot write {self._path}: {error.strerror}",
+            "Set SVC_HOME to a folder that you can write to.",
         )
 
 
 def _entry(key: str, known: Mapping[str, Any]) -> str:
-    """Return what names a session in the keyring, which other homes of the same user share."""
+    """Return the keyring name of a session. Every `SVC_HOME` of a user shares one keyring."""
     return f"{known.get('user', '')}@{key}"
 
 
 def _is_token(text: str) -> bool:
-    """Whether it can stand in a header."""
+    """Return whether text is valid in a header."""
     return bool(text) and text.isascii() and text.isprintable()
 
 
 @contextlib.contextmanager
-def open_client(login: Credentials) -> Iterator[Client]:
-    """Give a client of what one is logged in to. Raises `SvcError`."""
-    if login.folder is None:
-        with Client(login.url, login.token, expired_error=login.expired_error) as client:
+def open_client(credentials: Credentials) -> Iterator[Client]:
+    """Yield a client of a service. Raises `SvcError`."""
+    if credentials.folder is None:
+        with Client(credentials.url, credentials.token, expired_error=credentials.expired_error) as client:
             yield client
         return
-    # The whole service is behind it, which takes a second to load.
+    # The service takes a second to load.
     from svc_tui.client import local_service
 
-    with local_service.service_client(login.folder) as client:
+    with local_service.service_client(credentials.folder) as client:
         yield client
 
 
 def current_project() -> Path | None:
-    """Return the folder of the Project that one is in."""
+    """Return the folder of the project around the current folder, or None."""
     try:
         return find(Path.cwd())
     except (NoProject, OSError):

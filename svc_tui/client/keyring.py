@@ -1,7 +1,4 @@
-"""The system's keyring, as far as it works: tokens of sessions by service.
-
-Owns that a keyring that fails, or waits for somebody who is not there, keeps no command from going on.
-"""
+"""Session tokens in the system's keyring. A keyring that fails or blocks never fails a command."""
 
 import threading
 from collections.abc import Callable
@@ -10,19 +7,19 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 SERVICE = "svc"
 TIMEOUT_SECONDS = 20.0
-"""How long a keyring may take; it may be asking a person to unlock it."""
-_LEAST_PRIORITY = 1
-"""Of a backend that keeps secrets secret; those that do not say less."""
+"""Time limit of one call: a keyring may prompt the user to unlock it."""
+_MIN_PRIORITY = 1
+"""Priority of a backend that encrypts; insecure backends have a lower one."""
 
 
 class Keyring:
-    """Gets and keeps secrets; every method gives up after `seconds`."""
+    """Storage of secrets by name; every method gives up after `seconds`."""
 
     def __init__(self, seconds: float = TIMEOUT_SECONDS) -> None:
         self._seconds = seconds
 
     def save(self, name: str, secret: str) -> bool:
-        """Keep a secret; whether it is there now."""
+        """Store a secret and return whether that succeeded."""
 
         def work(backend: Any) -> bool:
             backend.set_password(SERVICE, name, secret)
@@ -31,29 +28,29 @@ class Keyring:
         return bool(self._try(work))
 
     def get(self, name: str) -> str | None:
-        """Return a secret, if it can be had."""
-        found = self._try(lambda backend: backend.get_password(SERVICE, name))
-        return found if isinstance(found, str) else None
+        """Return a secret, or None if it is missing or unreadable."""
+        secret = self._try(lambda backend: backend.get_password(SERVICE, name))
+        return secret if isinstance(secret, str) else None
 
     def delete(self, name: str) -> None:
-        """Remove a secret, if it can be done."""
+        """Delete a secret; failures are ignored."""
         self._try(lambda backend: backend.delete_password(SERVICE, name))
 
     def _try(self, work: Callable[[Any], T]) -> T | None:
-        done: list[T] = []
+        results: list[T] = []
 
         def run() -> None:
-            # Backends are others' code and raise what they like; what is to be done is the same.
+            # Backends are third-party code and raise any error.
             try:
                 import keyring
 
                 backend = keyring.get_keyring()
-                if backend.priority >= _LEAST_PRIORITY:
-                    done.append(work(backend))
+                if backend.priority >= _MIN_PRIORITY:
+                    results.append(work(backend))
             except Exception:
                 return
 
         thread = threading.Thread(target=run, name="keyring", daemon=True)
         thread.start()
         thread.join(self._seconds)
-        return done[0] if done else None
+        return results[0] if results else None

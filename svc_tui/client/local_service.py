@@ -1,7 +1,6 @@
-"""A service's data folder on this machine, used without logging in: whoever may write it is its owner.
+"""Access to a service's data directory on this machine without a login; write permission makes an owner.
 
-Owns the way in: the service that runs on the folder and announces itself in it, or one in this process for as
-long as a command takes.
+The commands use the service that runs on the directory, or start one in this process.
 """
 
 import asyncio
@@ -20,20 +19,20 @@ CLOSE_SECONDS = 1.0
 
 
 def ensure_usable(folder: Path) -> None:
-    """See that the folder can be used, and make it a bucket where it is empty. Raises `SvcError`."""
+    """Check that a data directory is usable, and initialize an empty one. Raises `SvcError` if it is not."""
     if (client := _running(folder)) is not None:
         client.close()
         return
     try:
         bucket = FolderBucket(folder, "svc login")
     except BucketInUse as error:
-        raise SvcError(error.message, "Log in at the address of its control API: `svc login URL`.") from error
+        raise SvcError(error.message, "Log in at the URL of its control API: `svc login URL`.") from error
     asyncio.run(bucket.aclose())
 
 
 @contextmanager
 def service_client(folder: Path) -> Iterator[Client]:
-    """Give a client of the service that has a data folder, with an owner's rights. Raises `SvcError`."""
+    """Yield a client with the owner role for a data directory. Raises `SvcError` if the service fails."""
     if (running := _running(folder)) is not None:
         with running:
             yield running
@@ -41,7 +40,7 @@ def service_client(folder: Path) -> Iterator[Client]:
     with _run_service(folder):
         client = _running(folder)
         if client is None:
-            raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see why.")
+            raise SvcError(f"the service on {folder} did not start", "Run `svc serve` to see the error.")
         with client:
             yield client
 
@@ -52,7 +51,7 @@ def _running(folder: Path) -> Client | None:
 
 @contextmanager
 def _run_service(folder: Path) -> Iterator[None]:
-    """Run the service on a thread of this process; its applications are on a port that nobody is told."""
+    """Run the service on a thread of this process, with its applications on a random port."""
     from engine.http.sockets import bind
     from svc_tui.serve.server import ServiceSettings, run_service
 
@@ -71,5 +70,5 @@ def _run_service(folder: Path) -> Iterator[None]:
         with run_in_background(lambda stop: run_service(settings, stop), "service"):
             yield
     finally:
-        for opened in (*public, *control):
-            opened.close()
+        for listener in (*public, *control):
+            listener.close()

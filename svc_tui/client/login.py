@@ -1,7 +1,4 @@
-"""Beginning a session with a service, whoever asks for it: `svc login`, or the Console's own screen.
-
-Owns what is sent and what may answer. Asks nobody anything and keeps nothing.
-"""
+"""The login protocol of a service, for `svc login` and the Console."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,61 +6,70 @@ from typing import Any
 
 from engine.errors import SvcError
 from engine.manifest.schema import NAME_RULE, is_name
+from svc_tui import version
 from svc_tui.client import ApiError, Client, Unreachable
 from svc_tui.client.credentials import Credentials
 
+API = "1"
 TIMEOUT_SECONDS = 30.0
 
 
 class LoginClient:
-    """The way into one service. Every method raises `SvcError`."""
+    """The login calls of one service. Methods raise `SvcError`."""
 
     def __init__(self, client: Client, *, insecure: bool = False) -> None:
-        """`insecure` is kept with the session: that http to another machine was allowed."""
+        """`insecure` is stored with the credentials: http to another machine was allowed."""
         self._client = client
         self._insecure = insecure
 
     def is_claimed(self) -> bool:
-        """Return whether the service has an owner. Raises `Unreachable` for what is no service of svc."""
+        """Return whether the service has an owner.
+
+        Raises `Unreachable` for a server that is not svc, and `SvcError` for another version of svc.
+        """
         try:
             health = self._client.call("GET", "/v1/health")
         except ApiError as error:
             if error.code != "not-found":
                 raise
-            # The applications' address answers in the same form.
-            raise self._stranger() from error
+            # The applications' port returns problem documents too.
+            raise self._not_a_service() from error
         if not isinstance(health, dict) or health.get("status") != "ok":
-            raise self._stranger()
-        if health.get("api") != "1":
-            raise SvcError(f"{self._client.url} is another version of svc", "Update svc here, or there.")
-        found = self._client.call("GET", "/v1/claim")
-        if not isinstance(found, dict) or not isinstance(found.get("claimed"), bool):
-            raise self._stranger()
-        return bool(found["claimed"])
+            raise self._not_a_service()
+        if health.get("api") != API or health.get("version", version()) != version():
+            theirs = health.get("version", f"API {health.get('api')}")
+            raise SvcError(
+                f"version mismatch: this is svc {version()}, {self._client.url} runs {theirs}",
+                "Install the same version on both.",
+            )
+        claim = self._client.call("GET", "/v1/claim")
+        if not isinstance(claim, dict) or not isinstance(claim.get("claimed"), bool):
+            raise self._not_a_service()
+        return bool(claim["claimed"])
 
     def login(self, user: str, password: str, code: str | None = None) -> Credentials:
-        """Log in; with the claim code, become the first owner."""
+        """Log in; with a claim code, become the first owner. Raises `SvcError` for an invalid name."""
         if not is_name(user):
-            raise SvcError(f"{user!r} is not a name for a user", NAME_RULE, code="usage")
+            raise SvcError(f"{user!r} is not a valid user name", NAME_RULE, code="usage")
         body: dict[str, Any] = {"user": user, "password": password}
         if code is not None:
             body["code"] = code
-        opened = self._client.call("POST", "/v1/login" if code is None else "/v1/claim", body)
+        session = self._client.call("POST", "/v1/login" if code is None else "/v1/claim", body)
         url = self._client.url
         try:
-            return Credentials(url, url, str(opened["token"]), str(opened["user"]), insecure=self._insecure)
+            return Credentials(url, url, str(session["token"]), str(session["user"]), insecure=self._insecure)
         except (KeyError, TypeError) as error:
-            raise self._stranger() from error
+            raise self._not_a_service() from error
 
-    def _stranger(self) -> Unreachable:
+    def _not_a_service(self) -> Unreachable:
         return Unreachable(
-            f"what answers at {self._client.url} is no service of svc",
-            "Give the address of the control API, which `svc serve` prints.",
+            f"the server at {self._client.url} is not a svc service",
+            "Use the URL of the control API, which `svc serve` prints.",
         )
 
 
 @contextmanager
 def login_client(url: str, *, insecure: bool = False) -> Iterator[LoginClient]:
-    """Give the way into the service at an address."""
+    """Yield the login client of the service at a URL."""
     with Client(url, "", TIMEOUT_SECONDS) as client:
         yield LoginClient(client, insecure=insecure)

@@ -1,4 +1,4 @@
-"""Addresses of services as people type them: their one form, and which may be used without TLS."""
+"""URLs of services: normalization, and the rule that requires TLS."""
 
 import ipaddress
 from urllib.parse import SplitResult, urlsplit
@@ -9,15 +9,15 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class InvalidUrl(SvcError):
-    """This is no address of a service, or none to send a password to."""
+    """A URL that is not a service's, or that would send a password unencrypted."""
 
     code = "usage"
 
 
 def service_url(text: str) -> str:
-    """Return an address in its one form: scheme, host, and the port where it is not the usual one.
+    """Return a URL in its normal form: scheme, host, and the port unless it is the scheme's default.
 
-    Without a scheme it is https, but http on this machine. Raises `BadAddress`.
+    The default scheme is https, and http for loopback addresses. Raises `InvalidUrl`.
     """
     parts = _split(text.strip() if "://" in text else f"//{text.strip()}")
     host = (parts.hostname or "").lower().rstrip(".")
@@ -25,36 +25,36 @@ def service_url(text: str) -> str:
         port = parts.port
         host.encode("idna")
     except ValueError as error:
-        raise _bad(text) from error
+        raise _invalid(text) from error
     scheme = parts.scheme or ("http" if is_loopback(host) else "https")
     if scheme not in _PORTS or not host or any(c.isspace() or ord(c) < 32 for c in text.strip()):
-        raise _bad(text)
+        raise _invalid(text)
     if parts.username is not None or parts.password is not None:
-        raise InvalidUrl("an address of a service has no user name in it", "Give it with --user.")
+        raise InvalidUrl("the URL contains a user name", "Pass the user name with --user.")
     if parts.query or parts.fragment or parts.path not in ("", "/"):
-        raise _bad(text)
+        raise _invalid(text)
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}" if port in (None, _PORTS[scheme]) else f"{scheme}://{shown}:{port}"
 
 
 def check_encryption(url: str, *, insecure: bool) -> bool:
-    """Return whether what is sent to an address can be read on its way.
+    """Return whether traffic to a URL is unencrypted on a network.
 
-    Raises `BadAddress` for such an address unless `insecure` allows it.
+    Raises `InvalidUrl` for such a URL unless `insecure` allows it.
     """
     parts = urlsplit(url)
     if parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return False
     if not insecure:
         raise InvalidUrl(
-            f"passwords and sessions would travel to {url} in the clear",
-            f"Use https://{parts.netloc}, a tunnel to this machine, or --insecure if you trust the network.",
+            f"passwords and tokens would be sent to {url} unencrypted",
+            f"Use https://{parts.netloc} or an SSH tunnel, or pass --insecure if you trust the network.",
         )
     return True
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or an address is this machine."""
+    """Return whether a host name or IP address is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -65,10 +65,10 @@ def _split(text: str) -> SplitResult:
     try:
         return urlsplit(text)
     except ValueError as error:
-        raise _bad(text) from error
+        raise _invalid(text) from error
 
 
-def _bad(text: str) -> InvalidUrl:
+def _invalid(text: str) -> InvalidUrl:
     return InvalidUrl(
-        f"{text[:100]!r} is no address of a service", "It is like https://svc.example.com or 127.0.0.1:8081."
+        f"{text[:100]!r} is not a service URL", "Use a URL such as https://svc.example.com or 127.0.0.1:8081."
     )

@@ -1,1 +1,1 @@
-"""One file a command; each parses, calls and prints."""
+"""The commands of `svc`, one module per command or group."""

@@ -1,4 +1,4 @@
-"""`svc build`: what the first step of a deploy does."""
+"""`svc build`."""
 
 import asyncio
 import os
@@ -17,15 +17,15 @@ from engine.manifest.model import Project, Resource
 from engine.wasm.compile.check import error_context
 from engine.wasm.compile.compiler import compile_component
 from svc_tui.composition import lanes
-from svc_tui.dev.request_log import duration
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.units import duration
 from svc_tui.user_home import Home
 
 
 def build(
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Build what did not change too.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Rebuild unchanged resources too.")] = False,
 ) -> None:
-    """Build every Resource as a deploy does and print each artifact's sha256."""
+    """Build every resource as a deploy does and print the sha256 of each artifact."""
     project = load(find(Path.cwd()))
     cache = Home.from_environment(os.environ).cache()
     failures = asyncio.run(_build_all(project, cache, cached=not no_cache))
@@ -36,14 +36,14 @@ def build(
 
 
 async def _build_all(project: Project, cache: Path, *, cached: bool) -> list[SvcError]:
-    """Build as many Resources at once as there are processors; tell of each in the manifest's order."""
-    parts = lanes()
-    builder = Builder(parts, cache, "deploy", os.environ)
-    free = asyncio.Semaphore(os.cpu_count() or 1)
+    """Build one resource per processor concurrently; print the results in manifest order."""
+    available = lanes()
+    builder = Builder(available, cache, "deploy", os.environ)
+    slots = asyncio.Semaphore(os.cpu_count() or 1)
     failures = []
 
     async def one(resource: Resource) -> Text:
-        async with free:
+        async with slots:
             return await _build(builder, project, resource, cache, cached=cached)
 
     jobs = [asyncio.ensure_future(one(resource)) for resource in project.resources.values()]
@@ -57,14 +57,14 @@ async def _build_all(project: Project, cache: Path, *, cached: bool) -> list[Svc
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
-        await asyncio.gather(*(lane.aclose() for lane in parts.values()))
+        await asyncio.gather(*(lane.aclose() for lane in available.values()))
     return failures
 
 
 async def _build(
     builder: Builder, project: Project, resource: Resource, cache: Path, *, cached: bool
 ) -> Text:
-    began = time.perf_counter()
+    started = time.perf_counter()
 
     def report(line: str) -> None:
         stderr.progress(f"{resource.name}: {line.removeprefix(f'{resource.name}: ')}")
@@ -76,7 +76,7 @@ async def _build(
     if isinstance(artifact, ComponentArtifact):
         with error_context(resource.name):
             await compile_component(artifact.component, artifact.digest, cache, fast=False, report=report)
-    took = duration(int((time.perf_counter() - began) * 1e9))
+    took = duration(int((time.perf_counter() - started) * 1e9))
     return _summary(resource, artifact, f"{took}, unchanged" if unchanged else took)
 
 

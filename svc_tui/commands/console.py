@@ -1,4 +1,4 @@
-"""`svc`, `svc console`: the Console, full screen."""
+"""`svc` and `svc console`."""
 
 import os
 import sys
@@ -25,32 +25,37 @@ def console(
         typer.Option(
             "--port",
             "-p",
+            metavar="PORT",
             min=0,
             max=65535,
-            help=f"Port to serve on; {connect.DEFAULT_PORT}, or a free one when it is taken.",
+            help=f"Port of the applications (default: {connect.DEFAULT_PORT}, or a free one).",
         ),
     ] = None,
     service: Annotated[
         bool,
-        typer.Option("--service", help="Show what the service runs, not the Project in this folder."),
+        typer.Option("--service", help="Open a deployed project instead of this folder."),
     ] = False,
-    project: Annotated[
-        str, typer.Option("--project", metavar="NAME", help="Which Project of the service.")
-    ] = "",
-    web: Annotated[bool, typer.Option("--web", help="Show it in a browser, to who has the key.")] = False,
+    project: Annotated[str, typer.Option("--project", metavar="NAME", help="Deployed project to open.")] = "",
+    web: Annotated[
+        bool, typer.Option("--web", help="Serve the Console in a browser (one-time key).")
+    ] = False,
     web_port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port of the page; 8000, or a free one when it is taken."),
+        typer.Option(
+            metavar="PORT", min=0, max=65535, help="Port of the page (default: 8000, or a free one)."
+        ),
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Serve the page here.")] = "127.0.0.1",
-    web_url: Annotated[str, typer.Option(metavar="URL", help="The page's address at a proxy with TLS.")] = "",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve the page on.")] = "127.0.0.1",
+    web_url: Annotated[
+        str, typer.Option(metavar="URL", help="Public URL of the page behind a TLS proxy.")
+    ] = "",
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Serve the page where others can read what is typed.")
+        bool, typer.Option("--insecure", help="Allow serving the page without encryption.")
     ] = False,
 ) -> None:
-    """Open the Console: Board, Tables and Logs of the Project in this folder, or of a service."""
+    """Open the Console: Board, Tables and Logs of the project in this folder or of a deployed one."""
     if web:
-        # The page's server is loaded for those who want it.
+        # Loaded on demand: the page server takes a moment to import.
         from svc_tui.console.web.run import WebOptions, public_url
 
         public = public_url(web_url, insecure=insecure)
@@ -59,62 +64,60 @@ def console(
     streams = (sys.stdin, sys.stdout, sys.stderr)
     if os.environ.get("TERM") == "dumb" or not all(stream.isatty() for stream in streams):
         raise SvcError(
-            "the Console needs a terminal whose cursor can be moved",
-            "Without one, use `svc dev`, `svc logs` and `svc tables`, or `svc console --web`.",
+            "the Console needs an interactive terminal",
+            "Use `svc console --web`, or the commands `svc dev`, `svc logs` and `svc tables`.",
             code="usage",
         )
-    # The toolkit takes a moment to load, and only those who see it need it.
+    # Loaded on demand: Textual takes a moment to import.
     from screens.start.screen import Made
     from svc_tui.console import app
 
     home = Home.from_environment(os.environ).root
     keys = read_keymap(home, app.binding_ids())
-    entrance = LoginActions()
+    login_actions = LoginActions()
     folder = None if service or project else current_project()
     if folder is None and not service and not project:
         here = Path.cwd()
-        chosen = app.choose_project(_short(here), StartActions(here), entrance, keys)
-        if chosen is None:
+        choice = app.choose_project(_short(here), StartActions(here), login_actions, keys)
+        if choice is None:
             return
-        if isinstance(chosen, Made):
-            folder = here / chosen.name
+        if isinstance(choice, Made):
+            folder = here / choice.name
             os.chdir(folder)
         else:
-            project = chosen.project
+            project = choice.project
     if folder is None:
         try:
-            login, attachment = connect.connect_service(project)
+            credentials, engine = connect.connect_service(project)
         except SvcError as error:
             if error.code != "unauthenticated" or os.environ.get("SVC_TOKEN"):
                 raise
-            if app.log_in(entrance, keys) is None:
+            if app.log_in(login_actions, keys) is None:
                 raise
-            login, attachment = connect.connect_service(project)
-        desk = ConsoleDeployer(attachment.info.project, lambda: login, None)
+            credentials, engine = connect.connect_service(project)
+        deployer = ConsoleDeployer(engine.info.project, lambda: credentials, None)
     else:
-        attachment = connect.connect_folder(folder, port)
-        desk = deployer_for_folder(folder, attachment.info.project, os.environ)
-    app.run(attachment, entrance, keys, desk, home)
+        engine = connect.connect_folder(folder, port)
+        deployer = deployer_for_folder(folder, engine.info.project, os.environ)
+    app.run(engine, login_actions, keys, deployer, home)
 
 
-def _web(port: int | None, project: str, where: "WebOptions", *, service: bool) -> None:
+def _web(port: int | None, project: str, options: "WebOptions", *, service: bool) -> None:
     from svc_tui.console.web import run
 
     folder = None if service or project else current_project()
     if folder is None and not service and not project:
         raise SvcError(
-            "there is no Project here to show in a browser",
-            "Go to a Project's folder, or name what to show: `svc console --web --service`.",
+            "no project in this folder",
+            "Run it in a project's folder, or open a deployed project: `svc console --web --service`.",
             code="no-project",
         )
-    sockets = run.bind_page(where)
-    attachment = (
-        connect.connect_service(project)[1] if folder is None else connect.connect_folder(folder, port)
-    )
-    run.serve_page(attachment, folder, where, sockets)
+    sockets = run.bind_page(options)
+    engine = connect.connect_service(project)[1] if folder is None else connect.connect_folder(folder, port)
+    run.serve_page(engine, folder, options, sockets)
 
 
 def _short(path: Path) -> str:
-    """Return a path as people write it who are at home there."""
+    """Return a path with `~` for the home folder."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path != home and path.is_relative_to(home) else str(path)

@@ -1,4 +1,4 @@
-"""`svc deploy`: build, upload, policy, flip."""
+"""`svc deploy`."""
 
 import asyncio
 import os
@@ -13,57 +13,59 @@ from engine.manifest.model import Resource
 from engine.service.policy import Change, enforce_policy
 from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.deploy import uploader
-from svc_tui.deploy.built import built_line
-from svc_tui.deploy.format import address_lines, files, plan_lines, size
+from svc_tui.deploy.format import address_lines, built_line, files, plan_lines
 from svc_tui.deploy.git import commit_of
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.units import size
 from svc_tui.user_home import Home
 
 
 def deploy(
-    plan: Annotated[bool, typer.Option("--plan", help="Say what would change, and stop.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the changes without deploying.")] = False,
     message: Annotated[
-        str, typer.Option("--message", "-m", metavar="TEXT", help="What this deploy is for.")
+        str, typer.Option("--message", "-m", metavar="TEXT", help="Message of the deployment.")
     ] = "",
     allow_new_capability: Annotated[
-        bool, typer.Option("--allow-new-capability", help="Let components import what they did not so far.")
+        bool, typer.Option("--allow-new-capability", help="Allow resources to use new capabilities.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Build every Resource of the Project in this folder, and have all of them go live at once."""
+    """Build every resource of the project in this folder, and deploy all of them at once."""
     root = find(Path.cwd())
     project = load(root)
     for warning in warnings(project):
         stderr.warn(warning.message, warning.hint)
-    logins = CredentialStore.from_environment(os.environ)
-    login = logins.get(root)
-    with open_client(login) as client:
+    store = CredentialStore.from_environment(os.environ)
+    credentials = store.get(root)
+    with open_client(credentials) as client:
         uploader.require_deployer(client, project.name)
-        if login.key and not plan:
-            logins.link_project(root, login.key)
+        if credentials.key and not plan:
+            store.link_project(root, credentials.key)
         _step(1, "build")
-        teller = Teller(max(map(len, project.resources)))
+        progress = _TerminalProgress(max(map(len, project.resources)))
         cache = Home.from_environment(os.environ).cache()
-        bundle = asyncio.run(uploader.build(project, cache, teller))
+        bundle = asyncio.run(uploader.build(project, cache, progress))
         planned = uploader.plan(client, bundle)
         if plan:
             _show_plan(planned, uploader.upload_size(bundle, planned["missing"]), as_json=as_json)
             return
         if planned["live"] and not planned["changes"] and not planned["migrations"]:
-            stderr.note("nothing has changed")
+            stderr.note("nothing changed")
             _show(client.call("GET", f"/v1/projects/{project.name}"), as_json=as_json)
             return
         for line in plan_lines(planned):
             stderr.line(line)
         enforce_policy((Change(**each) for each in planned["changes"]), allow=allow_new_capability)
         _step(2, "upload")
-        sent = uploader.upload(client, bundle, planned["missing"], teller)
-        stderr.note(f"  {size(sent)} in {files(len(planned['missing']))}" if sent else "  nothing to send")
+        uploaded = uploader.upload(client, bundle, planned["missing"], progress)
+        stderr.note(
+            f"  {size(uploaded)} in {files(len(planned['missing']))}" if uploaded else "  nothing to upload"
+        )
         done = uploader.deploy(
             client,
             bundle,
             planned["revision"],
-            teller,
+            progress,
             commit=commit_of(root),
             message=message,
             allow=allow_new_capability,
@@ -80,28 +82,29 @@ def _show(live: dict[str, Any], *, as_json: bool) -> None:
         stdout.line(line)
 
 
-class Teller:
-    """Writes how a deploy goes on, a line a step."""
+class _TerminalProgress:
+    """Writes the steps of a deploy to stderr."""
 
     def __init__(self, width: int) -> None:
         self._width = width
         self._last = ""
 
     def building(self, resource: str, line: str) -> None:
-        """Write a line of a build's progress."""
+        """Write a line of build progress."""
         stderr.progress(f"{resource}: {line}")
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        """Write that a Resource is built."""
-        line = built_line(resource, artifact, seconds, self._width, unchanged=unchanged)
+        """Write the line of a built resource."""
+        digest = getattr(artifact, "digest", "")
+        line = built_line(resource.name, resource.lane, digest, seconds, self._width, unchanged=unchanged)
         stderr.note(f"  {line}")
 
     def uploading(self, done: int, total: int) -> None:
-        """Write how much is there, where somebody watches."""
+        """Update the upload progress on a terminal."""
         stderr.transient(f"  {size(done)} of {size(total)}", finished=done >= total)
 
     def step(self, step: str, text: str) -> None:
-        """Write what the service does."""
+        """Write a step of the service."""
         if step != self._last:
             self._last = step
             _step(3 if step == "policy" else 4, step)
@@ -125,4 +128,4 @@ def _show_plan(planned: dict[str, Any], missing: int, *, as_json: bool) -> None:
         stderr.note(f"{size(missing)} in {files(uploads)} would be uploaded")
     if not lines:
         live = planned["live"]
-        stderr.note(f"nothing would change: {live} is what is here" if live else "nothing to deploy")
+        stderr.note(f"no changes: {live} is up to date" if live else "nothing to deploy")

@@ -1,4 +1,4 @@
-"""`svc deployments` and `svc rollback`: what was live, and the way back."""
+"""`svc deployments` and `svc rollback`."""
 
 import os
 from pathlib import Path
@@ -15,26 +15,29 @@ from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.deploy.format import address_lines, change_lines, latest_rollback, local_time
 from svc_tui.terminal import prompt, stderr, stdout
 
-SHOWN = 20
+MAX_SHOWN = 20
 
 
 def deployments(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List the deployments of the Project in this folder, the newest first."""
+    """List the deployments of the project in this folder, newest first."""
     root = find(Path.cwd())
     project = load(root).name
     with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
-        found = client.call("GET", f"/v1/projects/{project}/deployments")
+        history = client.call("GET", f"/v1/projects/{project}/deployments")
     if as_json:
-        stdout.data(found)
+        stdout.data(history)
         return
-    if not found["deployments"]:
-        stderr.note(f"nothing of {project} was deployed yet: `svc deploy`")
-    for each in found["deployments"][:SHOWN]:
-        stdout.line(_line(each))
-        if each["live"] and (back := latest_rollback(found["flips"], each["id"])) is not None:
-            stdout.line(_rollback_line(back))
+    if not history["deployments"]:
+        stderr.note(f"{project} has no deployments; create one with `svc deploy`")
+    for deployment in history["deployments"][:MAX_SHOWN]:
+        stdout.line(_line(deployment))
+        if (
+            deployment["live"]
+            and (rollback := latest_rollback(history["flips"], deployment["id"])) is not None
+        ):
+            stdout.line(_rollback_line(rollback))
 
 
 def _line(deployment: dict[str, Any]) -> Text:
@@ -51,39 +54,42 @@ def _line(deployment: dict[str, Any]) -> Text:
 
 def _rollback_line(flip: dict[str, Any]) -> Text:
     reason = f": {_one_line(flip['message'])}" if flip["message"] else ""
-    return Text(f"    live again since {local_time(flip['at'])} by {flip['by']}{reason}")
+    return Text(f"    rolled back to at {local_time(flip['at'])} by {flip['by']}{reason}")
 
 
 def _one_line(text: str) -> str:
-    """Return what somebody wrote so that none of it looks like a line of ours."""
+    """Return user text on one line, so that it cannot imitate other lines of the list."""
     return " ".join(text.split())
 
 
 def rollback(
     deployment: Annotated[
-        str, typer.Argument(metavar="ID", help="A deployment; without one: what was live before.")
+        str,
+        typer.Argument(metavar="ID", help="Deployment to activate (default: the one that was live before)."),
     ] = "",
-    message: Annotated[str, typer.Option("--message", "-m", metavar="REASON", help="Why.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    message: Annotated[
+        str, typer.Option("--message", "-m", metavar="REASON", help="Reason of the rollback.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Have an older deployment go live again. The data in tables stays as it is."""
+    """Roll back to an earlier deployment. Rows and schema of tables are not rolled back."""
     root = find(Path.cwd())
     project = load(root).name
     with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
-        wanted = deployment or _before(client, project)
-        planned = client.call("GET", f"/v1/projects/{project}/deployments/{quote(wanted, safe='')}/rollback")
+        target = deployment or _before(client, project)
+        planned = client.call("GET", f"/v1/projects/{project}/deployments/{quote(target, safe='')}/rollback")
         for line in change_lines(planned["changes"]):
             stderr.line(line)
-        if wanted == planned["live"]:
-            raise SvcError(f"{wanted} is live already", "`svc deployments` lists the others.")
+        if target == planned["live"]:
+            raise SvcError(f"{target} is already live", "Run `svc deployments` to list the others.")
         if not planned["changes"]:
-            stderr.note(f"{wanted} is the same as what is live")
-        stderr.note("the rows in tables, and their schema, are not rolled back")
-        if not yes and not prompt.confirm(f"have {wanted} go live in place of {planned['live']}?"):
-            raise typer.Abort
-        wish = {"deployment": wanted, "revision": planned["revision"], "message": message}
-        done = client.call("POST", f"/v1/projects/{project}/rollback", wish)
+            stderr.note(f"{target} has the same content as the live deployment")
+        stderr.note("rows and schema of tables are not rolled back")
+        if not yes:
+            prompt.confirm(f"roll back from {planned['live']} to {target}?")
+        body = {"deployment": target, "revision": planned["revision"], "message": message}
+        done = client.call("POST", f"/v1/projects/{project}/rollback", body)
     if as_json:
         stdout.data(done)
         return
@@ -93,12 +99,13 @@ def rollback(
 
 
 def _before(client: Client, project: str) -> str:
-    """Return the deployment that was live before the one that is."""
+    """Return the deployment that was live before the current one. Raises `SvcError` if none was."""
     flips = client.call("GET", f"/v1/projects/{project}/deployments")["flips"]
-    now = flips[0]["deployment"] if flips else ""
+    current = flips[0]["deployment"] if flips else ""
     for flip in flips:
-        if flip["deployment"] != now:
+        if flip["deployment"] != current:
             return str(flip["deployment"])
     raise SvcError(
-        f"nothing of {project} was live before what is now", "`svc deployments` lists what there is."
+        f"{project} has no earlier deployment to roll back to",
+        "Run `svc deployments` to list the deployments, and pass an ID.",
     )

@@ -1,4 +1,4 @@
-"""`svc dev`: serve the Project in this folder, and rebuild what is saved."""
+"""`svc dev`."""
 
 import asyncio
 import os
@@ -20,33 +20,40 @@ from engine.manifest.load import find, load
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 from svc_tui.deploy.format import address_lines
-from svc_tui.dev.request_log import RequestLog, duration
+from svc_tui.dev.request_log import RequestLog
 from svc_tui.dev.server import DOMAIN, Settings, run_dev
+from svc_tui.project.scaffold import write_schema
 from svc_tui.terminal import stderr, stdout
 from svc_tui.terminal.stdout import Styled
+from svc_tui.terminal.units import duration
 from svc_tui.user_home import Home
 
 TICK_SECONDS = 0.2
-GATHER_SECONDS = 0.02
+FLUSH_DELAY_SECONDS = 0.02
 
 
 def dev(
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+        int,
+        typer.Option(
+            "--port", "-p", metavar="PORT", min=0, max=65535, help="Port to listen on; 0 picks a free port."
+        ),
     ] = 3000,
     release: Annotated[
-        bool, typer.Option("--release", help="Serve deploy builds instead of the fast dev builds.")
+        bool, typer.Option("--release", help="Serve optimized deploy builds instead of dev builds.")
     ] = False,
     workers: Annotated[
-        int, typer.Option("--workers", "-w", min=1, max=64, help="Processes that serve, a socket each.")
+        int, typer.Option("--workers", "-w", metavar="N", min=1, max=64, help="Number of worker processes.")
     ] = 1,
     max_body: Annotated[
-        int, typer.Option("--max-body", metavar="MIB", min=1, max=1024, help="Most that a request may carry.")
+        int,
+        typer.Option("--max-body", metavar="MIB", min=1, max=1024, help="Maximum request body size in MiB."),
     ] = MAX_BODY >> 20,
 ) -> None:
-    """Serve the Project in this folder at http://localhost:PORT and rebuild what you save."""
+    """Serve the project in this folder at http://localhost:PORT and rebuild on save."""
     root = find(Path.cwd())
     project = load(root)
+    write_schema(root)
     allow_connections()
     sockets = bind_each("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
     mode: BuildMode = "deploy" if release else "dev"
@@ -59,14 +66,14 @@ async def _serve(project: Project, settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    lines = _Lines(loop, stop)
+    lines = _LineBuffer(loop, stop)
     log = RequestLog(lines.add)
     timeline = TimelineBus()
     timeline.subscribe(log)
-    ticking = loop.create_task(_tick(log))
+    ticker = loop.create_task(_tick(log))
     try:
-        async with run_dev(project, settings, timeline, _Told(), stop) as running:
-            running.presence.add_done_callback(_tell_of_control)
+        async with run_dev(project, settings, timeline, _Reporter(), stop) as running:
+            running.presence.add_done_callback(_warn_of_control)
             ready = loop.create_task(running.dev.ready())
             stopped = loop.create_task(stop.wait())
             waited: set[asyncio.Future[Any]] = {ready, stopped, running.ended}
@@ -78,12 +85,12 @@ async def _serve(project: Project, settings: Settings) -> None:
             stopped.cancel()
             ready.cancel()
     finally:
-        ticking.cancel()
+        ticker.cancel()
         lines.write()
 
 
-class _Told:
-    """Says on stderr what happens beside requests."""
+class _Reporter:
+    """Reports builds, warnings and errors on stderr."""
 
     def error(self, error: SvcError) -> None:
         stderr.render(error)
@@ -100,36 +107,34 @@ class _Told:
     def built(self, event: BuildFinished) -> None:
         if event.error is not None:
             stderr.render(event.error)
-            stderr.note(
-                f"{event.resource}: the last version that built goes on serving" if event.rebuild else ""
-            )
+            stderr.note(f"{event.resource}: still serving the last successful build" if event.rebuild else "")
             return
         verb = "rebuilt" if event.rebuild else "ready"
         stderr.note(f"{event.resource} {verb} in {duration(int(event.seconds * 1e9))}")
 
 
-def _tell_of_control(presence: "asyncio.Future[Endpoint]") -> None:
+def _warn_of_control(presence: "asyncio.Future[Endpoint]") -> None:
     if not presence.cancelled() and isinstance(error := presence.exception(), SvcError):
         stderr.warn(error.message, error.hint)
 
 
-class _Lines:
-    """The log's lines on their way to the output, a moment's worth at a time."""
+class _LineBuffer:
+    """A buffer of log lines that are written in batches."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         self._loop = loop
         self._stop = stop
-        self._waiting: list[Styled] = []
+        self._buffer: list[Styled] = []
 
     def add(self, line: Styled) -> None:
-        """Have a line written soon."""
-        if not self._waiting:
-            self._loop.call_later(GATHER_SECONDS, self.write)
-        self._waiting.append(line)
+        """Add a line; it is written within 20 ms."""
+        if not self._buffer:
+            self._loop.call_later(FLUSH_DELAY_SECONDS, self.write)
+        self._buffer.append(line)
 
     def write(self) -> None:
-        """Write what waits; whoever closes the pipe has seen enough, and ends the server well."""
-        lines, self._waiting = self._waiting, []
+        """Write all buffered lines. A closed pipe stops the server gracefully."""
+        lines, self._buffer = self._buffer, []
         if not lines:
             return
         try:
@@ -145,13 +150,13 @@ async def _tick(log: RequestLog) -> None:
 
 
 def addresses(project: Project, port: int) -> list[Text]:
-    """Return the lines that say where each Resource is."""
+    """Return the lines with the address of each resource."""
     mounted: dict[str, list[str]] = {}
     for resource in project.resources.values():
         for mount in resource.mounts:
             mounted.setdefault(mount.target, []).append(f"{resource.name}:{mount.pattern}")
     lines = [Text.assemble("\n  ", (project.name, "bold"), f"  http://localhost:{port}/\n")]
-    there = [
+    rows = [
         {
             "resource": name,
             "lane": resource.lane,
@@ -160,6 +165,6 @@ def addresses(project: Project, port: int) -> list[Text]:
         }
         for name, resource in project.resources.items()
     ]
-    lines += [Text.assemble("  ", line) for line in address_lines(there)]
-    lines.append(Text("\n  watching for changes · ctrl+c stops\n", "dim"))
+    lines += [Text.assemble("  ", line) for line in address_lines(rows)]
+    lines.append(Text("\n  watching for changes · press Ctrl+C to stop\n", "dim"))
     return lines

@@ -1,4 +1,4 @@
-"""`svc doctor`: whether what builds need is there, and what to do where it is not."""
+"""`svc doctor`."""
 
 import asyncio
 import os
@@ -22,10 +22,12 @@ _STYLE = {"found": "green", "managed": "green", "installable": "yellow", "missin
 
 
 def doctor(
-    fix: Annotated[bool, typer.Option("--fix", help="Install what svc can install.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Install missing toolchains that svc can install.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
-    """Check what builds need; say what is missing and the command for it."""
+    """Check build prerequisites, and print the command that installs each missing one."""
     used = _used()
     home = Home.from_environment(os.environ)
     checks, fixed = asyncio.run(_examine(used, home, fix=fix))
@@ -41,11 +43,13 @@ def doctor(
 
 
 def _used() -> set[str] | None:
-    """Return the lanes of the Project around this folder; `None` outside of one, or when it is broken."""
+    """Return the lanes of the current project; None outside of one or if its manifest is invalid."""
     try:
         return {resource.lane for resource in load(find(Path.cwd())).resources.values()}
     except ManifestError as error:
-        stderr.warn(f"{error.summary}, so all lanes are alike here", "`svc build` shows them.")
+        stderr.warn(
+            f"{error.summary}: checking all lanes as not needed", "Run `svc build` to list the mistakes."
+        )
     except SvcError as error:
         if error.code != "no-project":
             raise
@@ -53,21 +57,21 @@ def _used() -> set[str] | None:
 
 
 async def _examine(used: set[str] | None, home: Home, *, fix: bool) -> tuple[list[Check], bool]:
-    """Return the checks, and whether all that was to be installed is."""
-    parts = lanes()
+    """Return the checks, and whether every requested installation succeeded."""
+    available = lanes()
     fixed = True
     try:
         if fix:
-            fixed = await _install(parts, used, home.cache())
-        return await run_checks(parts, used, home), fixed
+            fixed = await _install(available, used, home.cache())
+        return await run_checks(available, used, home), fixed
     finally:
-        await asyncio.gather(*(lane.aclose() for lane in parts.values()))
+        await asyncio.gather(*(lane.aclose() for lane in available.values()))
 
 
-async def _install(parts: Mapping[str, Lane], used: set[str] | None, cache: Path) -> bool:
-    """Install the toolchains of the Project's lanes, or of all; return whether none failed."""
+async def _install(available: Mapping[str, Lane], used: set[str] | None, cache: Path) -> bool:
+    """Install the toolchains of the project's lanes, or of all lanes; return whether all succeeded."""
     fixed = True
-    for name, lane in parts.items():
+    for name, lane in available.items():
         if used is not None and name not in used:
             continue
         try:
@@ -79,7 +83,7 @@ async def _install(parts: Mapping[str, Lane], used: set[str] | None, cache: Path
 
 
 def _document(check: Check) -> dict[str, str | bool]:
-    """Return the fields of a check, in the order of the columns."""
+    """Return the fields of a check, in column order."""
     tool = check.tool
     return {
         "of": check.group,
@@ -96,13 +100,13 @@ def _document(check: Check) -> dict[str, str | bool]:
 def _table(checks: list[Check], used: set[str] | None) -> None:
     names = max(len(check.tool.name) for check in checks)
     versions = max(len(check.tool.version) for check in checks)
-    shown = ""
+    group = ""
     for check in checks:
         tool = check.tool
-        if check.group != shown:
-            shown = check.group
-            note = "  (not used by this Project)" if used is not None and not check.needed else ""
-            stdout.styled([("" if check is checks[0] else "\n", ""), (shown, "bold"), (note, "dim")])
+        if check.group != group:
+            group = check.group
+            note = "  (not used by this project)" if used is not None and not check.needed else ""
+            stdout.styled([("" if check is checks[0] else "\n", ""), (group, "bold"), (note, "dim")])
         stdout.styled(
             [
                 (f"  {tool.name:<{names}}  ", ""),

@@ -1,4 +1,4 @@
-"""`svc gc`: has the service remove what no deployment needs."""
+"""`svc gc`."""
 
 import os
 from typing import Annotated, Any
@@ -6,30 +6,32 @@ from typing import Annotated, Any
 import typer
 
 from svc_tui.client.credentials import CredentialStore, current_project, open_client
-from svc_tui.deploy.format import size
 from svc_tui.terminal import stderr, stdout
+from svc_tui.terminal.units import size
 
 
 def gc(
-    plan: Annotated[bool, typer.Option("--plan", help="Say what would be removed, and leave it.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show what would be removed, without removing it.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Have the service remove what no deployment needs any more."""
+    """Remove data that no deployment needs from the service."""
     with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
-        swept = client.call("POST", "/v1/gc", {"plan": plan})
+        report = client.call("POST", "/v1/gc", {"plan": plan})
     if as_json:
-        stdout.data(swept)
-    elif any(swept[key] for key in ("contents", "uploads", "unpacked")):
-        for line in _lines(swept):
+        stdout.data(report)
+    elif any(report[key] for key in ("contents", "uploads", "unpacked")):
+        for line in _lines(report):
             stdout.line(line)
     else:
-        stderr.note("there is nothing that no deployment needs; what is new stays for a day")
+        stderr.note("nothing to remove; data younger than a day is always retained")
 
 
-def _lines(swept: dict[str, Any]) -> list[str]:
-    done = "would be removed" if swept["plan"] else "removed"
+def _lines(report: dict[str, Any]) -> list[str]:
+    action = "would be removed" if report["plan"] else "removed"
     return [
-        f"contents           {swept['contents']} {done}, {size(swept['bytes'])}",
-        f"unpacked packages  {swept['unpacked']} {done}",
-        f"uploads given up   {swept['uploads']} {done}",
+        f"blobs              {report['contents']} {action}, {size(report['bytes'])}",
+        f"unpacked packages  {report['unpacked']} {action}",
+        f"abandoned uploads  {report['uploads']} {action}",
     ]

@@ -1,4 +1,4 @@
-"""`svc login`, `svc logout`, `svc whoami`: the session with a service."""
+"""`svc login`, `svc logout` and `svc whoami`."""
 
 import getpass
 import os
@@ -18,53 +18,75 @@ from svc_tui.user_home import Home
 
 def login(
     url: Annotated[
-        str, typer.Argument(metavar="URL", help="Address of the service's control API.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="URL", help="URL of the service's control API (default: SVC_URL).", show_default=False
+        ),
     ] = "",
-    user: Annotated[str, typer.Option("--user", "-u", metavar="NAME", help="Your name there.")] = "",
+    user: Annotated[
+        str, typer.Option("--user", "-u", metavar="NAME", help="Your user name on the service.")
+    ] = "",
     claim: Annotated[
-        str, typer.Option("--claim", metavar="CODE", help="Make its first owner, by the code it printed.")
+        str,
+        typer.Option(
+            "--claim",
+            metavar="CODE",
+            help="Become the first owner with the claim code that svc serve printed.",
+        ),
     ] = "",
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Take the password from stdin, its first line.")
+        bool, typer.Option("--password-stdin", help="Read the password from the first line of stdin.")
     ] = False,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Allow http:// to another machine.")] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow http:// to another machine (unencrypted).")
+    ] = False,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Without URL: the data folder; ~/.svc/data.")
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="Data directory on this machine to use without a login (default: data in SVC_HOME).",
+        ),
     ] = None,
 ) -> None:
-    """Log in to a service, or make its first owner. Without URL: to the data folder on this machine."""
-    logins = CredentialStore.from_environment(os.environ)
+    """Log in to a service, or claim a new one.
+
+    Without URL and --data, SVC_URL is used. If that is unset, svc uses the data directory on this machine.
+    """
+    store = CredentialStore.from_environment(os.environ)
     if os.environ.get("SVC_TOKEN"):
-        stderr.warn("SVC_TOKEN is set and goes before any session", "Unset it to use this one.")
+        stderr.warn("SVC_TOKEN is set and overrides saved sessions", "Unset it to use this session.")
     if data is None:
         url = url or os.environ.get("SVC_URL", "")
     if not url:
-        found = _folder(data)
+        credentials = _folder(data)
     elif data is not None:
-        raise SvcError("URL and --data exclude each other", "Give one of them.", code="usage")
+        raise SvcError("URL and --data are mutually exclusive", "Pass only one of them.", code="usage")
     else:
-        found = _service(service_url(url), user, claim, password_stdin, insecure)
-    in_keyring = logins.save(found)
-    stdout.line(f"logged in to {found.key} as {found.user}")
-    if not in_keyring and found.folder is None:
-        stderr.note(f"the session is kept in {Home.from_environment(os.environ).root / 'sessions.json'}")
+        credentials = _service(service_url(url), user, claim, password_stdin, insecure)
+    in_keyring = store.save(credentials)
+    stdout.line(f"logged in to {credentials.key} as {credentials.user}")
+    if not in_keyring and credentials.folder is None:
+        stderr.note(f"the session is stored in {Home.from_environment(os.environ).root / 'sessions.json'}")
     if (project := current_project()) is not None:
-        logins.link_project(project, found.key)
-        stderr.note(f"the Project in {project} belongs to {found.key} from now on")
+        store.link_project(project, credentials.key)
+        stderr.note(f"linked the project in {project} to {credentials.key}")
 
 
 def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bool) -> Credentials:
-    """Begin a session with a service."""
+    """Return the credentials of a new session."""
     if check_encryption(url, insecure=insecure):
-        stderr.warn(f"the password travels to {url} in the clear", "Whoever is in between can read it.")
-    with login_client(url, insecure=insecure) as way:
-        claimed = way.is_claimed()
+        stderr.warn(
+            f"the password is sent to {url} unencrypted", "Use https:// on networks that you do not trust."
+        )
+    with login_client(url, insecure=insecure) as client:
+        claimed = client.is_claimed()
         if claim and claimed:
             raise SvcError(
-                f"{url} has an owner already", f"Leave --claim out: `svc login {url}`.", code="conflict"
+                f"{url} already has an owner", f"Log in without --claim: `svc login {url}`.", code="conflict"
             )
         if not claimed:
-            stderr.note(f"{url} has no owner yet; `svc serve` printed a claim code when it started")
+            stderr.note(f"{url} has no owner yet: enter the claim code that `svc serve` printed at its start")
         code = None if claimed else claim or prompt.line("claim code")
         name = user or (_own_name() if password_stdin else prompt.line("user name", _own_name()))
         if password_stdin:
@@ -75,56 +97,56 @@ def _service(url: str, user: str, claim: str, password_stdin: bool, insecure: bo
                 if claimed
                 else prompt.new_secret("password, at least 10 characters")
             )
-        return way.login(name, password, code)
+        return client.login(name, password, code)
 
 
 def _folder(data: Path | None) -> Credentials:
-    """Have the data folder on this machine as the service; who may write it is its owner."""
+    """Return the credentials of a data directory on this machine; write permission makes an owner."""
     folder = (data or Home.from_environment(os.environ).root / "data").expanduser().absolute()
     local_service.ensure_usable(folder)
     return Credentials(str(folder), user="developer", folder=folder)
 
 
 def logout(
-    everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="End all your sessions, on other machines too.")
-    ] = False,
+    everywhere: Annotated[bool, typer.Option("--everywhere", help="Log out on all machines.")] = False,
 ) -> None:
-    """End the session with the service, and forget it here."""
-    logins = CredentialStore.from_environment(os.environ)
+    """End the session with the service and delete the stored credentials."""
+    store = CredentialStore.from_environment(os.environ)
     if os.environ.get("SVC_TOKEN"):
-        raise SvcError("SVC_TOKEN is set, and no session to end", "Unset it first.", code="usage")
-    found = logins.get(current_project())
-    if found.folder is None:
+        raise SvcError(
+            "SVC_TOKEN is set and is not a session", "Unset SVC_TOKEN, then log out.", code="usage"
+        )
+    credentials = store.get(current_project())
+    if credentials.folder is None:
         try:
-            with Client(found.url, found.token, TIMEOUT_SECONDS) as client:
+            with Client(credentials.url, credentials.token, TIMEOUT_SECONDS) as client:
                 client.call("POST", "/v1/logout", params={"everywhere": "true" if everywhere else None})
         except SvcError as error:
             if error.code != "unauthenticated":
                 if everywhere:
                     raise
                 stderr.warn(
-                    f"{found.key} could not be told: {error.message}",
-                    "There the session lasts until it expires.",
+                    f"cannot end the session on {credentials.key}: {error.message}",
+                    "The session stays valid there until it expires.",
                 )
-    logins.delete(found.key)
-    stdout.line(f"logged out of {found.key}")
+    store.delete(credentials.key)
+    stdout.line(f"logged out of {credentials.key}")
 
 
 def whoami(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show who you are for the service, and what you may do there."""
-    found = CredentialStore.from_environment(os.environ).get(current_project())
-    with open_client(found) as client:
+    """Show your user name and roles on the service."""
+    credentials = CredentialStore.from_environment(os.environ).get(current_project())
+    with open_client(credentials) as client:
         who = client.call("GET", "/v1/whoami")
     if as_json:
-        stdout.data({"service": found.key, **who})
+        stdout.data({"service": credentials.key, **who})
         return
     name = f"{who['user']} (token {who['token']})" if who["token"] else who["user"]
-    stdout.line(f"{name} at {found.key}")
+    stdout.line(f"{name} at {credentials.key}")
     for project, role in sorted(who["roles"].items()):
-        stdout.line(f"  {role} of {'every Project' if project == '*' else project}")
+        stdout.line(f"  {role} of {'all projects' if project == '*' else project}")
 
 
 def _own_name() -> str:

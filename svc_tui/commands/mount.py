@@ -1,4 +1,4 @@
-"""`svc mount`: which Resource answers below which path of another one, as `svc.toml` says it."""
+"""`svc mount`: mounts in `svc.toml`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,42 +9,46 @@ from engine.manifest import MANIFEST, edit
 from engine.manifest.load import find, load
 from svc_tui.terminal import stderr, stdout
 
-mount = typer.Typer(help="Mounts: list them, add and remove them in svc.toml.", no_args_is_help=True)
-Of = Annotated[str, typer.Argument(metavar="RESOURCE", help="The Resource whose requests it takes.")]
-Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="/prefix/* or an exact /path.")]
-Plan = Annotated[bool, typer.Option("--plan", help="Show what would change, and write nothing.")]
+mount = typer.Typer(help="List, add and remove mounts in svc.toml.", no_args_is_help=True)
+Parent = Annotated[str, typer.Argument(metavar="RESOURCE", help="Resource that gets the mount.")]
+Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="Path: /prefix/* or an exact /path.")]
+Plan = Annotated[bool, typer.Option("--plan", help="Show the change without writing it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @mount.command("list")
 def list_(as_json: Json = False) -> None:
-    """List the mounts of the Project in this folder, in the order of the file."""
+    """List the mounts of the project in this folder, in file order."""
     resources = load(find(Path.cwd())).resources
-    found = [(name, each.pattern, each.target) for name, of in resources.items() for each in of.mounts]
+    mounts = [
+        (name, mount.pattern, mount.target) for name, parent in resources.items() for mount in parent.mounts
+    ]
     if as_json:
-        stdout.data({"mounts": [{"resource": a, "pattern": b, "target": c} for a, b, c in found]})
+        stdout.data({"mounts": [{"resource": a, "pattern": b, "target": c} for a, b, c in mounts]})
         return
     if not stdout.is_terminal():
-        stdout.styled_lines([[("\t".join(row), "")] for row in found])
+        stdout.styled_lines([[("\t".join(row), "")] for row in mounts])
         return
-    if not found:
-        stderr.note("there are no mounts; `svc mount add RESOURCE PATTERN TARGET` adds one")
-    names, patterns = (max((len(row[column]) for row in found), default=0) for column in (0, 1))
-    for name, pattern, target in found:
+    if not mounts:
+        stderr.note("no mounts; add one with `svc mount add RESOURCE PATTERN TARGET`")
+    names, patterns = (max((len(row[column]) for row in mounts), default=0) for column in (0, 1))
+    for name, pattern, target in mounts:
         stdout.styled([(f"{name:<{names}}", "cyan"), (f"  {pattern:<{patterns}}  → {target}", "")])
 
 
 @mount.command()
 def add(
-    resource: Of,
+    resource: Parent,
     pattern: Pattern,
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The Resource that answers.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Take the place of a mount there.")] = False,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Resource that handles the requests.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace an existing mount of this pattern.")
+    ] = False,
     plan: Plan = False,
     as_json: Json = False,
 ) -> None:
-    """Have TARGET answer the requests to RESOURCE whose path is of PATTERN."""
+    """Mount TARGET at PATTERN of RESOURCE."""
     change: edit.Change = edit.AddMount(resource, pattern, target)
     root = find(Path.cwd())
     if (
@@ -57,7 +61,7 @@ def add(
 
 
 @mount.command()
-def rm(resource: Of, pattern: Pattern, plan: Plan = False, as_json: Json = False) -> None:
+def rm(resource: Parent, pattern: Pattern, plan: Plan = False, as_json: Json = False) -> None:
     """Remove a mount."""
     _edit(find(Path.cwd()), edit.RemoveMount(resource, pattern), plan=plan, as_json=as_json)
 
@@ -73,8 +77,10 @@ def _edit(root: Path, change: edit.Change, *, plan: bool, as_json: bool) -> None
     for line in diff.splitlines():
         stdout.styled([(line, _STYLES.get(line[0], "") if line[:3] not in {"+++", "---"} else "bold")])
     if not diff:
-        stderr.note(f"{MANIFEST} says so already")
+        stderr.note(f"{MANIFEST} is unchanged: the mount is as requested")
     elif plan:
-        stderr.note("nothing is written")
+        stderr.note("nothing was written (--plan)")
     else:
-        stderr.note(f"{MANIFEST} is written; a running `svc dev` applies it at once, the service by a deploy")
+        stderr.note(
+            f"wrote {MANIFEST}; a running `svc dev` applies it at once, the service with the next deploy"
+        )

@@ -17,7 +17,12 @@ def new(
     ],
     template: Annotated[
         str,
-        typer.Option("--template", "-t", help="notes, pulse, guestbook, polyglot, static, js, go or rust."),
+        typer.Option(
+            "--template",
+            "-t",
+            metavar="TEMPLATE",
+            help="notes, pulse, guestbook, polyglot, static, js, go or rust.",
+        ),
     ] = "notes",
 ) -> None:
     """Create a project from a template."""

@@ -1,4 +1,4 @@
-"""`svc open`: a Resource in the browser."""
+"""`svc open`."""
 
 import os
 import webbrowser
@@ -15,21 +15,21 @@ from svc_tui.terminal import stdout
 
 def open_resource(
     resource: Annotated[
-        str, typer.Argument(metavar="RESOURCE", help="A public Resource; without one: the front.")
+        str, typer.Argument(metavar="RESOURCE", help="A public resource (default: the front).")
     ] = "",
-    show: Annotated[bool, typer.Option("--print", help="Print the address only.")] = False,
+    show: Annotated[bool, typer.Option("--print", help="Print the URL without opening it.")] = False,
 ) -> None:
-    """Open what is live in the browser."""
+    """Open a deployed resource in the browser."""
     root = find(Path.cwd())
     project = load(root)
     with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
-        found = client.call("GET", f"/v1/projects/{project.name}")
-    urls = {each["resource"]: each["url"] for each in found["addresses"] if each["url"]}
+        state = client.call("GET", f"/v1/projects/{project.name}")
+    urls = {address["resource"]: address["url"] for address in state["addresses"] if address["url"]}
     name = resource or (project.front.name if project.front else "")
     if name not in urls:
         raise SvcError(
-            f"{name} is not public, or not live" if name else f"{project.name} has no public Resource",
-            f"Those that are: {', '.join(urls) or 'none'}.",
+            f"{name} is not a live public resource" if name else f"{project.name} has no public resource",
+            f"Available: {', '.join(urls)}." if urls else "Run `svc deploy` first.",
             code="usage",
         )
     stdout.line(urls[name])

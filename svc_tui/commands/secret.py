@@ -1,4 +1,4 @@
-"""`svc secret`: values that guests get as variables and that are in no file of the Project."""
+"""`svc secret`: values that resources receive as environment variables, stored by the service."""
 
 import os
 import sys
@@ -16,13 +16,13 @@ from svc_tui.client import Client
 from svc_tui.client.credentials import CredentialStore, open_client
 from svc_tui.terminal import prompt, stderr, stdout
 
-MOST_BYTES = 64 << 10
-secret = typer.Typer(help="Secrets of the Project: values that no file has.", no_args_is_help=True)
+MAX_BYTES = 64 << 10
+secret = typer.Typer(help="Manage the secrets of the project.", no_args_is_help=True)
 
 
 @contextmanager
 def _secrets() -> Iterator[tuple[Client, str]]:
-    """Give a client and the path of the Project's secrets."""
+    """Yield a client and the API path of the project's secrets."""
     root = find(Path.cwd())
     name = load(root).name
     with open_client(CredentialStore.from_environment(os.environ).get(root)) as client:
@@ -30,26 +30,31 @@ def _secrets() -> Iterator[tuple[Client, str]]:
 
 
 @secret.command("set")
-def set_secret(name: Annotated[str, typer.Argument(metavar="NAME", help="The variable's name.")]) -> None:
-    """Give a secret its value: typed where nobody sees it, or all of stdin where that is no terminal."""
+def set_secret(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment variable.")],
+) -> None:
+    """Set a secret: prompt for the value without echo, or read it from piped stdin."""
     with _secrets() as (client, path):
         value = prompt.secret(f"value of {name}") if sys.stdin.isatty() else _piped()
         client.call("PUT", f"{path}/{quote(name, safe='')}", {"value": value})
     if not value:
-        stderr.warn(f"the value of {name} is empty", "Was there anything on stdin?")
-    stderr.note(f"{name} is set; guests have it from their next request on")
+        stderr.warn(f"the value of {name} is empty", f"Pipe the value: echo VALUE | svc secret set {name}")
+    stderr.note(f"set {name}; the next request uses the new value")
 
 
 def _piped() -> str:
-    data = sys.stdin.buffer.read(MOST_BYTES + 1)
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise SvcError(
-            "the value is not text in UTF-8", "Encode binary values, in base64 for example."
+            "the value is not valid UTF-8", "Encode binary values, for example as base64."
         ) from error
-    if len(data) > MOST_BYTES:
-        raise SvcError(f"the value is longer than {MOST_BYTES >> 10} KiB", "Guests get it as a variable.")
+    if len(data) > MAX_BYTES:
+        raise SvcError(
+            f"the value is larger than {MAX_BYTES >> 10} KiB",
+            "Store large values in a table and only a key here.",
+        )
     return text.removesuffix("\n")
 
 
@@ -57,19 +62,21 @@ def _piped() -> str:
 def list_secrets(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List the names of the Project's secrets; nobody is shown a value again."""
+    """List the names of the project's secrets; values are never shown."""
     with _secrets() as (client, path):
-        found = client.call("GET", path)
+        secrets = client.call("GET", path)
     if as_json:
-        stdout.data(found)
+        stdout.data(secrets)
         return
-    for name in found["secrets"]:
+    for name in secrets["secrets"]:
         stdout.line(name)
 
 
 @secret.command("rm")
-def remove_secret(name: Annotated[str, typer.Argument(metavar="NAME", help="The variable's name.")]) -> None:
+def remove_secret(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment variable.")],
+) -> None:
     """Remove a secret."""
     with _secrets() as (client, path):
         client.call("DELETE", f"{path}/{quote(name, safe='')}")
-    stderr.note(f"{name} is removed")
+    stderr.note(f"removed {name}")

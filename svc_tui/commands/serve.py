@@ -1,4 +1,4 @@
-"""`svc serve`: the service itself."""
+"""`svc serve`."""
 
 import asyncio
 import os
@@ -25,57 +25,75 @@ from svc_tui.user_home import Home
 GRACE_SECONDS = 10.0
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-_LONGEST_DOMAIN = 253 - 64
-"""Characters: a name of DNS has 253, and `<resource>--<project>.` may take 64 of them (RFC 1035)."""
+_MAX_DOMAIN_CHARS = 253 - 64
+"""A DNS name has at most 253 characters (RFC 1035); `<resource>--<project>.` takes up to 64 of them."""
 
 
 def serve(
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Where everything is kept; ~/.svc/data.")
+        Path | None, typer.Option("--data", metavar="DIR", help="Data directory (default: data in SVC_HOME).")
     ] = None,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Address of the applications.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Address to serve applications on.")
     ] = "127.0.0.1:8080",
     control: Annotated[
-        str, typer.Option("--control", metavar="HOST:PORT", help="Address of the control API.")
+        str, typer.Option("--control", metavar="HOST:PORT", help="Address to serve the control API on.")
     ] = "127.0.0.1:8081",
     domain: Annotated[
-        str, typer.Option("--domain", help="Applications are at <resource>--<project>.DOMAIN.")
+        str,
+        typer.Option(
+            "--domain", metavar="DOMAIN", help="Domain of the applications: <resource>--<project>.DOMAIN."
+        ),
     ] = "localhost",
     tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate with its chain, PEM.")
+        Path | None,
+        typer.Option("--tls-cert", metavar="FILE", help="TLS certificate with its chain, as PEM."),
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of the certificate, as PEM.")
+    ] = None,
     proxied: Annotated[
         bool,
-        typer.Option("--proxied", help="A proxy in front has TLS: everything is at https:// without a port."),
+        typer.Option(
+            "--proxied", help="A reverse proxy terminates TLS: public URLs are https:// without a port."
+        ),
     ] = False,
     workers: Annotated[
-        int, typer.Option("--workers", "-w", min=1, max=64, help="Processes that serve, a socket each.")
+        int, typer.Option("--workers", "-w", metavar="N", min=1, max=64, help="Number of worker processes.")
     ] = 1,
     grace: Annotated[
-        float, typer.Option("--grace", min=0, max=900, help="Seconds that requests have to end at a stop.")
+        float,
+        typer.Option(
+            "--grace", metavar="SECONDS", min=0, max=900, help="Graceful-shutdown timeout in seconds."
+        ),
     ] = GRACE_SECONDS,
     per_address: Annotated[
         int,
-        typer.Option("--per-address", min=0, help="Connections that one address may have; 0: no limit."),
+        typer.Option(
+            "--per-address",
+            metavar="N",
+            min=0,
+            help="Maximum concurrent connections per client IP; 0: no limit.",
+        ),
     ] = PER_ADDRESS,
     max_body: Annotated[
-        int, typer.Option("--max-body", metavar="MIB", min=1, max=1024, help="Most that a request may carry.")
+        int,
+        typer.Option("--max-body", metavar="MIB", min=1, max=1024, help="Maximum request body size in MiB."),
     ] = MAX_BODY >> 20,
     name: Annotated[
-        str, typer.Option("--name", help="Name of its systemd units, and of the user that runs it.")
+        str,
+        typer.Option("--name", metavar="NAME", help="Name of the systemd units and of their system user."),
     ] = "svc",
     print_unit: Annotated[
-        bool, typer.Option("--print-unit", help="Print a systemd service for these options, and stop.")
+        bool, typer.Option("--print-unit", help="Print a systemd service unit for these options and exit.")
     ] = False,
     print_socket: Annotated[
-        bool, typer.Option("--print-socket", help="Print the systemd socket that belongs to it, and stop.")
+        bool, typer.Option("--print-socket", help="Print the matching systemd socket unit and exit.")
     ] = False,
 ) -> None:
-    """Serve every Project that is deployed here, and take deploys."""
+    """Run the service: serve deployed projects and accept deploys."""
     if (tls_cert is None) != (tls_key is None):
-        raise SvcError("--tls-cert and --tls-key belong together", "Give both, or neither.", code="usage")
+        raise SvcError("--tls-cert and --tls-key require each other", "Pass both or neither.", code="usage")
     certificate = Certificate(tls_cert.absolute(), tls_key.absolute()) if tls_cert and tls_key else None
     if certificate is not None:
         certificate.context()
@@ -84,22 +102,22 @@ def serve(
     control_host, control_port = _address("--control", control)
     if certificate is None and control_host != "localhost" and not is_loopback(control_host):
         raise SvcError(
-            f"the control API at {control} would take passwords without TLS",
-            "Give --tls-cert and --tls-key, or have it listen on 127.0.0.1.",
+            f"the control API at {control} would receive passwords without TLS",
+            "Pass --tls-cert and --tls-key, or use --control 127.0.0.1:PORT.",
             code="usage",
         )
     domain = domain.lower().strip(".")
-    if not _DOMAIN.fullmatch(domain) or len(domain) > _LONGEST_DOMAIN:
+    if not _DOMAIN.fullmatch(domain) or len(domain) > _MAX_DOMAIN_CHARS:
         raise SvcError(
-            f'"{domain}" is no domain',
-            f"A name as in apps.example.com, of at most {_LONGEST_DOMAIN} characters, 63 between two dots; "
-            "other scripts as DNS has them, xn--….",
+            f'"{domain}" is not a valid domain',
+            f"Use a name such as apps.example.com: at most {_MAX_DOMAIN_CHARS} characters, 63 per label, "
+            "international names in Punycode (xn--…).",
             code="usage",
         )
     if (public_host, public_port) == (control_host, control_port) and public_port:
         raise SvcError(
             f"--listen and --control are both {listen}",
-            "Applications and the control API have a port each.",
+            "Pass a different port for one of them.",
             code="usage",
         )
     check_name(name)
@@ -116,13 +134,13 @@ def serve(
     supervisor.require_all_claimed(f"{name}.socket")
     scheme = "https" if certificate or proxied else "http"
     port = public[0][0].getsockname()[1]
-    usual = proxied or port == (443 if scheme == "https" else 80)
+    default_port = proxied or port == (443 if scheme == "https" else 80)
     settings = ServiceSettings(
         folder,
         public,
         controls[0],
         domain,
-        f"{scheme}://{{}}" if usual else f"{scheme}://{{}}:{port}",
+        f"{scheme}://{{}}" if default_port else f"{scheme}://{{}}:{port}",
         certificate,
         grace,
         stderr.log,
@@ -136,12 +154,12 @@ def serve(
 async def _run(settings: ServiceSettings, scheme: str, supervisor: SystemdHandoff) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def stopping() -> None:
+    def on_signal() -> None:
         supervisor.notify("STOPPING=1")
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping)
+        loop.add_signal_handler(number, on_signal)
     async with run_service(settings, stop) as serving:
         stdout.line(f"control API   {scheme}://{authority(settings.control[0])}")
         stdout.line(f"applications  {settings.origin.format('<resource>--<project>.' + settings.domain)}")
@@ -153,17 +171,24 @@ def _address(option: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise SvcError(f"{option} {text} is no address", "HOST:PORT, as in 127.0.0.1:8080.", code="usage")
+        raise SvcError(
+            f"{option} {text} is not a valid address",
+            "Use HOST:PORT, for example 127.0.0.1:8080.",
+            code="usage",
+        )
     return host, int(port)
 
 
 def _bound(
     option: str, handed: list[socket.socket], host: str, port: int, count: int = 1
 ) -> list[list[socket.socket]]:
-    """Return a set of listening sockets for each of so many processes: those handed over, else new ones."""
+    """Return the listening sockets of each of `count` processes: sockets from systemd, else new ones.
+
+    Raises `PortInUse`.
+    """
     if handed:
         return [handed, *([opened.dup() for opened in handed] for _ in range(count - 1))]
     try:
         return bind_each(host, port, count) if count > 1 else [bind(host, port)]
     except PortInUse as error:
-        raise PortInUse(error.message, f"Stop that program, or name another port with {option}.") from error
+        raise PortInUse(error.message, f"Stop that program, or pass another port with {option}.") from error

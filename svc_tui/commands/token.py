@@ -1,4 +1,4 @@
-"""`svc token`: tokens for programs, such as CI."""
+"""`svc token`: API tokens for programs such as CI."""
 
 import os
 from typing import Annotated
@@ -9,51 +9,59 @@ import typer
 from svc_tui.client.credentials import CredentialStore, current_project, open_client
 from svc_tui.terminal import stderr, stdout
 
-token = typer.Typer(help="Make, list and remove tokens for programs, such as CI.")
+token = typer.Typer(help="Manage API tokens for programs such as CI.", no_args_is_help=True)
 
 
 @token.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, as in ci.")],
-    role: Annotated[str, typer.Option("--role", help="viewer, deployer or owner.")] = "deployer",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, for example ci.")],
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="Role: viewer, deployer or owner.")
+    ] = "deployer",
     project: Annotated[
-        list[str] | None, typer.Option("--project", metavar="NAME", help="Where it counts; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--project", metavar="NAME", help="Project to grant access to; repeatable (default: all)."
+        ),
     ] = None,
-    days: Annotated[int, typer.Option("--days", min=1, max=365, help="How long it lasts.")] = 90,
+    days: Annotated[
+        int, typer.Option("--days", metavar="DAYS", min=1, max=365, help="Days until the token expires.")
+    ] = 90,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Make a token and print it, this once. Without --project it counts in every one of yours."""
-    found = CredentialStore.from_environment(os.environ).get(current_project())
+    """Create a token and print it once."""
+    credentials = CredentialStore.from_environment(os.environ).get(current_project())
     body = {"name": name, "role": role, "projects": project or ["*"], "days": days}
-    with open_client(found) as client:
-        made = client.call("POST", "/v1/tokens", body)
+    with open_client(credentials) as client:
+        created = client.call("POST", "/v1/tokens", body)
     if as_json:
-        stdout.data(made)
+        stdout.data(created)
         return
-    stderr.note(f"lasts until {made['expires']}; set SVC_URL={found.url} and SVC_TOKEN to this:")
-    stdout.line(made["token"])
+    stderr.note(f"expires {created['expires']}; set SVC_URL={credentials.url} and SVC_TOKEN to:")
+    stdout.line(created["token"])
 
 
 @token.command("list")
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List your tokens, never what shows them."""
+    """List your tokens, without their values."""
     with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
-        held = client.call("GET", "/v1/tokens")
+        tokens = client.call("GET", "/v1/tokens")
     if as_json:
-        stdout.data(held)
+        stdout.data(tokens)
         return
-    for one in held["tokens"]:
-        where = ", ".join("every Project" if name == "*" else name for name in one["projects"])
-        stdout.line(f"{one['name']}  {one['role']} of {where}  used {one['used']}  until {one['expires']}")
-    if not held["tokens"]:
+    for token in tokens["tokens"]:
+        projects = ", ".join("all projects" if name == "*" else name for name in token["projects"])
+        dates = f"used {token['used']}  expires {token['expires']}"
+        stdout.line(f"{token['name']}  {token['role']} of {projects}  {dates}")
+    if not tokens["tokens"]:
         stderr.note("you have no tokens")
 
 
 @token.command()
-def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]) -> None:
-    """Remove a token; whoever shows it is refused at once."""
+def rm(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]) -> None:
+    """Revoke a token at once."""
     with open_client(CredentialStore.from_environment(os.environ).get(current_project())) as client:
         client.call("DELETE", f"/v1/tokens/{quote(name, safe='')}")
-    stdout.line(f"removed {name}")
+    stdout.line(f"revoked {name}")

@@ -1,4 +1,4 @@
-"""`svc user`: who may do what on the service."""
+"""`svc user`: users of the service and their roles."""
 
 import os
 from typing import Annotated, Any
@@ -10,48 +10,56 @@ from engine.errors import SvcError
 from svc_tui.client.credentials import CredentialStore, current_project, open_client
 from svc_tui.terminal import prompt, stdout
 
-EVERY = "*"
-user = typer.Typer(help="Make, list and remove users, give roles, and change passwords.")
+ALL_PROJECTS = "*"
+user = typer.Typer(help="Manage users, roles and passwords.", no_args_is_help=True)
 Stdin = Annotated[
-    bool, typer.Option("--password-stdin", help="Take the password from stdin, its first line.")
+    bool, typer.Option("--password-stdin", help="Read the password from the first line of stdin.")
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 
 
 @user.command("list")
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List users and their roles, as far as you own the Projects."""
-    found = _call("GET", "/v1/users")
+    """List users and their roles in your projects."""
+    users = _call("GET", "/v1/users")
     if as_json:
-        stdout.data(found)
+        stdout.data(users)
         return
-    for one in found["users"]:
-        roles = ", ".join(f"{role} of {_where(project)}" for project, role in sorted(one["roles"].items()))
-        stdout.line(f"{one['name']}  {roles or 'no role'}")
+    for account in users["users"]:
+        roles = ", ".join(
+            f"{role} of {_where(project)}" for project, role in sorted(account["roles"].items())
+        )
+        stdout.line(f"{account['name']}  {roles or 'no role'}")
 
 
 @user.command()
 def add(
     name: Name,
-    role: Annotated[str, typer.Option("--role", help="viewer, deployer or owner.")] = "",
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="Role: viewer, deployer or owner.")
+    ] = "",
     project: Annotated[
-        str, typer.Option("--project", metavar="NAME", help="Where the role counts; in every one without it.")
-    ] = EVERY,
+        str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
+    ] = ALL_PROJECTS,
     password_stdin: Stdin = False,
 ) -> None:
-    """Make a user with a first password, which you tell them and they change."""
+    """Create a user with an initial password."""
     roles = {project: role} if role else {}
-    if any(one["name"] == name for one in _call("GET", "/v1/users")["users"]):
-        raise SvcError(f"there is a user {name} already", "Take another name.", code="conflict")
+    if any(account["name"] == name for account in _call("GET", "/v1/users")["users"]):
+        raise SvcError(
+            f"user {name} already exists",
+            "Choose another name; `svc user list` lists the users.",
+            code="conflict",
+        )
     _call("PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin), "roles": roles})
-    stdout.line(f"made {name}")
+    stdout.line(f"created {name}")
 
 
 @user.command()
 def rm(name: Name) -> None:
-    """Remove a user; their sessions and tokens end at once."""
+    """Remove a user, and revoke their sessions and tokens."""
     _call("DELETE", f"/v1/users/{quote(name, safe='')}")
     stdout.line(f"removed {name}")
 
@@ -59,37 +67,40 @@ def rm(name: Name) -> None:
 @user.command()
 def role(
     name: Name,
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="viewer, deployer, owner or none.")],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Role: viewer, deployer, owner or none.")],
     project: Annotated[
-        str, typer.Option("--project", metavar="NAME", help="Where it counts; in every one without it.")
-    ] = EVERY,
+        str, typer.Option("--project", metavar="NAME", help="Project of the role (default: all).")
+    ] = ALL_PROJECTS,
 ) -> None:
-    """Give a user a role, or (none) take it."""
+    """Set the role of a user; `none` removes it."""
     path = f"/v1/users/{quote(name, safe='')}/roles/{quote(project, safe='*')}"
     if role == "none":
         _call("DELETE", path)
     else:
         _call("PUT", path, {"role": role})
-    stdout.line(f"{name} is {role if role != 'none' else 'nothing'} in {_where(project)} now")
+    stdout.line(f"{name} now has {'no role' if role == 'none' else f'the role {role}'} in {_where(project)}")
 
 
 @user.command()
 def password(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Somebody else's; owners may.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Another user; requires the owner role.")] = "",
     password_stdin: Stdin = False,
 ) -> None:
-    """Change your password (stdin: the old one and the new one, a line each), or set somebody's."""
+    """Change your password, or set the password of another user.
+
+    With --password-stdin, the first line is the old password and the second line the new one.
+    """
     if name:
-        known = [one["name"] for one in _call("GET", "/v1/users")["users"]]
-        if name not in known:
-            raise SvcError(f"there is no user {name}", "`svc user list` lists them.")
+        names = [account["name"] for account in _call("GET", "/v1/users")["users"]]
+        if name not in names:
+            raise SvcError(f"unknown user {name}", "Run `svc user list` to list the users.")
         _call("PUT", f"/v1/users/{quote(name, safe='')}", {"password": _password(password_stdin)})
-        stdout.line(f"{name} has another password; their sessions are over")
+        stdout.line(f"changed the password of {name} and revoked their sessions")
         return
     old = prompt.from_stdin() if password_stdin else prompt.secret("old password")
     body = {"old": old, "new": _password(password_stdin)}
     ended = _call("POST", "/v1/password", body)["ended"]
-    stdout.line(f"you have another password; {ended} other sessions are over")
+    stdout.line(f"changed your password and revoked {ended} other sessions")
 
 
 def _password(stdin: bool) -> str:
@@ -102,4 +113,4 @@ def _call(method: str, path: str, body: Any = None) -> Any:
 
 
 def _where(project: str) -> str:
-    return "every Project" if project == EVERY else project
+    return "all projects" if project == ALL_PROJECTS else project

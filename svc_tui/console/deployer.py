@@ -18,9 +18,9 @@ from engine.manifest.load import load
 from engine.manifest.model import Resource
 from screens.board.deploy_protocol import Address, Deployment, Live, Plan, Progress, Rollback, Tell
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
-from svc_tui.deploy.built import built_line
-from svc_tui.deploy.format import differences, files, latest_rollback, local_time, location, size
+from svc_tui.deploy.format import built_line, differences, files, latest_rollback, local_time, location
 from svc_tui.deploy.git import commit_of
+from svc_tui.terminal.units import size
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
@@ -199,7 +199,14 @@ class _ProgressReporter:
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
         """Tell that a Resource is built."""
-        line = built_line(resource, artifact, seconds, self._width, unchanged=unchanged)
+        line = built_line(
+            resource.name,
+            resource.lane,
+            getattr(artifact, "digest", ""),
+            seconds,
+            self._width,
+            unchanged=unchanged,
+        )
         self._on_progress(Progress("build", line))
 
     def uploading(self, done: int, total: int) -> None:

@@ -87,7 +87,7 @@ def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
         raise SvcError(f"{path} is no TOML: {error}", 'A line a key: "board.connect" = "c"') from error
     for name, keys in found.items():
         if name not in known:
-            hint = did_you_mean(name, sorted(known)) or "docs/console.md lists them."
+            hint = did_you_mean(name, sorted(known)) or "Press ? in the Console to list the keys."
             raise SvcError(f'{path}: there is no key named "{name}"', hint, code="usage")
         if not isinstance(keys, str) or not all(key.strip() for key in keys.split(",")):
             raise SvcError(

@@ -1,4 +1,4 @@
-"""How deploys are shown: what changes, where Resources are, when it was. Owns these words and lines."""
+"""Text of deploys and deployments: changes, addresses and times."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from typing import Any, Literal
 
 from rich.text import Text
 
-_UNITS = ("bytes", "kB", "MB", "GB")
+from svc_tui.terminal.units import duration, size
 
 
 def plan_lines(planned: dict[str, Any]) -> list[Text]:
-    """Return the lines of a plan: what changes, and the migrations that would be applied."""
+    """Return the lines of a plan: changes and new migrations."""
     new = [Text.assemble(("  + ", "green"), (name, "bold"), "  migration") for name in planned["migrations"]]
     return [*change_lines(planned["changes"]), *new]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What changes of a Resource: `+` comes, `-` goes, `~` changes, `!` needs the deployer's word."""
+    """A change of a resource: `+` added, `-` removed, `~` changed, `!` needs --allow-new-capability."""
 
     mark: Literal["+", "-", "~", "!"]
     resource: str
@@ -29,18 +29,20 @@ _STYLES = {"!": "bold yellow", "+": "green", "-": "red", "~": "cyan"}
 
 
 def change_lines(changes: Sequence[dict[str, Any]]) -> list[Text]:
-    """Return a line a difference."""
+    """Return one line per change."""
     width = max((len(change["resource"]) for change in changes), default=0)
     return [
         Text.assemble(
-            (f"  {each.mark} ", _STYLES[each.mark]), (f"{each.resource:<{width}}  ", "bold"), each.text
+            (f"  {change.mark} ", _STYLES[change.mark]),
+            (f"{change.resource:<{width}}  ", "bold"),
+            change.text,
         )
-        for each in differences(changes)
+        for change in differences(changes)
     ]
 
 
 def differences(changes: Sequence[dict[str, Any]]) -> list[Difference]:
-    """Return changes that the control API tells of, for a person."""
+    """Return changes of the control API as text."""
     return [_difference(change) for change in changes]
 
 
@@ -57,7 +59,7 @@ def _difference(change: dict[str, Any]) -> Difference:
 
 
 def _short(value: str) -> str:
-    """Return a value for a person; that of an artifact is its digest and its bytes."""
+    """Return a value as text; an artifact becomes its short digest and its size."""
     digest, _, count = value.partition(" ")
     if not digest.startswith("sha256:"):
         return value
@@ -65,40 +67,39 @@ def _short(value: str) -> str:
 
 
 def address_lines(addresses: Sequence[dict[str, Any]]) -> list[Text]:
-    """Return a line a Resource: its address, or where a private one is mounted."""
-    width = max((len(each["resource"]) for each in addresses), default=0)
+    """Return one line per resource: its URL, or the mounts of a private one."""
+    width = max((len(address["resource"]) for address in addresses), default=0)
     return [
-        Text.assemble((f"{each['resource']:<{width}}", "cyan"), f"  {each['lane']:<6}  {location(each)}")
-        for each in addresses
+        Text.assemble(
+            (f"{address['resource']:<{width}}", "cyan"), f"  {address['lane']:<6}  {location(address)}"
+        )
+        for address in addresses
     ]
 
 
 def location(address: dict[str, Any]) -> str:
-    """Return where a Resource is, by its address that the control API tells."""
+    """Return the URL or the mounts of a resource, from its address in the control API."""
     mounted = ", ".join(address["mounted"])
     return address["url"] or (f"private, mounted at {mounted}" if mounted else "private, not mounted")
 
 
 def latest_rollback(flips: Sequence[dict[str, Any]], live: str) -> dict[str, Any] | None:
-    """Return the latest flip if it went back to the deployment that is live: not the first that it had."""
-    own = [flip for flip in flips if flip["deployment"] == live]
-    return own[0] if len(own) > 1 else None
+    """Return the last activation of the live deployment if it was a rollback: not its first activation."""
+    activations = [flip for flip in flips if flip["deployment"] == live]
+    return activations[0] if len(activations) > 1 else None
 
 
 def local_time(time: str) -> str:
-    """Return a time of the API as one of this machine's clock."""
+    """Return a timestamp of the API in local time."""
     return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def files(count: int) -> str:
-    """Return a number of files for a person."""
+    """Return a number of files as text."""
     return "1 file" if count == 1 else f"{count} files"
 
 
-def size(count: float) -> str:
-    """Return a number of bytes for a person: `512 bytes`, `1.2 MB`."""
-    for unit in _UNITS:
-        if count < 1000 or unit == _UNITS[-1]:
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+def built_line(name: str, lane: str, digest: str, seconds: float, width: int, *, unchanged: bool) -> str:
+    """Return the line of a built resource; `width` is the length of the longest resource name."""
+    result = "unchanged" if unchanged else f"built in {duration(int(seconds * 1e9))}"
+    return f"{name:<{width}}  {lane:<6}  sha256:{digest[:12]}…  {result}"

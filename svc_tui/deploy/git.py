@@ -1,13 +1,13 @@
-"""Which commit the sources of a Project are of. Owns that git is asked, and that it may be missing."""
+"""The git commit of a project's files."""
 
 import subprocess
 from pathlib import Path
 
-GIT_SECONDS = 10
+GIT_TIMEOUT_SECONDS = 10
 
 
 def commit_of(root: Path) -> str:
-    """Return the commit that the sources are of, with a `+` when files differ; empty where there is none."""
+    """Return the short commit hash, with a `+` if files are modified; empty outside of a repository."""
     try:
         head = _git(root, "rev-parse", "--short=12", "HEAD")
         return f"{head}+" if _git(root, "status", "--porcelain", "--", ".") else head
@@ -17,5 +17,5 @@ def commit_of(root: Path) -> str:
 
 def _git(root: Path, *arguments: str) -> str:
     command = ["git", "-C", str(root), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_SECONDS)
-    return done.stdout.strip()
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_SECONDS)
+    return result.stdout.strip()

@@ -1,7 +1,4 @@
-"""A deploy from the client's side: build, upload, and have the service do the rest.
-
-Owns the order of what happens here. Prints nothing: each step is told to a `Teller`.
-"""
+"""The client's part of a deploy: build, plan, upload, deploy. Each step is reported to a `DeployProgress`."""
 
 import asyncio
 import hashlib
@@ -27,30 +24,30 @@ from engine.wasm.compile.check import check_component, error_context
 from svc_tui.client import ApiError, Client
 from svc_tui.composition import lanes
 
-UPLOADS_AT_ONCE = 4
-CHUNK = 256 << 10
-RETRIES = 5
+MAX_CONCURRENT_UPLOADS = 4
+CHUNK_BYTES = 256 << 10
+MAX_ATTEMPTS = 5
 
 
 class DeployProgress(Protocol):
-    """Hears how a deploy goes on."""
+    """A listener for the steps of a deploy."""
 
     def building(self, resource: str, line: str) -> None:
-        """Hear a line of a build's progress."""
+        """Report a line of build progress."""
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        """Hear that a Resource is built, or was before."""
+        """Report a built resource; `unchanged`: from the build cache."""
 
     def uploading(self, done: int, total: int) -> None:
-        """Hear how many bytes of those that the service lacks are there."""
+        """Report the uploaded and the total number of bytes."""
 
     def step(self, step: str, text: str) -> None:
-        """Hear what the service does."""
+        """Report a step of the service."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A Project that is built: its manifest, its parts as packages, its migrations."""
+    """A built project: manifest, packages and migrations."""
 
     project: str
     manifest: str
@@ -60,74 +57,74 @@ class Bundle:
     tables: Mapping[str, str]
 
     def contents(self) -> dict[Digest, bytes | Path]:
-        """Return everything that the service must have, by digest."""
-        found: dict[Digest, bytes | Path] = {}
+        """Return the blobs that the service needs, by digest."""
+        blobs: dict[Digest, bytes | Path] = {}
         for packed in self.packed.values():
-            found |= packed.contents
-        return found | dict(self.packages.values())
+            blobs |= packed.contents
+        return blobs | dict(self.packages.values())
 
 
 def require_deployer(client: Client, project: str) -> None:
-    """Raise `Forbidden` for who may not deploy a Project, as the service would after the build."""
+    """Check the user's role before the build. Raises `Forbidden` if it does not permit a deploy."""
     who = client.call("GET", "/v1/whoami")
     name = f"{who['user']}/{who['token']}" if who["token"] else who["user"]
     Principal(name, who["roles"]).require(project, "deployer")
 
 
-async def build(project: Project, cache: Path, teller: DeployProgress) -> Bundle:
-    """Build every Resource, as many at once as there are processors. Raises the first `SvcError`."""
-    parts = lanes()
-    builder = Builder(parts, cache, "deploy", os.environ)
-    free = asyncio.Semaphore(os.cpu_count() or 1)
+async def build(project: Project, cache: Path, progress: DeployProgress) -> Bundle:
+    """Build every resource, with one concurrent build per processor. Raises the first `SvcError`."""
+    available = lanes()
+    builder = Builder(available, cache, "deploy", os.environ)
+    slots = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def one(resource: Resource) -> tuple[str, Packed, frozenset[str] | None]:
-        async with free:
-            artifact = await _build(builder, resource, project.root, teller)
+        async with slots:
+            artifact = await _build(builder, resource, project.root, progress)
             packed = await asyncio.to_thread(pack, artifact)
             return resource.name, packed, await asyncio.to_thread(component_imports, artifact)
 
     jobs = [asyncio.ensure_future(one(resource)) for resource in project.resources.values()]
     try:
-        made = await asyncio.gather(*jobs)
+        results = await asyncio.gather(*jobs)
     finally:
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
-        await asyncio.gather(*(lane.aclose() for lane in parts.values()))
-    packed = {name: each for name, each, _ in made}
-    documents = {name: each.package.encode() for name, each in packed.items()}
+        await asyncio.gather(*(lane.aclose() for lane in available.values()))
+    packed = {name: package for name, package, _ in results}
+    documents = {name: package.package.encode() for name, package in packed.items()}
     return Bundle(
         project.name,
         (project.root / MANIFEST).read_text(encoding="utf-8-sig"),
         packed,
         {name: (_digest(document), document) for name, document in documents.items()},
-        {name: imported for name, _, imported in made},
-        {Path(each.name).name: each.sql for each in find_migrations(project.root)},
+        {name: imported for name, _, imported in results},
+        {Path(file.name).name: file.sql for file in find_migrations(project.root)},
     )
 
 
-async def _build(builder: Builder, resource: Resource, root: Path, teller: DeployProgress) -> Artifact:
+async def _build(builder: Builder, resource: Resource, root: Path, progress: DeployProgress) -> Artifact:
     clock = asyncio.get_running_loop().time
-    began = clock()
+    started = clock()
     artifact = await builder.remembered(resource, root)
     unchanged = artifact is not None
     if artifact is None:
 
         def report(line: str) -> None:
-            teller.building(resource.name, line.removeprefix(f"{resource.name}: "))
+            progress.building(resource.name, line.removeprefix(f"{resource.name}: "))
 
         artifact = await builder.build(resource, root, report, remember=True)
     if isinstance(artifact, ComponentArtifact):
         with error_context(resource.name):
             check_component(artifact.component)
-    teller.built(resource, artifact, clock() - began, unchanged=unchanged)
+    progress.built(resource, artifact, clock() - started, unchanged=unchanged)
     return artifact
 
 
 def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
-    """Return what the service says that a deploy would change, and what it lacks.
+    """Return the plan of the service: changes, missing blobs and new migrations.
 
-    `migrations` has the names of those that are new. Raises `Refused` for one that never can be applied.
+    Raises `ApiError`, for a migration that can never be applied among others.
     """
     parts = {}
     for name, (digest, _) in bundle.packages.items():
@@ -139,27 +136,27 @@ def plan(client: Client, bundle: Bundle) -> dict[str, Any]:
             "imports": sorted(imported) if imported is not None else None,
         }
     body = {"manifest": bundle.manifest, "parts": parts, "blobs": sorted(bundle.contents())}
-    answer: dict[str, Any] = client.call("POST", f"/v1/projects/{bundle.project}/plan", body)
-    return answer | {"migrations": _new_migrations(client, bundle)}
+    response: dict[str, Any] = client.call("POST", f"/v1/projects/{bundle.project}/plan", body)
+    return response | {"migrations": _new_migrations(client, bundle)}
 
 
 def _new_migrations(client: Client, bundle: Bundle) -> list[str]:
     if not bundle.tables:
         return []
     files = [{"name": f"{FOLDER}/{name}", "sql": sql} for name, sql in bundle.tables.items()]
-    wish = {"files": files, "plan": True}
-    new: list[str] = client.call("POST", f"/v1/projects/{bundle.project}/migrations", wish)["applied"]
+    body = {"files": files, "plan": True}
+    new: list[str] = client.call("POST", f"/v1/projects/{bundle.project}/migrations", body)["applied"]
     return new
 
 
 def upload_size(bundle: Bundle, digests: list[str]) -> int:
-    """Return how many bytes these contents have."""
+    """Return the total size of blobs in bytes."""
     contents = bundle.contents()
     return sum(_size(contents[Digest(digest)]) for digest in digests)
 
 
-def upload(client: Client, bundle: Bundle, missing: list[str], teller: DeployProgress) -> int:
-    """Send what the service lacks, documents of packages last; return its bytes. A broken upload goes on."""
+def upload(client: Client, bundle: Bundle, missing: list[str], progress: DeployProgress) -> int:
+    """Upload missing blobs, package documents last; return their bytes. Interrupted uploads resume."""
     contents = bundle.contents()
     documents = {digest for digest, _ in bundle.packages.values()}
     sizes = {digest: _size(contents[Digest(digest)]) for digest in missing}
@@ -168,10 +165,10 @@ def upload(client: Client, bundle: Bundle, missing: list[str], teller: DeployPro
         [digest for digest in missing if digest not in documents],
         [digest for digest in missing if digest in documents],
     ):
-        with ThreadPoolExecutor(UPLOADS_AT_ONCE, thread_name_prefix="upload") as threads:
-            for digest in threads.map(lambda each: _send(client, bundle.project, each, contents), group):
+        with ThreadPoolExecutor(MAX_CONCURRENT_UPLOADS, thread_name_prefix="upload") as threads:
+            for digest in threads.map(lambda blob: _send(client, bundle.project, blob, contents), group):
                 done += sizes[digest]
-                teller.uploading(done, total)
+                progress.uploading(done, total)
     return total
 
 
@@ -179,14 +176,14 @@ def _send(client: Client, project: str, digest: str, contents: Mapping[Digest, b
     content = contents[Digest(digest)]
     size, offset = _size(content), 0
     path = f"/v1/projects/{project}/blobs/{digest}"
-    for attempt in range(RETRIES):
+    for attempt in range(MAX_ATTEMPTS):
         try:
             client.call(
                 "PUT", path, content=_chunks(content, offset), params={"size": size, "offset": offset}
             )
             return digest
         except ApiError as error:
-            if error.code not in ("conflict", "upload-busy") or attempt == RETRIES - 1:
+            if error.code not in ("conflict", "upload-busy") or attempt == MAX_ATTEMPTS - 1:
                 raise
             offset = client.call("GET", path)["received"]
             if offset >= size:
@@ -198,13 +195,16 @@ def deploy(
     client: Client,
     bundle: Bundle,
     revision: int | None,
-    teller: DeployProgress,
+    progress: DeployProgress,
     *,
     commit: str,
     message: str,
     allow: bool,
 ) -> dict[str, Any]:
-    """Have the service take it live; return what is live. Raises `Refused` when it does not."""
+    """Deploy a bundle and return the live deployment.
+
+    Raises `ApiError` if the service rejects it, and `SvcError` if the connection breaks.
+    """
     body = {
         "manifest": bundle.manifest,
         "packages": {name: digest for name, (digest, _) in bundle.packages.items()},
@@ -220,10 +220,10 @@ def deploy(
         if "done" in line:
             done: dict[str, Any] = line["done"]
             return done
-        teller.step(line["step"], line["text"])
+        progress.step(line["step"], line["text"])
     raise SvcError(
-        "the service broke the deploy off",
-        "See with `svc deployments` what is live, and deploy again.",
+        "lost the connection to the service during the deploy; it may be live",
+        "Run `svc deployments` to check, then deploy again if needed.",
         code="unreachable",
     )
 
@@ -242,5 +242,5 @@ def _chunks(content: bytes | Path, offset: int) -> Iterator[bytes]:
         return
     with content.open("rb") as file:
         file.seek(offset)
-        while data := file.read(CHUNK):
+        while data := file.read(CHUNK_BYTES):
             yield data

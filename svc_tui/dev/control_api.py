@@ -15,7 +15,7 @@ from engine.control.projects import SingleProject
 from engine.control.routes import manifest, requests, state
 from engine.control.routes.manifest import EditableManifest
 from engine.control.routes.state import DevStatus
-from svc_tui.control import DOOR_STATS, project_api
+from svc_tui.composition import door_stats, project_api
 from svc_tui.dev.server import DevContext
 
 
@@ -26,7 +26,7 @@ def subjects(context: DevContext) -> tuple[Blueprint, ...]:
     return (
         *project_api(project.name, context.folder),
         manifest.blueprint(EditableManifest(project)),
-        state.blueprint(DevStatus(dev, context.rates, context.uses, context.port), there, DOOR_STATS),
+        state.blueprint(DevStatus(dev, context.rates, context.uses, context.port), there, door_stats()),
         requests.blueprint(there, dev, context.replayer),
     )
 

@@ -1,4 +1,4 @@
-"""How `svc logs` shows the timeline to people: one line a record. Owns the layout of the lines."""
+"""The lines of `svc logs`: one per record, and one per request with all its spans."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -8,17 +8,17 @@ from engine.timeline.record import Record, RequestRecord
 from svc_tui.dev.request_log import badge, clock, format_text, request_line
 from svc_tui.terminal.stdout import Styled
 
-HELD = 1000
-"""How many requests wait at most for the span that began them."""
+MAX_PENDING = 1000
+"""Requests whose spans are held until their root span is read."""
 
 
 class LogFormatter:
-    """Turns entries into lines: one for each record, and one for a request with all its spans."""
+    """Formats records as lines."""
 
     def __init__(self, *, dated: bool, apart: bool, today: Callable[[], date] = date.today) -> None:
-        """`dated` writes the date into every line; else a line of its own tells of another day than today.
+        """`dated` writes the date into every line; otherwise each new day gets a heading.
 
-        `apart` gives every span a line of its own, for filters that may leave out others of the request.
+        `apart` gives every span its own line, for filters that match only some spans of a request.
         """
         self._dated = dated
         self._apart = apart
@@ -26,9 +26,9 @@ class LogFormatter:
         self._spans: OrderedDict[str, list[RequestRecord]] = OrderedDict()
 
     def lines(self, record: Record) -> Iterator[Styled]:
-        """Yield the lines of the next record; a span below another waits for the request's own."""
+        """Yield the lines for the next record; inner spans wait for the root span of their request."""
         if not isinstance(record, RequestRecord):
-            yield from self._at(record.time_ns, lambda when: _said(record, when))
+            yield from self._at(record.time_ns, lambda when: _message_line(record, when))
             return
         spans = self._spans.pop(record.request_id, [])
         spans.append(record)
@@ -36,11 +36,11 @@ class LogFormatter:
             yield from self._request(spans)
             return
         self._spans[record.request_id] = spans
-        if len(self._spans) > HELD:
+        if len(self._spans) > MAX_PENDING:
             yield from self._request(self._spans.popitem(last=False)[1])
 
     def flush(self) -> Iterator[Styled]:
-        """Yield the lines of requests whose beginning is not to be seen."""
+        """Yield the lines of requests whose root span was not read."""
         while self._spans:
             yield from self._request(self._spans.popitem(last=False)[1])
 
@@ -49,7 +49,7 @@ class LogFormatter:
         return self._at(ended, lambda when: request_line(spans, when))
 
     def _at(self, time_ns: int, line: Callable[[str], Styled]) -> Iterator[Styled]:
-        """Yield a line with its time, and before it the day where that is another than in the line before."""
+        """Yield a line with its time, after a heading if its day differs from the previous line's."""
         day = datetime.fromtimestamp(time_ns // 1_000_000_000).date()
         if self._dated:
             yield line(f"{day} {clock(time_ns)}")
@@ -60,7 +60,7 @@ class LogFormatter:
         yield line(clock(time_ns))
 
 
-def _said(record: Record, when: str) -> Styled:
+def _message_line(record: Record, when: str) -> Styled:
     assert not isinstance(record, RequestRecord)
     line: Styled = [(f"{when} ", "dim"), badge(record)]
     if record.resource:

@@ -1,4 +1,4 @@
-"""The timeline of a service, followed through its restarts. Owns the cursor: nothing comes twice."""
+"""Logs of a service. Following survives restarts of the service, without duplicates."""
 
 import re
 from collections import deque
@@ -17,7 +17,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which records; `pattern` is looked for here, all else by the service."""
+    """A selection of records; `pattern` is matched here, the other fields by the service."""
 
     resource: str | None
     level: str | None
@@ -31,35 +31,35 @@ class LogQuery:
 
 
 class RemoteLogs:
-    """The records of one Project."""
+    """The log records of one project."""
 
     def __init__(
         self,
         login: Credentials,
         project: str,
-        wish: LogQuery,
+        query: LogQuery,
         show: Callable[[Sequence[StoredRecord]], None],
-        missed: Callable[[int], None],
+        on_missed: Callable[[int], None],
     ) -> None:
         self._login = login
         self._path = f"/v1/projects/{project}/logs"
-        self._wish = wish
+        self._query = query
         self._show = show
-        self._missed = missed
+        self._on_missed = on_missed
         self._position: int | None = None
-        self._away = False
+        self._disconnected = False
 
     def run(self) -> None:
-        """Show what is there and, when following, what comes, until the reader has enough."""
-        tail = self._wish.tail
-        if tail is not None and self._wish.pattern is not None:
-            found: deque[StoredRecord] = deque(maxlen=tail)
-            self._read(found.append)
-            self._show(list(found))
+        """Show the recorded entries and, when following, new ones until the reader closes the pipe."""
+        tail = self._query.tail
+        if tail is not None and self._query.pattern is not None:
+            matches: deque[StoredRecord] = deque(maxlen=tail)
+            self._read(matches.append)
+            self._show(list(matches))
             tail = None
-        elif not self._wish.follow:
+        elif not self._query.follow:
             self._read(self._show_one, tail)
-        if self._wish.follow:
+        if self._query.follow:
             self._follow(tail)
 
     def _show_one(self, one: StoredRecord) -> None:
@@ -72,38 +72,38 @@ class RemoteLogs:
             except Unreachable as error:
                 if self._position is None:
                     raise
-                if not self._away:
-                    stderr.warn(error.message, "Following goes on when it is there again.")
-                self._away = True
+                if not self._disconnected:
+                    stderr.warn(error.message, "svc reconnects until you press Ctrl+C.")
+                self._disconnected = True
             stdout.pause(RETRY_SECONDS)
 
     def _read(
         self, take: Callable[[StoredRecord], None], tail: int | None = None, *, follow: bool = False
     ) -> None:
-        wish = self._wish
-        params: dict[str, Any] = {"resource": wish.resource, "level": wish.level, "request": wish.request}
+        query = self._query
+        params: dict[str, Any] = {"resource": query.resource, "level": query.level, "request": query.request}
         if self._position is None:
-            params |= {"since": wish.since, "until": wish.until, "after": wish.after, "tail": tail}
+            params |= {"since": query.since, "until": query.until, "after": query.after, "tail": tail}
         else:
             params["after"] = self._position
         if follow:
             params["follow"] = "true"
         with open_client(self._login) as client:
             for line in client.lines("GET", self._path, params=params):
-                self._take(line, take)
+                self._handle(line, take)
 
-    def _take(self, line: dict[str, Any], take: Callable[[StoredRecord], None]) -> None:
+    def _handle(self, line: dict[str, Any], take: Callable[[StoredRecord], None]) -> None:
         if "missed" in line:
-            self._missed(line["missed"])
+            self._on_missed(line["missed"])
             return
         if "upto" in line:
             self._position = line["upto"]
-            self._away = False
-            stdout.pause(0)  # ends the program where nobody reads any more
+            self._disconnected = False
+            stdout.pause(0)  # exits once the reader has closed the pipe
             return
         if "error" in line:
             raise ApiError.from_problem(line["error"])
-        found = from_json(line)
-        self._position = found.cursor
-        if self._wish.pattern is None or self._wish.pattern.search(searchable(encode(found.record))):
-            take(found)
+        stored = from_json(line)
+        self._position = stored.cursor
+        if self._query.pattern is None or self._query.pattern.search(searchable(encode(stored.record))):
+            take(stored)

@@ -1,7 +1,4 @@
-"""Whose timeline and usage a command shows: of `svc dev` in this folder, or of the service.
-
-Owns the choice where nobody made it: what runs in front of one goes before what is deployed.
-"""
+"""The source of logs and usage: `svc dev` in this folder, or the service."""
 
 import os
 from pathlib import Path
@@ -18,30 +15,29 @@ ServiceOption = Annotated[
     bool | None,
     typer.Option(
         "--service/--dev",
-        help="What is deployed, or what svc dev served; unless said, what runs in front of you.",
+        help="Read from the service or from svc dev (default: a running svc dev, else the service).",
     ),
 ]
-"""The user's word."""
 
 
-def resolve_target(root: Path, wanted: bool | None) -> Credentials | None:
-    """Return the service to ask, and say that it is asked; `None` for what `svc dev` recorded.
+def resolve_target(root: Path, service: bool | None) -> Credentials | None:
+    """Return the credentials of the service to query, or None to read what `svc dev` recorded.
 
-    `wanted` is the user's word; without it: the service that the Project belongs to, unless `svc dev` runs.
-    Raises `NotLoggedIn`.
+    `service` is the choice of the user. The default is the service of the project, unless `svc dev`
+    is running. Raises `NotLoggedIn`.
     """
-    if wanted is None:
+    if service is None:
         presence = find_endpoint(root / DATA_DIR)
-        runs = presence is not None and _alive(presence.pid)
-        wanted = not runs and (root / DATA_DIR / PROJECT_FILE).exists()
-    if not wanted:
+        running = presence is not None and _is_running(presence.pid)
+        service = not running and (root / DATA_DIR / PROJECT_FILE).exists()
+    if not service:
         return None
-    login = CredentialStore.from_environment(os.environ).get(root)
-    stderr.note(f"of what is deployed at {login.key}; --dev shows what svc dev served")
-    return login
+    credentials = CredentialStore.from_environment(os.environ).get(root)
+    stderr.note(f"from the service {credentials.key}; pass --dev for records of svc dev")
+    return credentials
 
 
-def _alive(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,7 +1,4 @@
-"""What `svc doctor` looks at: svc's own needs, and each lane's tools.
-
-Owns the checks and which of them matter; prints nothing and installs nothing.
-"""
+"""The checks of `svc doctor`: prerequisites of svc itself, and the tools of each lane."""
 
 import asyncio
 import importlib.util
@@ -19,13 +16,13 @@ from engine.lane import Lane, Tool
 from svc_tui.user_home import Home
 
 State = Literal["found", "managed", "installable", "missing"]
-ROOM_MB = 1000
-"""Toolchains of all lanes and a few compiled components fit into this."""
+MIN_FREE_MIB = 1000
+"""Space for the toolchains of all lanes and some compiled components."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at; `of` is `svc` or a lane. A check that is not `needed` can not fail."""
+    """A checked tool; `group` is `svc` or a lane. A check that is not `needed` cannot fail."""
 
     group: str
     tool: Tool
@@ -33,26 +30,26 @@ class Check:
 
     @property
     def state(self) -> State:
-        """`installable` is not there and is installed by the first build, or by `svc doctor --fix`."""
+        """The state of the tool; the first build or `svc doctor --fix` installs an `installable` one."""
         if not self.tool.problem:
             return "managed" if self.tool.managed else "found"
         return "installable" if self.tool.managed else "missing"
 
     @property
     def failed(self) -> bool:
-        """Whether a build would fail for it."""
+        """True if builds fail because of this tool."""
         return self.needed and self.state == "missing"
 
 
 async def run_checks(lanes: Mapping[str, Lane], used: set[str] | None, home: Home) -> list[Check]:
-    """Look at everything. `used` are the lanes of the Project, `None` outside of one."""
+    """Run all checks. `used` has the lanes of the project, or is None outside of one."""
     checks = [Check("svc", tool, needed=True) for tool in (_python(), _pip(), _wasmtime(), _home(home))]
-    found = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in lanes.values()))
-    for name, tools in zip(lanes, found, strict=True):
+    lane_tools = await asyncio.gather(*(lane.tools(home.root / "cache") for lane in lanes.values()))
+    for name, tools in zip(lanes, lane_tools, strict=True):
         needed = used is not None and name in used
         checks += [Check(name, tool, needed) for tool in tools or (Tool(name, "nothing needed"),)]
     for name in sorted((used or set()) - set(lanes)):
-        problem = f"the {name} lane is not part of this version of svc"
+        problem = f"this version of svc has no lane {name}"
         checks.append(Check(name, Tool(name, problem=problem, remedy="install a newer svc"), needed=True))
     return checks
 
@@ -64,7 +61,7 @@ def _python() -> Tool:
 def _pip() -> Tool:
     if importlib.util.find_spec("pip") is None:
         remedy = f"{sys.executable} -m ensurepip"
-        return Tool("pip", problem="not there: managed toolchains can not be installed", remedy=remedy)
+        return Tool("pip", problem="not installed: svc cannot install toolchains", remedy=remedy)
     return Tool("pip", version("pip"))
 
 
@@ -74,7 +71,7 @@ def _wasmtime() -> Tool:
 
         from engine.wasm.execution.config import Compiler, compile_config
     except (ImportError, OSError, RuntimeError) as error:
-        return Tool("wasmtime", problem=f"can not be loaded: {error}", remedy=_reinstall())
+        return Tool("wasmtime", problem=f"cannot be loaded: {error}", remedy=_reinstall())
     try:
         Engine(compile_config(Compiler.OPTIMIZING))
     except WasmtimeError as error:
@@ -90,14 +87,14 @@ def _home(home: Home) -> Tool:
     try:
         cache = home.cache()
         with tempfile.TemporaryFile(dir=cache):
-            room = shutil.disk_usage(cache).free // 1_000_000
+            free_mib = shutil.disk_usage(cache).free >> 20
     except SvcError as error:
         return Tool("SVC_HOME", path=str(home.root), problem=error.message, remedy=error.hint)
     except OSError as error:
-        problem = f"can not be written: {error.strerror}"
-        remedy = "set SVC_HOME to a folder that you can write"
+        problem = f"cannot be written: {error.strerror}"
+        remedy = "set SVC_HOME to a folder that you can write to"
         return Tool("SVC_HOME", path=str(home.root), problem=problem, remedy=remedy)
-    if room < ROOM_MB:
-        remedy = f"make room, or set SVC_HOME to a folder that has it (`{cache}` may be deleted)"
-        return Tool("SVC_HOME", path=str(home.root), problem=f"only {room} MB free", remedy=remedy)
-    return Tool("SVC_HOME", f"{room // 1000} GB free", str(home.root))
+    if free_mib < MIN_FREE_MIB:
+        remedy = f"free disk space, or set SVC_HOME to a folder on another disk (you may delete `{cache}`)"
+        return Tool("SVC_HOME", path=str(home.root), problem=f"only {free_mib} MiB free", remedy=remedy)
+    return Tool("SVC_HOME", f"{free_mib >> 10} GiB free", str(home.root))

@@ -53,8 +53,7 @@ from engine.usage.recorder import UsageRecorder
 from engine.wasm.execution.runner import Runner
 from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
-from svc_tui.composition import doors, migrate
-from svc_tui.control import DOOR_STATS
+from svc_tui.composition import door_stats, doors, migrate
 
 SERVICE_DIR = "service"
 """The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
@@ -263,7 +262,7 @@ def create_control_api(
         timeline.blueprint(places),
         logs.blueprint(places),
         manifest.blueprint(DeployedManifest(service.history)),
-        state.blueprint(serving, places, DOOR_STATS),
+        state.blueprint(serving, places, door_stats()),
         gc.blueprint(service.collect_garbage),
         deployments.blueprint(service, settings.url_of),
     )

@@ -1,4 +1,4 @@
-"""How far something is: one line of stderr that replaces itself. In a pipe, nothing."""
+"""A progress line on stderr that replaces itself. Nothing is written to a pipe."""
 
 import sys
 from contextlib import suppress
@@ -9,7 +9,7 @@ from svc_tui.terminal.style import create_console, plain
 
 
 class Progress:
-    """A line that changes. Use as a context; it is gone at the end."""
+    """A context manager whose line is cleared at the end."""
 
     def __init__(self) -> None:
         self._width = create_console("never", stderr=True).width - 1 if sys.stderr.isatty() else 0
@@ -21,12 +21,12 @@ class Progress:
         self._write("")
 
     def show(self, text: str) -> None:
-        """Show a text in place of the one before."""
+        """Replace the line."""
         self._write(set_cell_size(plain(text), self._width).rstrip())
 
     def _write(self, text: str) -> None:
         if self._width:
-            # That nobody can read it is no reason to fail.
+            # A closed terminal must not fail the command.
             with suppress(OSError):
                 sys.stderr.write(f"\r\x1b[2K{text}")
                 sys.stderr.flush()

@@ -1,6 +1,6 @@
-"""The only reader of what a person types: questions on the terminal, and the first line of stdin.
+"""Prompts on the terminal, and values piped to stdin.
 
-Questions go to stderr, so that stdout stays data. What is typed as a secret is not shown.
+Questions are written to stderr, so stdout contains data only. Secrets are read without echo.
 """
 
 import getpass
@@ -10,40 +10,31 @@ from engine.errors import SvcError
 from svc_tui.terminal import stderr
 
 MAX_LINE_CHARS = 4096
-"""Characters of a line."""
-_LOGIN = "Give --user and --password-stdin, or SVC_TOKEN."
+_CREDENTIALS_HINT = "Pass --user and --password-stdin, or set SVC_URL and SVC_TOKEN."
 
 
 class NotInteractive(SvcError):
-    """A question would have to be asked, and there is no terminal."""
+    """A prompt without a terminal to show it on."""
 
     code = "usage"
 
 
 def line(question: str, default: str = "") -> str:
-    """Ask for a line; empty means `default`. Raises `NobodyThere`."""
-    _person(question, _LOGIN)
-    return _typed(question, default)
+    """Ask for a line; an empty answer selects `default`. Raises `NotInteractive`."""
+    _require_terminal(question, _CREDENTIALS_HINT)
+    return _read_answer(question, default)
 
 
-def _typed(question: str, default: str = "") -> str:
-    shown = f"{question} [{default}]: " if default else f"{question}: "
-    stderr.question(shown)
-    typed = sys.stdin.readline(MAX_LINE_CHARS)
-    if not typed:
-        raise KeyboardInterrupt
-    return typed.strip() or default
-
-
-def confirm(question: str) -> bool:
-    """Ask whether to go on; only a clear yes is one. Raises `NobodyThere`."""
-    _person(question, "Give --yes if that is meant.")
-    return _typed(f"{question} [y/N]").lower() in ("y", "yes")
+def confirm(question: str) -> None:
+    """Ask for confirmation. Raises `SvcError` for any answer but yes, and `NotInteractive`."""
+    _require_terminal(question, "Pass --yes.")
+    if _read_answer(f"{question} [y/N]").lower() not in ("y", "yes"):
+        raise SvcError("cancelled; nothing was changed", "Answer y, or pass --yes.")
 
 
 def secret(question: str) -> str:
-    """Ask for a secret. Raises `NobodyThere`."""
-    _person(question, _LOGIN)
+    """Ask for a secret without echo. Raises `NotInteractive`."""
+    _require_terminal(question, _CREDENTIALS_HINT)
     try:
         return getpass.getpass(f"{question}: ")
     except EOFError as error:
@@ -51,25 +42,40 @@ def secret(question: str) -> str:
 
 
 def new_secret(question: str) -> str:
-    """Ask for a secret twice. Raises `NobodyThere`, and `SvcError` when the two differ."""
+    """Ask for a secret twice. Raises `SvcError` when the answers differ, and `NotInteractive`."""
     first = secret(question)
     if secret("again") != first:
-        raise SvcError("the two are not the same", "Try again.", code="usage")
+        raise SvcError("the passwords do not match", "Run the command again.", code="usage")
     return first
 
 
 def from_stdin() -> str:
-    """Return the first line of stdin, without its end."""
+    """Return the first line of stdin. Raises `SvcError` when it is empty, too long or not UTF-8."""
     data = sys.stdin.buffer.readline(MAX_LINE_CHARS + 1)
     try:
         text = data.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise SvcError("what stdin has is not UTF-8", "Pass the password as text.", code="usage") from error
-    if not text or len(data) > MAX_LINE_CHARS:
-        raise SvcError("stdin has no password", "Pass it as one line.", code="usage")
+        raise SvcError("stdin is not valid UTF-8", "Pass the password as text.", code="usage") from error
+    if not text:
+        raise SvcError("stdin has no password", "Pass the password as one line.", code="usage")
+    if len(data) > MAX_LINE_CHARS:
+        raise SvcError(
+            f"the password on stdin exceeds {MAX_LINE_CHARS} bytes",
+            "Pass the password as one line.",
+            code="usage",
+        )
     return text
 
 
-def _person(question: str, hint: str) -> None:
+def _read_answer(question: str, default: str = "") -> str:
+    shown = f"{question} [{default}]: " if default else f"{question}: "
+    stderr.question(shown)
+    answer = sys.stdin.readline(MAX_LINE_CHARS)
+    if not answer:
+        raise KeyboardInterrupt
+    return answer.strip() or default
+
+
+def _require_terminal(question: str, hint: str) -> None:
     if not sys.stdin.isatty():
-        raise NotInteractive(f"there is no terminal to ask on: {question}", hint)
+        raise NotInteractive(f'cannot prompt for "{question}": stdin is not a terminal', hint)

@@ -1,4 +1,4 @@
-"""The only writer of stderr: errors, warnings, notes and progress. Owns the exit codes."""
+"""The only writer of stderr: errors, warnings, notes and progress. Defines the exit codes."""
 
 import json
 import os
@@ -18,7 +18,7 @@ _console = create_console("auto", stderr=True)
 
 
 class ExitCode(IntEnum):
-    """What the exit status of `svc` says."""
+    """The exit codes of `svc`."""
 
     OK = 0
     FAILED = 1
@@ -41,18 +41,18 @@ _BY_CODE = {
 
 
 def exit_code(error: SvcError) -> ExitCode:
-    """Return the exit status for an error."""
+    """Return the exit code for an error."""
     return _BY_CODE.get(error.code, ExitCode.FAILED)
 
 
 def set_color(mode: ColorMode) -> None:
-    """Choose `auto` (a terminal without NO_COLOR), `always` or `never`."""
+    """Set the color mode: `auto` (a terminal without NO_COLOR), `always` or `never`."""
     global _console
     _console = create_console(mode, stderr=True)
 
 
 def render(error: SvcError) -> None:
-    """Write an error: what happened, where, and what to do."""
+    """Write an error with its details and its hint."""
     summary = error.summary if isinstance(error, ManifestError) else error.message
     _write(Text.assemble(("error: ", "bold red"), plain(summary)))
     if isinstance(error, ManifestError):
@@ -65,8 +65,8 @@ def render(error: SvcError) -> None:
 
 
 def _manifest_problem(file: str, problem: Problem) -> None:
-    place = f"{file}:{problem.line}" if problem.line else file
-    pieces = [("  ", ""), (place, "bold"), ("  ", "")]
+    position = f"{file}:{problem.line}" if problem.line else file
+    pieces = [("  ", ""), (position, "bold"), ("  ", "")]
     if problem.key:
         pieces += [(plain(problem.key), "cyan"), ("  ", "")]
     _write(Text.assemble(*pieces, plain(problem.message)))
@@ -75,13 +75,15 @@ def _manifest_problem(file: str, problem: Problem) -> None:
 
 
 def _build_failure(error: BuildFailed) -> None:
-    """Write the places that the compiler complains of, or what it printed when it names none."""
-    for found in error.diagnostics:
-        place = ":".join(str(part) for part in (found.file, found.line, found.column) if part)
-        message = plain(found.message)
-        _write(Text.assemble("  ", (f"{place}  " if place else "", "bold"), message))
-        if found.frame:
-            _write(from_ansi(_indented(found.frame)))
+    """Write the compiler's diagnostics, or its output when it reports no positions."""
+    for diagnostic in error.diagnostics:
+        position = ":".join(
+            str(part) for part in (diagnostic.file, diagnostic.line, diagnostic.column) if part
+        )
+        message = plain(diagnostic.message)
+        _write(Text.assemble("  ", (f"{position}  " if position else "", "bold"), message))
+        if diagnostic.frame:
+            _write(from_ansi(_indented(diagnostic.frame)))
     if error.output and not error.diagnostics:
         _write(Text.assemble(from_ansi(_indented(error.output.rstrip())), style="dim"))
 
@@ -102,45 +104,46 @@ def warn(message: str, hint: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Write a line that is nice to know."""
+    """Write a note; an empty one is skipped."""
     if text:
         _write(Text(plain(text), "dim"))
 
 
 def line(text: Text) -> None:
-    """Write a line that was laid out elsewhere."""
+    """Write a formatted line."""
     _write(text)
 
 
 def transient(text: str, *, finished: bool) -> None:
-    """Write where something stands, in the place of what this wrote before; nothing where nobody watches."""
+    """Replace the current progress line on a terminal; write nothing to a pipe."""
     if _console.is_terminal:
         with suppress(OSError):
-            _console.print(Text(f"\r{plain(text)}\x1b[K", "dim"), end="\n" if finished else "", markup=False)
+            end = "\n" if finished else ""
+            _console.print(Text(f"\r{plain(text)}\x1b[K", "dim"), end=end, markup=False)
 
 
 def question(text: str) -> None:
-    """Write what is asked, and stay on its line."""
+    """Write a prompt without a line end."""
     with suppress(OSError):
         _console.print(Text(plain(text)), end="", markup=False)
 
 
 def progress(text: str) -> None:
-    """Write what is going on, when it takes longer than a blink."""
+    """Write a step of a longer operation."""
     _write(Text.assemble(("· ", "cyan"), (plain(text), "dim")))
 
 
 def log(level: str, text: str) -> None:
-    """Write a line of a server's own log: words for a person at a terminal, else a JSON document."""
+    """Write a line of the service's log: text on a terminal, one JSON document otherwise."""
     if _console.is_terminal:
         (progress if level == "info" else warn)(text)
         return
-    moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    _write(Text(json.dumps({"time": moment, "level": level, "text": plain(text)}, ensure_ascii=False)))
+    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    _write(Text(json.dumps({"time": time, "level": level, "text": plain(text)}, ensure_ascii=False)))
 
 
 def _write(text: Text) -> None:
-    """Write one line; that nobody can read it is no reason to fail."""
+    """Write one line. A closed stderr must not fail the command."""
     try:
         _console.print(strip_control_codes(text), markup=False)
     except OSError:

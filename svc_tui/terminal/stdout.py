@@ -1,7 +1,4 @@
-"""The only writer of stdout: data that another program may read.
-
-Owns what a closed pipe means: success.
-"""
+"""The only writer of stdout. A closed pipe ends the program with success."""
 
 import codecs
 import json
@@ -22,11 +19,11 @@ from engine.errors import SvcError
 from svc_tui.terminal.style import ColorMode, create_console, plain, strip_control_codes
 
 Styled = list[tuple[str, str]]
-"""A line as pieces of text, each with a style (empty: plain)."""
+"""A line as pieces of text, each with a style; an empty style is plain."""
 
 _console = create_console("auto", stderr=False)
-_COMMANDING = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_SYSTEMS = {
+_CONTROL_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_COLOR_SYSTEMS = {
     "standard": ColorSystem.STANDARD,
     "256": ColorSystem.EIGHT_BIT,
     "truecolor": ColorSystem.TRUECOLOR,
@@ -34,25 +31,25 @@ _SYSTEMS = {
 
 
 def set_color(mode: ColorMode) -> None:
-    """Choose `auto` (a terminal without NO_COLOR), `always` or `never`."""
+    """Set the color mode: `auto` (a terminal without NO_COLOR), `always` or `never`."""
     global _console
     _console = create_console(mode, stderr=False)
 
 
 def is_terminal() -> bool:
-    """Whether a person reads it."""
+    """Return whether stdout is a terminal."""
     return _console.is_terminal
 
 
 def width() -> int:
-    """Return how many cells a line has, as far as the terminal tells."""
+    """Return the width of the terminal in cells."""
     return _console.width
 
 
 def line(text: Text | str = "") -> None:
-    """Write one line, without what commands a terminal."""
-    shown = strip_control_codes(text) if isinstance(text, Text) else _clean(text)
-    _written(lambda: _console.print(shown, markup=False))
+    """Write one line without control characters."""
+    clean = strip_control_codes(text) if isinstance(text, Text) else _clean(text)
+    _attempt(lambda: _console.print(clean, markup=False))
 
 
 def styled(pieces: Styled) -> None:
@@ -61,11 +58,11 @@ def styled(pieces: Styled) -> None:
 
 
 def styled_lines(lines: Sequence[Styled]) -> None:
-    """Write lines made of pieces, at once: the quick way, for lines that come by the thousand."""
-    system = None if _console.no_color else _SYSTEMS.get(_console.color_system or "")
+    """Write lines made of pieces in one call, which is fast for thousands of lines."""
+    system = None if _console.no_color else _COLOR_SYSTEMS.get(_console.color_system or "")
     text = "".join(_rendered(pieces, system) + "\n" for pieces in lines)
     file = _console.file
-    _written(lambda: (file.write(text), file.flush()))
+    _attempt(lambda: (file.write(text), file.flush()))
 
 
 def _rendered(pieces: Styled, system: ColorSystem | None) -> str:
@@ -92,68 +89,68 @@ def data(value: Any) -> None:
 
 
 def data_lines(values: Sequence[Any]) -> None:
-    """Write JSON documents, one a line, at once."""
+    """Write JSON documents in one call, one per line."""
     text = "".join(f"{_json(value)}\n" for value in values)
     file = _console.file
-    _written(lambda: (file.write(text), file.flush()))
+    _attempt(lambda: (file.write(text), file.flush()))
 
 
 def _json(value: Any) -> str:
-    """Return JSON in which no character commands a terminal; those below space are never bare in JSON."""
+    """Return JSON with control characters escaped; JSON itself escapes those below U+0020."""
     text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return text
-    return _COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class Raw:
-    """Writes bytes as they are; on a terminal, text in UTF-8 without what commands it."""
+    """A writer of bytes; on a terminal, of UTF-8 text without control characters."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def write(self, data: bytes) -> None:
-        """Write some bytes; a character may begin in one piece and end in the next."""
+        """Write a chunk; a character may be split between chunks."""
         file = _console.file
         if file.isatty():
             text = _clean(self._decoder.decode(data))
-            _written(lambda: (file.write(text), file.flush()))
+            _attempt(lambda: (file.write(text), file.flush()))
             return
         target = getattr(file, "buffer")  # noqa: B009
-        _written(lambda: (file.flush(), target.write(data), target.flush()))
+        _attempt(lambda: (file.flush(), target.write(data), target.flush()))
 
 
 def pause(seconds: float) -> None:
-    """Wait, and end the program well as soon as nobody reads its output any more."""
+    """Sleep, and exit with success once the reader of a pipe has closed it."""
     try:
         number = _console.file.fileno()
     except (OSError, ValueError):
         time.sleep(seconds)
         return
-    watched = select.poll()
-    watched.register(number, 0)  # what is no event to ask for is told all the same: errors and hang-ups
-    if watched.poll(seconds * 1000):
+    poll = select.poll()
+    poll.register(number, 0)  # errors and hang-ups are reported for any event mask
+    if poll.poll(seconds * 1000):
         closed_pipe()
 
 
-def _written(write: Callable[[], object]) -> None:
+def _attempt(write: Callable[[], object]) -> None:
     try:
         write()
     except BrokenPipeError:
         closed_pipe()
     except OSError as error:
-        _to_nowhere()
+        _discard_output()
         raise SvcError(
-            f"the output can not be written: {error.strerror}", "Check where standard output leads to."
+            f"cannot write to stdout: {error.strerror}", "Check the target of the redirection."
         ) from error
 
 
 def closed_pipe() -> NoReturn:
-    """End the program well: the reader has what it wanted."""
-    _to_nowhere()
+    """Exit with success after the reader has closed the pipe. Raises `SystemExit`."""
+    _discard_output()
     raise SystemExit(0)
 
 
-def _to_nowhere() -> None:
-    """Let what is still buffered go nowhere, so that nothing fails again when the program ends."""
+def _discard_output() -> None:
+    """Redirect stdout to /dev/null, so that flushing the buffer at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,4 @@
-"""How `svc` writes to a terminal: colour or none, and no control codes from what others wrote.
-
-Owns the choice of colour for both streams. Who may write is `output.py`'s and `diagnostics.py`'s to say.
-"""
+"""Color of both output streams, and removal of control codes from untrusted text."""
 
 import os
 import re
@@ -17,14 +14,14 @@ COLOR_MODES: tuple[str, ...] = get_args(ColorMode)
 
 _CONTROL = [*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 CONTROL_CHARS = {code: "\ufffd" for code in _CONTROL if code not in (9, 10)}
-"""For `str.translate`: what a guest or a tool prints must not move the cursor, recolour the terminal, or turn
-the direction of what follows.
+"""A table for `str.translate`: output of guests and tools must not move the cursor, set colors or change the
+text direction.
 """
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?=\n)")
 
 
 def create_console(mode: ColorMode, *, stderr: bool) -> Console:
-    """Make a writer that never wraps. `auto` is colour on a terminal, unless NO_COLOR is set."""
+    """Return a writer that never wraps; `auto` uses color on a terminal unless NO_COLOR is set."""
     if mode == "never" or (mode == "auto" and os.environ.get("NO_COLOR")):
         return Console(stderr=stderr, highlight=False, soft_wrap=True, color_system=None)
     if mode == "always":
@@ -40,20 +37,20 @@ def create_console(mode: ColorMode, *, stderr: bool) -> Console:
 
 
 def plain(text: str) -> str:
-    """Return a text without escape sequences, and `�` for other control characters but tab and newline."""
+    """Return text without escape sequences; other control characters but tab and newline become `�`."""
     return _SEQUENCE.sub("", text).translate(CONTROL_CHARS)
 
 
 def strip_control_codes(text: Text) -> Text:
-    """Return a text with its styles, and `�` for control characters but tab and newline."""
+    """Return text with its styles; control characters but tab and newline become `�`."""
     if text.plain.isprintable():
         return text
-    made = text.copy()
-    made.plain = text.plain.translate(CONTROL_CHARS)
-    return made
+    clean = text.copy()
+    clean.plain = text.plain.translate(CONTROL_CHARS)
+    return clean
 
 
 def from_ansi(text: str) -> Text:
-    """Return what a tool printed with its own colours, and `plain` in all else."""
+    """Return the output of a tool with its own colors and without other control codes."""
     pieces = SGR.split(text)
     return Text.from_ansi("".join(piece if i % 2 else plain(piece) for i, piece in enumerate(pieces)))

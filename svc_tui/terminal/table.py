@@ -1,6 +1,6 @@
-"""Rows in columns: aligned by the width that a terminal gives characters, and cut to what fits on it.
+"""Tables for a terminal: columns aligned by cell width and cut to the terminal.
 
-Where the columns do not fit beside each other, each row is shown as lines of its own.
+If the columns do not fit side by side, each row is printed as a block of lines.
 """
 
 from collections.abc import Sequence
@@ -13,54 +13,54 @@ from svc_tui.terminal.style import CONTROL_CHARS
 Cell = tuple[str, str]
 """A text and its style."""
 _GAP = "  "
-_LEAST = 8
-"""Cells that a column keeps where there is little room."""
-_MOST = 60
-"""Cells of a column where there is another beside it."""
-_SHOWN = {**CONTROL_CHARS, 10: "↵", 13: "", 9: "⇥"}
-_LOOKED_AT = 10_000
-"""Characters of a text that are looked at: more do not fit on a line."""
+_MIN_COLUMN = 8
+"""Minimum cells of a column."""
+_MAX_COLUMN = 60
+"""Maximum cells of a column that has another beside it."""
+_VISIBLE = {**CONTROL_CHARS, 10: "↵", 13: "", 9: "⇥"}
+_MAX_CHARS = 10_000
+"""Characters of a cell that are formatted: more never fit on a line."""
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line, with what stands for line ends and tabs, and nothing that commands."""
-    if len(text) > _LOOKED_AT:
-        text = text[:_LOOKED_AT] + "…"
-    return text if text.isprintable() else text.translate(_SHOWN)
+    """Return text on one line: symbols for line ends and tabs, no control characters."""
+    if len(text) > _MAX_CHARS:
+        text = text[:_MAX_CHARS] + "…"
+    return text if text.isprintable() else text.translate(_VISIBLE)
 
 
 def format_table(
     heads: Sequence[str], rows: Sequence[Sequence[Cell]], width: int, right: frozenset[int]
 ) -> list[Styled]:
-    """Return the lines of a table for a terminal of that width; columns in `right` are set to the right."""
+    """Return the lines of a table `width` cells wide; `right` has the right-aligned columns."""
     names = [one_line(head) for head in heads]
     cells = [[(one_line(text), style) for text, style in row] for row in rows]
     widths = [
         max([cell_len(name), *(cell_len(row[index][0]) for row in cells)]) for index, name in enumerate(names)
     ]
-    fitting = _fit(widths, width)
-    if fitting is None:
+    fitted = _fit(widths, width)
+    if fitted is None:
         return _records(names, cells, width)
-    lines = [_line([(name, "bold") for name in names], fitting, right)]
-    lines += [_line(row, fitting, right) for row in cells]
+    lines = [_line([(name, "bold") for name in names], fitted, right)]
+    lines += [_line(row, fitted, right) for row in cells]
     return lines
 
 
 def _fit(widths: list[int], width: int) -> list[int] | None:
-    """Return narrower columns that fit on a line, the widest cut first; None where they can not."""
+    """Return column widths that fit on a line, narrowing the widest first; None if impossible."""
     room = width - len(_GAP) * (len(widths) - 1)
     if len(widths) > 1:
-        widths = [min(each, _MOST) for each in widths] if sum(widths) > room else widths
-    if sum(min(each, _LEAST) for each in widths) > room:
+        widths = [min(column, _MAX_COLUMN) for column in widths] if sum(widths) > room else widths
+    if sum(min(column, _MIN_COLUMN) for column in widths) > room:
         return None
     widths = list(widths)
     while sum(widths) > room:
         widest = max(widths)
-        next_widest = max([each for each in widths if each < widest], default=0)
+        next_widest = max([column for column in widths if column < widest], default=0)
         count = widths.count(widest)
         excess = sum(widths) - room
         cut = max(1, min(widest - max(next_widest, 1), -(-excess // count)))
-        widths = [each - cut if each == widest else each for each in widths]
+        widths = [column - cut if column == widest else column for column in widths]
     return widths
 
 
@@ -86,7 +86,7 @@ def _cut(text: str, width: int) -> str:
 
 def _records(names: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[Styled]:
     name_width = min(max((cell_len(name) for name in names), default=0), 30, max(width // 3, 1))
-    room = max(width - name_width - len(_GAP), _LEAST)
+    room = max(width - name_width - len(_GAP), _MIN_COLUMN)
     lines: list[Styled] = []
     for number, row in enumerate(rows, 1):
         lines.append([(f"── {number} ──", "dim")])

@@ -291,6 +291,6 @@ def test_addresses_of_others_need_to_be_asked_for(shop: Path, tmp_path: Path) ->
     refused = Web(shop, tmp_path / "home", "--host", "0.0.0.0")
     assert refused.process.stderr is not None
     assert refused.process.wait(SECONDS) == 2
-    assert "in the clear" in refused.process.stderr.read()
+    assert "unencrypted" in refused.process.stderr.read()
     refused.process.stderr.close()
     refused.reader.join(SECONDS)

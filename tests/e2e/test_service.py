@@ -127,7 +127,7 @@ def test_the_whole_way_from_login_to_rollback(server: Server, project: Path, env
     (project / "site" / "index.html").write_text("two")
     assert run(project, environ, "deploy").returncode == 0 and server.get().text == "two"
     again = run(project, environ, "deploy")
-    assert again.returncode == 0 and "nothing has changed" in again.stderr
+    assert again.returncode == 0 and "nothing changed" in again.stderr
     back = run(project, environ, "rollback", "--yes", "-m", "two is bad")
     assert back.returncode == 0, back.stderr
     assert server.get().text == "one"
@@ -148,7 +148,7 @@ def test_an_unchanged_project_with_migrations_is_not_deployed_again(
     first = run(project, environ, "deploy")
     assert first.returncode == 0 and "tables/1.sql  migration" in first.stderr, first.stderr
     again = run(project, environ, "deploy")
-    assert again.returncode == 0 and "nothing has changed" in again.stderr, again.stderr
+    assert again.returncode == 0 and "nothing changed" in again.stderr, again.stderr
     found = json.loads(run(project, environ, "deployments", "--json").stdout)
     assert len(found["deployments"]) == 1
     planned = json.loads(run(project, environ, "deploy", "--plan", "--json").stdout)

@@ -31,7 +31,7 @@ def test_it_looks_at_svc_and_at_every_lane(folder: Path, capsys: pytest.CaptureF
     found = checks(capsys)
     assert {"python", "pip", "wasmtime", "SVC_HOME", "node", "componentize-js", "esbuild"} <= set(found)
     assert found["wasmtime"]["state"] == "found" and found["wasmtime"]["version"].startswith("50.")
-    assert "GB free" in found["SVC_HOME"]["version"]
+    assert "GiB free" in found["SVC_HOME"]["version"]
     assert not found["node"]["needed"] and found["python"]["needed"]
 
 
@@ -51,13 +51,13 @@ def test_only_lanes_of_the_project_are_needed(folder: Path, capsys: pytest.Captu
     assert found["static"]["needed"] and not found["node"]["needed"]
     assert run(["--color", "always", "doctor"]) == 0
     told = capsys.readouterr().out
-    assert "\x1b[1mjs\x1b[0m" in told and "(not used by this Project)" in told
+    assert "\x1b[1mjs\x1b[0m" in told and "(not used by this project)" in told
 
 
 def test_a_home_that_can_not_be_written_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(os.environ["SVC_HOME"]).write_text("a file in the way")
     home = checks(capsys, code=1)["SVC_HOME"]
-    assert home["state"] == "missing" and "can not be made" in home["problem"] and home["remedy"]
+    assert home["state"] == "missing" and "cannot create" in home["problem"] and home["remedy"]
 
 
 def test_a_manifest_with_mistakes_is_no_reason_to_stop(

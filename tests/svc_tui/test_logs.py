@@ -154,7 +154,7 @@ def test_filters_pick(project: Path, capsys: pytest.CaptureFixture[str]) -> None
     ("options", "told"),
     [
         (["--resource", "frontend"], "Did you mean front-end?"),
-        (["--resource", "x"], "There are: api, front-end, web."),
+        (["--resource", "x"], "Available: api, front-end, web."),
         (["--level", "wran"], "Did you mean warn?"),
         (["--level", "9"], "trace, debug, info, warn, error or fatal"),
         (["--grep", "["], "regular expression"),
@@ -198,7 +198,7 @@ def test_where_nothing_is_recorded_it_says_what_records(
     assert run(["logs", "--resource", "wbe"]) == 2
     record(project, PRINTED)
     assert run(["logs", "--request", "another"]) == 0
-    assert "nothing that is recorded" in capsys.readouterr().err
+    assert "no matching records" in capsys.readouterr().err
 
 
 def test_a_damaged_file_is_told_with_what_becomes_of_it(

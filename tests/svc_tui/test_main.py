@@ -1,6 +1,8 @@
+import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -49,8 +51,8 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["dev", "extra"], 2, "svc dev --help"),
         (["--colour"], 2, "svc --help"),
         (["--color", "pink", "dev"], 2, "auto, always or never"),
-        (["-C", "/no/such/folder", "dev"], 2, "cannot work in /no/such/folder"),
-        (["-C", __file__, "dev"], 2, "-C takes a folder"),
+        (["-C", "/no/such/folder", "dev"], 2, "cannot enter /no/such/folder"),
+        (["-C", __file__, "dev"], 2, "Pass -C a folder"),
         (["dev"], 2, "svc new"),
         (["build"], 2, "svc new"),
         (["new"], 2, "NAME"),
@@ -137,3 +139,24 @@ def test_a_terminal_that_lacks_a_character_gets_it_escaped(tmp_path: Path) -> No
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     made = svc("new", str(tmp_path / "süß" / "app"), "-t", "static", **environment)
     assert made.returncode == 0 and "\\xfc" in made.stdout
+
+
+def test_windows_gets_a_clear_error_and_no_import_error() -> None:
+    script = (
+        "import sys\n"
+        "for name in ('fcntl', 'grp', 'pwd', 'resource', 'termios', 'tty', 'pty'): sys.modules[name] = None\n"
+        "import svc_tui.main as main\n"
+        "sys.platform = 'win32'\n"
+        "sys.argv = ['svc', 'login']\n"
+        "main.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "error: svc needs Linux or macOS\n  hint: On Windows, use WSL2.\n"
+
+
+def test_version_and_schema_print_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["version"] == version("svc-tui")
+    assert run(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "svc.toml"

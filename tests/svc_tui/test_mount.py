@@ -43,7 +43,7 @@ def test_an_added_mount_is_shown_as_a_difference_and_written(
     assert run(["mount", "add", "front", "/health", "api"]) == 0
     told = capsys.readouterr()
     assert '-mounts = { "/api/*" = "api" }\n+mounts = { "/api/*" = "api", "/health" = "api" }\n' in told.out
-    assert "is written" in told.err
+    assert "wrote svc.toml" in told.err
     assert manifest.read_text() == TEXT.replace('"api" }', '"api", "/health" = "api" }')
 
 
@@ -55,7 +55,7 @@ def test_a_removed_mount_goes_and_comments_stay(manifest: Path) -> None:
 def test_a_plan_writes_nothing(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mount", "add", "front", "/health", "api", "--plan"]) == 0
     told = capsys.readouterr()
-    assert "+mounts" in told.out and "nothing is written" in told.err
+    assert "+mounts" in told.out and "nothing was written" in told.err
     assert run(["mount", "rm", "front", "/api/*", "--plan", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["written"] is False and "-mounts" in document["diff"]
@@ -67,7 +67,7 @@ def test_what_is_there_already_is_said_and_not_written_again(
 ) -> None:
     assert run(["mount", "add", "front", "/api/*", "api"]) == 0
     told = capsys.readouterr()
-    assert told.out == "" and "already" in told.err
+    assert told.out == "" and "svc.toml is unchanged" in told.err
     assert run(["mount", "add", "front", "/api/*", "api", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"written": False, "diff": ""}
 

@@ -237,7 +237,7 @@ def test_an_export_leaves_links_and_devices_what_they_are(users: Path, capsys: C
         assert reader.stdout.read() == (users / "elsewhere" / "users.csv").read_bytes()
     assert (users / "pipe").is_fifo()
     failed = svc(capsys, "export", "users", "device", "--format", "csv", code=1)
-    assert "can not be written: No space left" in failed.err
+    assert "No space left" in failed.err
     assert (users / "device").is_symlink() and Path("/dev/full").is_char_device()
 
 
@@ -303,7 +303,7 @@ def test_migrations_are_planned_and_applied_once(project: Path, capsys: Capture)
         (["export"], 2, "no table was given"),
         (["export", "other"], 1, "table other does not exist"),
         (["export", "--all", "x.csv"], 2, "one table, not all"),
-        (["export", "users", "no/such/folder.csv"], 1, "no/such/folder.csv can not be written"),
+        (["export", "users", "no/such/folder.csv"], 1, "cannot write no/such/folder.csv"),
     ],
 )
 def test_mistakes_are_explained(users: Path, capsys: Capture, words: list[str], code: int, said: str) -> None:

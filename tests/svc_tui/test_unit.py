@@ -108,7 +108,7 @@ def test_a_unit_keeps_paths_whole_whatever_is_in_them() -> None:
 )
 def test_a_domain_that_is_none_is_refused(domain: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--print-unit", "--domain", domain]) == 2
-    assert "is no domain" in capsys.readouterr().err
+    assert "is not a valid domain" in capsys.readouterr().err
 
 
 def test_one_address_for_applications_and_control_api_is_refused(

@@ -8,7 +8,6 @@ import pytest
 
 from engine.usage.aggregate import MINUTE_NS, UsageCount
 from engine.usage.store import UsageStore, usage_path
-from svc_tui.commands import usage as command
 from svc_tui.main import run
 
 MIB = 1 << 20
@@ -125,7 +124,7 @@ def test_where_nothing_is_counted_it_says_what_counts(
     assert run(["usage", "--since", "30m", "--resource", "api"]) == 0
     told = capsys.readouterr()
     assert told.out == ""
-    assert "no request to api was counted in the last 30m" in told.err and "svc dev" in told.err
+    assert "`svc dev` counted no requests to api in the last 30m" in told.err
     assert rows(capsys) == []
     assert not usage_path(project).exists()
 
@@ -133,7 +132,7 @@ def test_where_nothing_is_counted_it_says_what_counts(
 @pytest.mark.parametrize("text", ["1", "h", "0h", "-1h", "1w", "1.5h", "1h 2m", "٣h", ""])
 def test_a_time_that_is_none_is_refused(project: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     assert run(["usage", f"--since={text}"]) == 2
-    assert "30m, 12h, 7d" in capsys.readouterr().err
+    assert "10m, 12h, 7d" in capsys.readouterr().err
 
 
 def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,18 +149,3 @@ def test_outside_of_a_project_it_says_so(
     monkeypatch.chdir(tmp_path)
     assert run(["usage"]) == 2
     assert "svc.toml" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (10 * 1024, "10 KiB"),
-        (1 << 20, "1.0 MiB"),
-        ((1 << 50) * 3000, "3072000 TiB"),
-    ],
-)
-def test_sizes_are_for_a_person(count: int, text: str) -> None:
-    assert command._size(count) == text

@@ -9,7 +9,6 @@ from typing import Any
 
 import typer
 
-from engine.errors import SvcError
 from engine.manifest.load import find, load
 from svc_tui.client import Client
 from svc_tui.terminal import prompt
@@ -59,7 +58,7 @@ class Target:
 
             return open_client(CredentialStore.from_environment(os.environ).get(project.root))
         # This imports the control API, which takes half a second.
-        from svc_tui.client.local import project_client
+        from svc_tui.client.discovery import project_client
 
         return project_client(project)
 
@@ -71,11 +70,5 @@ def target(context: typer.Context) -> Target:
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before rows are deleted, unless `yes`. Raises `SvcError` if the answer is not yes."""
-    if yes:
-        return
-    try:
-        answer = prompt.line(f"{question} [y/N]")
-    except prompt.NotInteractive as error:
-        raise SvcError("cannot prompt: stdin is not a terminal", "Pass --yes.", code="usage") from error
-    if answer.lower() not in ("y", "yes"):
-        raise SvcError("cancelled; nothing was changed", "Answer y, or pass --yes.")
+    if not yes:
+        prompt.confirm(question)

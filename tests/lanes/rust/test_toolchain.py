@@ -11,6 +11,8 @@ import pytest
 from engine.lane import ToolchainMissing
 from lanes.rust.cargo import TARGET
 from lanes.rust.lane import RustLane
+from lanes.rust.toolchain import error_line
+from svc_tui.main import run
 from tests.lanes.rust.conftest import Crate, handler
 
 HELLO = handler('Ok(Response::text("hello\\n"))')
@@ -62,6 +64,40 @@ def test_one_that_does_not_work(crate: Crate, monkeypatch: pytest.MonkeyPatch, t
         program(folder, tool, "echo \"error: toolchain 'stable' is not installed\" >&2; exit 1")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin:/bin")
     assert "toolchain 'stable' is not installed" in missing(crate).message
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (
+            "info: syncing\nerror: no default toolchain\n\nStack backtrace:\n   0: std::rt\n   1: main\n",
+            "error: no default toolchain",
+        ),
+        ("Error: disk full\n  Caused by: x\n", "Error: disk full"),
+        ("no such device\nline two\n\n", "line two"),
+        ("", "no output"),
+    ],
+)
+def test_error_line_is_the_first_error_else_the_last_line(output: str, line: str) -> None:
+    assert error_line(output) == line
+
+
+def test_doctor_shows_the_error_of_a_tool_and_not_its_backtrace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "bin"
+    for tool in ("cargo", "rustc"):
+        lines = (
+            "error: rustup could not choose a version of cargo\\nStack backtrace:\\n   9: __libc_start_main"
+        )
+        program(folder, tool, f"printf '{lines}\\n' >&2; exit 1")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin:/bin")
+    monkeypatch.setenv("SVC_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    run(["doctor"])
+    out = capsys.readouterr().out
+    assert "does not work: error: rustup could not choose a version of cargo" in out
+    assert "__libc_start_main" not in out
 
 
 @pytest.mark.slow

@@ -88,4 +88,4 @@ async def test_what_can_not_be_a_file_is_said(shop: Shop, tmp_path: Path) -> Non
         await logs.shows("Names end in .jsonl")
         await logs.press("escape")
         await to(logs, tmp_path / "nowhere" / "all.log")
-        await logs.shows("can not be written", os.strerror(2))
+        await logs.shows("cannot write", os.strerror(2))

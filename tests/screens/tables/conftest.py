@@ -16,7 +16,7 @@ from screens.project_client import ConnectionInfo, ProjectClient
 from screens.tables.screen import TablesScreen
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import Client
-from svc_tui.control import project_api
+from svc_tui.composition import project_api
 from tests.screens.conftest import idle
 from tests.screens.developed import Console, Driven
 

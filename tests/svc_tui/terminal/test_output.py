@@ -43,7 +43,7 @@ def test_an_output_that_takes_nothing_is_an_explained_error(tmp_path: Path) -> N
             command, stdout=only_for_reading, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: the output can not be written: ")
+    assert done.stderr.startswith("error: cannot write to stdout: ")
     assert "Traceback" not in done.stderr
 
 

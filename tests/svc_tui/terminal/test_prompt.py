@@ -1,0 +1,35 @@
+import io
+import sys
+
+import pytest
+
+from engine.errors import SvcError
+from svc_tui.terminal import prompt, stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("answer", ["\n", "n\n", "no\n", "x\n"])
+def test_confirm_of_anything_but_yes_fails_with_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    with pytest.raises(SvcError, match="cancelled; nothing was changed") as caught:
+        prompt.confirm("drop users?")
+    assert stderr.exit_code(caught.value) == 1
+
+
+@pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
+def test_confirm_of_yes_returns(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    prompt.confirm("drop users?")
+
+
+def test_confirm_without_a_terminal_asks_for_yes_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    with pytest.raises(prompt.NotInteractive) as caught:
+        prompt.confirm("drop users?")
+    assert caught.value.hint == "Pass --yes." and "stdin is not a terminal" in caught.value.message
