@@ -20,8 +20,8 @@ def write_export(path: Path, chunks: Iterable[bytes]) -> int:
         if path.exists() and not path.is_file():
             with path.open("wb") as target:
                 return sum(target.write(chunk) for chunk in chunks)
-        path = Path(os.path.realpath(path))
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        real = Path(os.path.realpath(path))
+        with tempfile.NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as file:
             part = Path(file.name)
             for chunk in chunks:
                 size += file.write(chunk)
@@ -30,7 +30,7 @@ def write_export(path: Path, chunks: Iterable[bytes]) -> int:
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o666 & ~mask)
-        part.replace(path)
+        part.replace(real)
     except OSError as error:
         raise SvcError(
             f"cannot write {path}: {error.strerror}", "Choose another path, or free disk space there."
