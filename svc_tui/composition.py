@@ -64,12 +64,12 @@ def project_api(name: str, folder: Path) -> "tuple[Blueprint, ...]":
     from doors.tables.api.routes import blueprint as tables
     from engine.control import projects
     from engine.control.projects import SingleProject
-    from engine.control.routes import logs, timeline
+    from engine.control.routes import logs, usage
 
     project = SingleProject(name, folder)
     return (
         projects.blueprint(project),
         tables(project),
-        timeline.blueprint(project),
+        usage.blueprint(project),
         logs.blueprint(project),
     )

@@ -1,1 +1,1 @@
-"""The control API: the one way in for the command line and the Console."""
+"""The control API, which the command line and the Console call."""

@@ -1,6 +1,6 @@
-"""Who asks, and what they may do: principals, their roles, and how a token becomes one.
+"""Principals, their roles per project, and authentication by token.
 
-Owns no storage and no HTTP. Where sessions are kept is behind `Authority`.
+`Authenticator` hides where sessions are stored.
 """
 
 import hmac
@@ -16,74 +16,77 @@ ALL_PROJECTS = "*"
 
 
 def weaker(one: Role, other: Role) -> Role:
-    """Return the role that allows less."""
+    """Return the role with fewer permissions."""
     return min(one, other, key=_RANK.__getitem__)
 
 
 class Unauthenticated(SvcError):
-    """Nobody is logged in, or the session is over."""
+    """The caller is not logged in, or the session has expired."""
 
     code = "unauthenticated"
 
 
 class Forbidden(SvcError):
-    """Somebody is logged in who may not do this."""
+    """The caller lacks the required role."""
 
     code = "forbidden"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who is logged in. `roles` says by Project what they are; `*` stands for every Project."""
+    """An authenticated caller. `roles` maps projects to roles; `*` stands for every project."""
 
     name: str
     roles: Mapping[str, Role]
 
     def role(self, project: str) -> Role | None:
-        """Return the stronger of the roles in a Project and in all."""
-        found = [self.roles[key] for key in (project, ALL_PROJECTS) if key in self.roles]
-        return max(found, key=_RANK.__getitem__, default=None)
+        """Return the stronger of the caller's role in a project and in every project."""
+        roles = [self.roles[key] for key in (project, ALL_PROJECTS) if key in self.roles]
+        return max(roles, key=_RANK.__getitem__, default=None)
 
     def require(self, project: str, role: Role) -> None:
-        """Raise `Forbidden` without at least this role in the Project."""
-        has = self.role(project)
-        if has is None or _RANK[has] < _RANK[role]:
-            what = f"is only {has} of" if has else "has no part in"
+        """Raise `Forbidden` unless the caller has at least this role in the project."""
+        current = self.role(project)
+        if current is None or _RANK[current] < _RANK[role]:
+            state = f"is only {current} of" if current else "has no role in"
             raise Forbidden(
-                f"{self.name} {what} the Project {project}; this needs the role {role}",
-                f"An owner of {project} can give it.",
+                f"{self.name} {state} the project {project}; this requires the role {role}",
+                f"Ask an owner of {project} to run: svc user role NAME {role} --project {project}",
             )
 
 
 class Authenticator(Protocol):
-    """Knows whose a token is."""
+    """Maps tokens to principals."""
 
     async def principal(self, token: str) -> Principal | None:
-        """Return who shows this token; `None` when it is nobody's, or no longer."""
+        """Return the principal of a token, or `None` if the token is not valid."""
         ...
 
 
 class StaticToken:
-    """The authority of a Project in its developer's hands: who may read its folder may do everything."""
+    """Authenticates the holder of one fixed token as owner of every project.
+
+    `svc dev` and `svc serve` write that token to a file that only their user can read.
+    """
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
 
     async def principal(self, token: str) -> Principal | None:
-        """Return the developer for their token."""
-        right = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
-        return Principal("developer", {ALL_PROJECTS: "owner"}) if right else None
+        """Return the developer if the token matches."""
+        matches = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
+        return Principal("developer", {ALL_PROJECTS: "owner"}) if matches else None
 
 
 class AnyOf:
-    """Several authorities in one: a token is whose it is for the first that knows it."""
+    """Tries several authenticators in order."""
 
-    def __init__(self, *authorities: Authenticator) -> None:
-        self._authorities = authorities
+    def __init__(self, *authenticators: Authenticator) -> None:
+        self._authenticators = authenticators
 
     async def principal(self, token: str) -> Principal | None:
-        """Return who shows this token."""
-        for authority in self._authorities:
-            if (found := await authority.principal(token)) is not None:
-                return found
+        """Return the principal from the first authenticator that accepts the token."""
+        for authenticator in self._authenticators:
+            if (principal := await authenticator.principal(token)) is not None:
+                return principal
         return None

@@ -1,11 +1,13 @@
-"""The control API as an application: who may come in, what is said when something fails, its document.
+"""The control API's Quart application: authentication, error handlers and the OpenAPI document.
 
-Owns no subject: each is a blueprint, and each blueprint is given what it needs. A route is closed unless it
-is marked `open_to_all`; an open one sees nobody logged in.
+Each subject is a blueprint that gets its dependencies as arguments. Every route requires a session, except
+routes marked `public_route`.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from typing import Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel
@@ -22,11 +24,12 @@ from engine.manifest.schema import NAME_RULE, is_name
 
 API_VERSION = "1"
 MAX_BODY_BYTES = 4 << 20
-"""Bytes of a request, where a route does not take a stream."""
+"""Maximum size of a request body that a route does not read as a stream."""
 _OPEN = "open_to_all"
 _log = logging.getLogger("svc.control")
 _log.addHandler(logging.NullHandler())
 _F = TypeVar("_F", bound=Callable[..., Any])
+_T = TypeVar("_T")
 
 
 def public_route(view: _F) -> _F:
@@ -40,19 +43,22 @@ def _is_open(view: Any) -> bool:
 
 
 def principal() -> Principal:
-    """Return who asks, on a closed route."""
+    """Return the authenticated caller of a route that requires a session."""
     return cast(Principal, g.principal)
 
 
 def require(project: str, role: Role) -> Principal:
-    """Return who asks; raises `Forbidden` without this role in the Project."""
-    asking = principal()
-    asking.require(project, role)
-    return asking
+    """Return the caller. Raises `Forbidden` if they lack this role in the project."""
+    caller = principal()
+    caller.require(project, role)
+    return caller
 
 
-def create_app(authority: Authenticator, blueprints: Iterable[Blueprint]) -> Quart:
-    """Return the application of these subjects."""
+def create_app(authenticator: Authenticator, blueprints: Iterable[Blueprint]) -> Quart:
+    """Return the application with these blueprints.
+
+    Its requests raise `Unauthenticated` without a session, and `NotFound` for an invalid project name.
+    """
     app = Quart("engine.control")
     app.request_class, app.asgi_http_class = StreamedRequest, StreamedConnection
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
@@ -69,73 +75,83 @@ def create_app(authority: Authenticator, blueprints: Iterable[Blueprint]) -> Qua
         security=[{"session": []}],
         security_schemes={"session": {"type": "http", "scheme": "bearer"}},
     )
-    for blueprint in (_about(), *blueprints):
+    for blueprint in (_health(), *blueprints):
         app.register_blueprint(blueprint)
 
     @app.before_request
-    async def _admit() -> None:
+    async def _authenticate() -> None:
         view = current_app.view_functions.get(request.endpoint or "")
         if view is None or _is_open(view) or request.endpoint == "openapi":
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        found = await authority.principal(token.strip()) if scheme.lower() == "bearer" else None
-        if found is None:
-            raise Unauthenticated("this needs a session", "Log in with `svc login`.")
-        g.principal = found
+        caller = await authenticator.principal(token.strip()) if scheme.lower() == "bearer" else None
+        if caller is None:
+            raise Unauthenticated("not logged in", "Log in with `svc login`.")
+        g.principal = caller
         project = (request.view_args or {}).get("project", "")
         if project and not is_name(project):
-            raise errors.NotFound(f'no Project can be named "{project[:80]}"', NAME_RULE)
+            raise errors.NotFound(f'invalid project name "{project[:80]}"', NAME_RULE)
 
-    app.register_error_handler(SvcError, _refused)
-    app.register_error_handler(RequestSchemaValidationError, _malformed)
-    app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(Exception, _failed)
+    app.register_error_handler(SvcError, _on_svc_error)
+    app.register_error_handler(RequestSchemaValidationError, _on_validation_error)
+    app.register_error_handler(HTTPException, _on_http_error)
+    app.register_error_handler(Exception, _on_exception)
     return app
 
 
-async def _refused(error: Exception) -> Response:
+async def _on_svc_error(error: Exception) -> Response:
     return errors.problem_response(cast(SvcError, error))
 
 
-async def _malformed(error: Exception) -> Response:
+async def _on_validation_error(error: Exception) -> Response:
     return errors.from_validation(cast(RequestSchemaValidationError, error))
 
 
-async def _http(error: Exception) -> Response:
+async def _on_http_error(error: Exception) -> Response:
     return errors.from_http(cast(HTTPException, error))
 
 
 def internal_error(error: Exception) -> SvcError:
-    """Note a fault of the service itself; return what is said of it."""
+    """Log an unexpected exception and return the error to send instead."""
     _log.error("a request failed", exc_info=error)
     if isinstance(error, OSError) and is_disk_full(error):
         return SvcError(
-            "there is no room on the service's disk", "Make room there and try again.", code="unavailable"
+            "the service's disk is full", "Free space on the service's disk, then retry.", code="unavailable"
         )
-    return SvcError("The service failed; its own log says why.", code="internal")
+    return SvcError("the service failed; its log has the details", code="internal")
 
 
-async def _failed(error: Exception) -> Response:
+async def _on_exception(error: Exception) -> Response:
     if isinstance(error, RecursionError | UnicodeDecodeError):
-        return errors.problem_response(SvcError("the request can not be read as JSON", code="invalid"))
+        return errors.problem_response(SvcError("the request body is not valid JSON", code="invalid"))
     return errors.problem_response(internal_error(error))
 
 
+async def run_blocking(work: Callable[[], _T]) -> _T:
+    """Run a function in a thread. A cancelled caller still waits until the function has returned."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    finally:
+        await asyncio.wait({task})
+
+
 class Health(BaseModel):
-    """That the service answers, and the version of its API."""
+    """The service's state, its API version and its svc version."""
 
     status: Literal["ok"]
     api: str
+    version: str
 
 
-def _about() -> Blueprint:
-    blueprint = Blueprint("about", __name__)
+def _health() -> Blueprint:
+    blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/v1/health")
     @public_route
     @validate_response(Health)
     async def health() -> Health:
-        """Say that the service answers."""
-        return Health(status="ok", api=API_VERSION)
+        """Report that the service runs, and its version."""
+        return Health(status="ok", api=API_VERSION, version=version("svc-tui"))
 
     return blueprint

@@ -1,7 +1,7 @@
-"""Where the control API of a Project's running `svc dev` is: a file in the Project's `.svc` folder.
+"""Discovery file (`.svc/control.json`) with the URL and token of a running control API.
 
-Owns that file. Only the user may read it, because it has the token. It may be left over from a process that
-was killed, so who reads it has to see whether anybody answers.
+Only the user can read the file, because it has the token. A killed process leaves a stale file, so a client
+must check that the URL responds.
 """
 
 import contextlib
@@ -18,34 +18,34 @@ ENDPOINT_FILE = "control.json"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A control API that was reachable when this was written."""
+    """The URL and token of a control API, and the process that serves it."""
 
     url: str
     token: str
     pid: int
 
 
-def publish_endpoint(folder: Path, presence: Endpoint) -> None:
-    """Write where the API is; the newest of several processes is the one that is found."""
+def publish_endpoint(folder: Path, endpoint: Endpoint) -> None:
+    """Write the discovery file. With several processes, the last one wins. Raises `SvcError`."""
     try:
-        write_atomic(ensure_data_dir(folder) / ENDPOINT_FILE, json.dumps(asdict(presence)).encode())
+        write_atomic(ensure_data_dir(folder) / ENDPOINT_FILE, json.dumps(asdict(endpoint)).encode())
     except OSError as error:
         raise SvcError(
-            f"{folder / ENDPOINT_FILE} can not be written: {error.strerror}",
-            "Check that the Project's folder can be written and that its disk has room.",
+            f"cannot write {folder / ENDPOINT_FILE}: {error.strerror}",
+            "Check that the folder is writable and its disk has space.",
         ) from error
 
 
 def find_endpoint(folder: Path) -> Endpoint | None:
-    """Return what was announced last, if it can be read."""
+    """Return the published endpoint, or `None` if there is no readable file."""
     try:
         return Endpoint(**json.loads((folder / ENDPOINT_FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def remove_endpoint(folder: Path, presence: Endpoint) -> None:
-    """Remove what was announced, unless another process announced itself since."""
-    if find_endpoint(folder) == presence:
+def remove_endpoint(folder: Path, endpoint: Endpoint) -> None:
+    """Remove the discovery file, unless another process has replaced it."""
+    if find_endpoint(folder) == endpoint:
         with contextlib.suppress(OSError):
             (folder / ENDPOINT_FILE).unlink()

@@ -1,7 +1,4 @@
-"""How the control API says that something went wrong: RFC 9457 problem documents, one for each `SvcError`.
-
-Owns which status an error code has.
-"""
+"""RFC 9457 problem documents for errors, and the HTTP status of each error code."""
 
 import logging
 from collections.abc import Mapping
@@ -12,7 +9,6 @@ from quart_schema import RequestSchemaValidationError
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
-from engine.control.auth.login_throttle import TooManyAttempts
 from engine.errors import SvcError
 
 STATUS: Mapping[str, int] = {
@@ -33,29 +29,39 @@ STATUS: Mapping[str, int] = {
     "bucket-closed": 503,
     "unavailable": 503,
 }
-"""Every code that is not here is the caller's mistake: 422."""
-_TITLES = {404: "the control API has nothing at this path", 405: "the control API has no such method there"}
+"""HTTP status by error code. Every other code is a client error: 422."""
+_TITLES = {404: "the control API has no such path", 405: "the control API does not support this method here"}
 DEFAULT_STATUS = 422
 _log = logging.getLogger("svc.control")
 
 
 class NotFound(SvcError):
-    """There is no such thing, or the caller may not know of it."""
+    """The object does not exist, or the caller may not see it."""
 
     code = "not-found"
 
 
 class BodyTooLarge(SvcError):
-    """A request is longer than its route takes."""
+    """The request body exceeds the route's limit."""
 
     code = "body-too-large"
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"the request is longer than {most} bytes")
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the request body exceeds {limit} bytes")
+
+
+class TooManyAttempts(SvcError):
+    """The caller must wait before the next attempt; `retry_after` is in seconds."""
+
+    code = "too-many-attempts"
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message, f"Try again in {retry_after} s.")
+        self.retry_after = retry_after
 
 
 def problem_members(error: SvcError) -> dict[str, Any]:
-    """Return the members of the problem document of an error; the log has what callers are not told."""
+    """Return an error's problem document. Details that callers may not see go to the log only."""
     if error.public_message != error.message:
         _log.error("%s (%s)", error.message, error.hint)
     found = {
@@ -67,7 +73,7 @@ def problem_members(error: SvcError) -> dict[str, Any]:
 
 
 def problem_response(error: SvcError, **more: Any) -> Response:
-    """Return the problem document of an error; `more` are members that say more."""
+    """Return an error as a response. `more` are additional members of the document."""
     document = problem_members(error) | more
     status = document["status"]
     response = Response(json.dumps(document), status, content_type="application/problem+json")
@@ -79,14 +85,14 @@ def problem_response(error: SvcError, **more: Any) -> Response:
 
 
 def from_http(error: HTTPException) -> Response:
-    """Return the problem document for what the framework refuses: unknown paths, methods, large bodies."""
+    """Return the problem response for a framework error: unknown path, wrong method, large body."""
     codes = {404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
     status = error.code or 500
     members = {
         "title": _TITLES.get(status, error.name),
         "status": status,
         "code": codes.get(status, "bad-request"),
-        "hint": "/openapi.json says what there is.",
+        "hint": "/openapi.json lists all paths and methods.",
     }
     headers = [
         (name, value) for name, value in error.get_headers() if name.lower() in ("allow", "retry-after")
@@ -95,15 +101,15 @@ def from_http(error: HTTPException) -> Response:
 
 
 def from_validation(error: RequestSchemaValidationError) -> Response:
-    """Return the problem document for a body or a query that has not the form that the API says."""
-    found = error.validation_error
+    """Return the problem response for a body or query that does not match its schema."""
+    cause = error.validation_error
     details = (
-        found.errors(include_url=False, include_context=False, include_input=False)
-        if hasattr(found, "errors")
-        else [{"loc": (), "msg": str(found)}]
+        cause.errors(include_url=False, include_context=False, include_input=False)
+        if hasattr(cause, "errors")
+        else [{"loc": (), "msg": str(cause)}]
     )
-    first = details[0] if details else {"loc": (), "msg": "it has another form"}
-    place = ".".join(str(part) for part in first["loc"]) or "the request"
+    first = details[0] if details else {"loc": (), "msg": "does not match the schema"}
+    location = ".".join(str(part) for part in first["loc"]) or "the request"
     return problem_response(
-        SvcError(f"{place}: {first['msg']}", "/openapi.json says what is expected.", code="invalid")
+        SvcError(f"{location}: {first['msg']}", "/openapi.json has the schema.", code="invalid")
     )

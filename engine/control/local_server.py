@@ -1,4 +1,4 @@
-"""The control API of one Project on this machine: its socket, its token, and where it is found."""
+"""The control API of one project on a loopback port."""
 
 import asyncio
 import os
@@ -22,23 +22,23 @@ GRACE_SECONDS = 1.0
 async def serve_local(
     folder: Path, blueprints: Iterable[Blueprint], *, announce: bool
 ) -> AsyncIterator[Endpoint]:
-    """Serve the control API on a free loopback port for as long as the context lasts.
+    """Serve the control API on a free loopback port while the context is open.
 
-    `announce` publishes it in the Project's `.svc` folder, for other processes to find. Raises `SvcError`
-    when there is no port or the folder can not be written.
+    `announce` writes the discovery file to the project's `.svc` folder. Raises `SvcError` if no port is free
+    or the folder cannot be written.
     """
     sockets = bind("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
-    presence = Endpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
+    endpoint = Endpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
     stop = asyncio.Event()
-    app = create_app(StaticToken(presence.token), blueprints)
+    app = create_app(StaticToken(endpoint.token), blueprints)
     serving = asyncio.create_task(serve(app, sockets, stop=stop, grace=GRACE_SECONDS))
     try:
         if announce:
-            publish_endpoint(folder, presence)
-        yield presence
+            publish_endpoint(folder, endpoint)
+        yield endpoint
     finally:
         if announce:
-            remove_endpoint(folder, presence)
+            remove_endpoint(folder, endpoint)
         stop.set()
         await serving

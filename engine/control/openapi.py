@@ -1,8 +1,7 @@
-"""The document of the control API, /openapi.json, made exact. Owns what all routes have in common there.
+"""The control API's OpenAPI document, completed beyond what quart-schema generates.
 
-Every route may answer with a problem document; a body that is described has to be sent, and so has what has
-no default; a route that is open to all asks for no session; names in paths have their form; what is no JSON
-has the media type that its route says.
+It adds to every route: the problem document as default response; required bodies and query parameters;
+patterns of path parameters; media types of bodies that are not JSON; and public routes without a session.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,11 +25,11 @@ IN_PATHS: Mapping[str, Mapping[str, Any]] = {
     "deployment": {"type": "string", "minLength": 1, "maxLength": 100},
     "secret": {"type": "string", "pattern": "^(?!SVC_)[A-Za-z_][A-Za-z0-9_]{0,127}$"},
 }
-"""The form of what stands for a part of a path, by its name."""
+"""JSON schema of each path parameter."""
 PROBLEM = {
     "type": "object",
     "title": "Problem",
-    "description": "What went wrong (RFC 9457).",
+    "description": "An error (RFC 9457).",
     "required": ["title", "status", "code"],
     "properties": {
         "title": {"type": "string"},
@@ -42,12 +41,12 @@ PROBLEM = {
 
 
 def takes(kind: str) -> Callable[[_F], _F]:
-    """Mark a route whose requests have a body of this media type, which is not described further."""
+    """Mark a route whose request body has this media type."""
     return _marked(_TAKES, (kind,))
 
 
 def sends(*kinds: str) -> Callable[[_F], _F]:
-    """Mark a route whose answers are of one of these media types, not JSON."""
+    """Mark a route whose responses are of one of these media types instead of JSON."""
     return _marked(_SENDS, kinds)
 
 
@@ -60,15 +59,15 @@ def _marked(mark: str, kinds: tuple[str, ...]) -> Callable[[_F], _F]:
 
 
 def provider(is_open: Callable[[Any], bool]) -> type[OpenAPIProvider]:
-    """Return what makes the document; `is_open` tells whether a route needs no session."""
+    """Return the OpenAPI provider class. `is_open` returns whether a view needs no session."""
 
     class Exact(OpenAPIProvider):
-        """Adds what quart-schema does not know."""
+        """An OpenAPI provider that completes each operation."""
 
         def schema(self) -> dict[str, Any]:
-            found = super().schema()
-            found["components"]["schemas"]["Problem"] = PROBLEM
-            return found
+            document = super().schema()
+            document["components"]["schemas"]["Problem"] = PROBLEM
+            return document
 
         def build_paths(self, rule: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             paths, components = super().build_paths(rule)
@@ -86,10 +85,10 @@ def _media(operation: dict[str, Any], view: Any) -> None:
     for kind in getattr(view, _TAKES, ()):
         operation["requestBody"] = {"content": {kind: {}}}
     if kinds := getattr(view, _SENDS, ()):
-        answer = operation["responses"].pop(200, {"description": "It was done."})
-        lines: dict[str, Any] = next(iter(answer.get("content", {}).values()), {})
-        # A schema is that of each line: no document is the whole of a stream.
-        operation["responses"] = {200: answer | {"content": dict.fromkeys(kinds, lines)}}
+        response = operation["responses"].pop(200, {"description": "Success."})
+        schema: dict[str, Any] = next(iter(response.get("content", {}).values()), {})
+        # The schema describes one line of a stream, not the whole stream.
+        operation["responses"] = {200: response | {"content": dict.fromkeys(kinds, schema)}}
 
 
 def _complete(operation: dict[str, Any], is_open: bool) -> None:
@@ -102,8 +101,8 @@ def _complete(operation: dict[str, Any], is_open: bool) -> None:
             parameter["required"] = True
         if parameter["in"] == "path" and parameter["name"] in IN_PATHS:
             parameter["schema"] = dict(IN_PATHS[parameter["name"]])
-    answers = operation["responses"] = {str(key): answer for key, answer in operation["responses"].items()}
-    if not answers:
-        answers["2XX"] = {"description": "It was done."}
+    responses = operation["responses"] = {str(key): value for key, value in operation["responses"].items()}
+    if not responses:
+        responses["2XX"] = {"description": "Success."}
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    answers["default"] = {"description": "It was not done.", "content": content}
+    responses["default"] = {"description": "Error.", "content": content}

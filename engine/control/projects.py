@@ -1,4 +1,4 @@
-"""Which Projects there are, for those who may see them."""
+"""The list of projects, filtered by the caller's roles."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,33 +13,30 @@ from engine.control.errors import NotFound
 
 
 class Projects(Protocol):
-    """The Projects of an engine, and where each keeps its data."""
+    """The projects of an engine and their data folders."""
 
     async def names(self) -> Iterable[str]:
-        """Return the names of all."""
+        """Return the names of all projects."""
         ...
 
     def data_dir(self, project: str) -> Path:
-        """Return the folder of a Project's data; each Door has one of its own name in it.
-
-        Raises `NotFound`.
-        """
+        """Return a project's data folder, which has one subfolder per Door. Raises `NotFound`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SingleProject:
-    """The Project in one folder."""
+    """The project in one folder."""
 
     name: str
     folder: Path
 
     async def names(self) -> Iterable[str]:
-        """Return its name."""
+        """Return the project's name."""
         return (self.name,)
 
     def data_dir(self, project: str) -> Path:
-        """Return its data's folder."""
+        """Return the data folder. Raises `NotFound` for another project."""
         if project != self.name:
             raise unknown_project(project)
         return self.folder
@@ -47,27 +44,27 @@ class SingleProject:
 
 @dataclass(frozen=True, slots=True)
 class ProjectList:
-    """Names of Projects, in their order."""
+    """Project names in alphabetical order."""
 
     projects: list[str]
 
 
 def unknown_project(project: str) -> NotFound:
-    """Return the error for a Project that is not there, or that the caller may not know of."""
+    """Return the error for a project that does not exist or that the caller may not see."""
     return NotFound(
-        f"there is no Project {project} here", "`svc whoami` lists the Projects you have a part in."
+        f"project {project} not found", "Run `svc whoami` to list the projects that you have a role in."
     )
 
 
 def blueprint(projects: Projects) -> Blueprint:
-    """Return the routes."""
+    """Return the route."""
     routes = Blueprint("projects", __name__)
 
     @routes.get("/v1/projects")
     @validate_response(ProjectList)
     async def visible() -> ProjectList:
-        """List the Projects that the caller has a part in."""
-        asking = principal()
-        return ProjectList(sorted(name for name in await projects.names() if asking.role(name)))
+        """List the projects in which the caller has a role."""
+        caller = principal()
+        return ProjectList(sorted(name for name in await projects.names() if caller.role(name)))
 
     return routes

@@ -1,9 +1,15 @@
-"""The form of what the control API takes and sends: exact members of exact types."""
+"""Base classes of the control API's models."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class StrictModel(BaseModel):
-    """A JSON object with these members and no other; no value is taken for one of another type."""
+    """A JSON object with exactly these members. Values are not converted between types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class QueryModel(BaseModel):
+    """Query parameters. Unknown parameters are rejected; values are parsed from strings."""
+
+    model_config = ConfigDict(extra="forbid")

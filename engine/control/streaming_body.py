@@ -1,7 +1,7 @@
-"""Bodies of requests that are read as they come: what a route has not taken yet waits in the socket.
+"""Request bodies with backpressure: data that a route has not read yet stays in the socket.
 
-Quart's own body grows while its route is busy, and is cut off at a limit even where a route reads a stream.
-Here the limit holds for routes that take a body whole.
+Quart's own body grows without a bound while its route is busy, and applies the size limit to streamed bodies
+too. Here the size limit applies only to routes that read the whole body.
 """
 
 import asyncio
@@ -16,24 +16,24 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from engine.errors import SvcError
 
 MAX_BUFFERED_BYTES = 256 << 10
-"""Bytes that are held for a route that reads a stream."""
+"""Maximum bytes buffered for a route that reads a stream."""
 IDLE_TIMEOUT_SECONDS = 60.0
-"""How long a stream may bring nothing: who has left without a word holds nothing up for others."""
+"""Maximum time without data while a stream is read."""
 BODY_TIMEOUT_SECONDS = 120.0
-"""How long a body may take that is taken whole."""
+"""Maximum time to receive a body that is read whole."""
 
 
 class BodyTimeout(SvcError):
-    """The rest of a body does not come."""
+    """The rest of a request body did not arrive in time."""
 
     code = "slow"
 
     def __init__(self) -> None:
-        super().__init__("the rest of the request did not come in time", "Send it again.")
+        super().__init__("timed out waiting for the rest of the request body", "Send the request again.")
 
 
 class StreamedBody(Body):
-    """A body of which only some is in memory, unless it is awaited whole."""
+    """A request body that buffers a bounded amount, unless it is awaited whole."""
 
     def __init__(self, expected_content_length: int | None, max_content_length: int | None) -> None:
         super().__init__(None, max_content_length)
@@ -43,18 +43,18 @@ class StreamedBody(Body):
         self._room.set()
 
     def append(self, data: bytes) -> None:
-        """Take what came."""
+        """Buffer received data."""
         super().append(data)
         if not self._whole and len(self._data) >= MAX_BUFFERED_BYTES:
             self._room.clear()
 
     async def room(self) -> None:
-        """Wait until more may come."""
+        """Wait until the buffer has room."""
         await self._room.wait()
 
     @property
     def complete(self) -> bool:
-        """Whether all of it came."""
+        """True once the whole body was received."""
         return self._complete.is_set()
 
     async def __anext__(self) -> bytes:
@@ -85,18 +85,18 @@ class StreamedBody(Body):
 
 
 class StreamedRequest(Request):
-    """A request with such a body."""
+    """A request with a `StreamedBody`."""
 
     body_class = StreamedBody
 
 
 class StreamedConnection(ASGIHTTPConnection):
-    """Reads from the socket only what its request has room for."""
+    """An ASGI connection that reads from the socket only while the body's buffer has room."""
 
     async def handle_request(self, request: Request, send: Any) -> None:
-        """Answer; where that comes before all of the body, say that the connection ends with the answer."""
+        """Respond. If the response starts before the whole body arrived, add `connection: close`."""
 
-        async def telling(message: Any) -> None:
+        async def forward(message: Any) -> None:
             if (
                 message["type"] == "http.response.start"
                 and isinstance(request.body, StreamedBody)
@@ -106,10 +106,10 @@ class StreamedConnection(ASGIHTTPConnection):
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
 
-        await super().handle_request(request, telling)
+        await super().handle_request(request, forward)
 
     async def handle_messages(self, request: Request, receive: Any) -> None:
-        """Hand on what comes, until the client is gone."""
+        """Forward body messages to the request until the client disconnects."""
         while (message := await receive())["type"] != "http.disconnect":
             if message["type"] == "http.request":
                 request.body.append(message.get("body", b""))

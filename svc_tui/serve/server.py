@@ -28,7 +28,7 @@ from engine.control.auth.routes import AuthServices
 from engine.control.auth.sessions import Sessions
 from engine.control.discovery import Endpoint, publish_endpoint, remove_endpoint
 from engine.control.projects import unknown_project
-from engine.control.routes import deployments, gc, logs, manifest, state, timeline
+from engine.control.routes import deployments, gc, logs, manifest, state, usage
 from engine.control.routes.manifest import DeployedManifest
 from engine.control.routes.state import ServiceStatus
 from engine.deploy.serving import ServingTable
@@ -259,7 +259,7 @@ def create_control_api(
         *(routes.blueprint(gate), token_routes.blueprint(gate), user_routes.blueprint(gate)),
         projects.blueprint(places := ProjectDirs(settings.data, service)),
         tables(places),
-        timeline.blueprint(places),
+        usage.blueprint(places),
         logs.blueprint(places),
         manifest.blueprint(DeployedManifest(service.history)),
         state.blueprint(serving, places, door_stats()),

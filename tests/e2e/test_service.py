@@ -162,7 +162,7 @@ def test_who_may_not_deploy_is_told_before_anything_is_built(
     made = run(project, environ, "token", "create", "ci", "--role", "viewer", "--project", "shop")
     viewer = {**environ, "SVC_URL": server.control, "SVC_TOKEN": made.stdout.strip()}
     refused = run(project, viewer, "deploy")
-    assert refused.returncode == 1 and "ann/ci is only viewer of the Project shop" in refused.stderr
+    assert refused.returncode == 1 and "ann/ci is only viewer of the project shop" in refused.stderr
     assert "build" not in refused.stderr
 
 
@@ -191,7 +191,7 @@ def test_secrets_from_the_command_line(server: Server, project: Path, environ: d
     assert wrong.returncode != 0 and "SVC_X" in wrong.stderr and "Traceback" not in wrong.stderr
     assert run(project, environ, "secret", "rm", "KEY").returncode == 0
     assert run(project, environ, "secret", "list").stdout == ""
-    assert "nothing at this path" in run(project, environ, "secret", "rm", "../deployments").stderr
+    assert "no such path" in run(project, environ, "secret", "rm", "../deployments").stderr
     assert "the value of KEY is empty" in run(project, environ, "secret", "set", "KEY", text="").stderr
 
 

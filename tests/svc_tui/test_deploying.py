@@ -174,7 +174,7 @@ def test_faults_of_the_service_are_in_its_own_log(hosted: Hosted) -> None:
     assert internal_error(ZeroDivisionError("nothing is that small")).code == "internal"
     assert len(hosted.said) == 1 and "nothing is that small" in hosted.said[0]
     full = internal_error(OSError(errno.ENOSPC, "No space left on device", "/data/some/file"))
-    assert full.text == "there is no room on the service's disk\nMake room there and try again."
+    assert full.text == "the service's disk is full\nFree space on the service's disk, then retry."
     assert full.code == "unavailable" and "/data/some/file" in hosted.said[1]
 
 

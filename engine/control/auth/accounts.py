@@ -1,7 +1,7 @@
-"""Who has an account on a service: names, passwords, roles, and the code that makes the first owner.
+"""User accounts of a service: names, password hashes, roles, and the setup code for the first owner.
 
-Owns the cell `accounts`: one document for all users, changed by compare and set. So that there is always an
-owner, and that only one claim wins, are matters of one step each.
+All users are one document under the key `accounts`, changed by compare-and-set. This makes two rules atomic:
+an owner always exists, and only one claim of the service succeeds.
 """
 
 import hashlib
@@ -30,23 +30,23 @@ _CODE_GROUPS, _CODE_GROUP = 5, 5
 
 
 class AccountError(SvcError):
-    """The accounts can not be changed so."""
+    """The requested change of accounts is invalid."""
 
     code = "account"
 
 
 class AccountConflict(SvcError):
-    """The accounts are such that this is not possible."""
+    """The requested change conflicts with the existing accounts."""
 
     code = "conflict"
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody with a password. `roles` are by Project, `*` for every one.
+    """A user with a password. `roles` maps projects to roles; `*` stands for every project.
 
-    `created_ns` counts from the Unix epoch. `id` tells a user from a later one of the same name, `generation`
-    is one more with each password.
+    `created_ns` counts from the Unix epoch. `id` distinguishes users that had the same name at different
+    times. `generation` increases with each password change.
     """
 
     name: str
@@ -59,7 +59,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class _AccountsDocument:
-    """All of it. `claim` is the sha256 of the code, until it is used."""
+    """The stored document. `claim` is the sha256 of the setup code, empty once an owner exists."""
 
     version: int
     claim: str
@@ -71,7 +71,7 @@ _EMPTY = _AccountsDocument(FORMAT_VERSION, "", {})
 
 
 class Accounts:
-    """The accounts of a service. Methods raise `BucketError` too. `now` tells the time (Unix epoch, ns)."""
+    """The accounts of a service. Methods raise `BucketError` too. `now` returns the Unix time in ns."""
 
     def __init__(
         self, cells: KeyValue, passwords: Passwords | None = None, now: Callable[[], int] = time.time_ns
@@ -80,7 +80,7 @@ class Accounts:
         self._passwords = passwords or Passwords()
         self._now = now
         self.revision: int | None = None
-        """Of what was read or written last in this process."""
+        """Revision that this process last read or wrote."""
         self._read = _EMPTY
 
     async def _load(self) -> _AccountsDocument:
@@ -92,7 +92,7 @@ class Accounts:
         return self._read
 
     async def _change(self, change: Callable[[_AccountsDocument], _AccountsDocument]) -> _AccountsDocument:
-        """Apply a change to what is there; again, when somebody else was faster."""
+        """Apply a change by compare-and-set; retry on conflict."""
         while True:
             book = await self._load()
             revision = self.revision
@@ -103,11 +103,14 @@ class Accounts:
                 return changed
 
     async def claimed(self) -> bool:
-        """Whether there is an owner."""
+        """Return whether the service has an owner."""
         return bool((await self._load()).users)
 
     async def new_claim_code(self) -> str | None:
-        """Return a fresh claim code in place of any older one; `None` when there is an owner."""
+        """Create a setup code, which replaces the previous one; `None` if an owner exists.
+
+        The code is renewed at each start of the service, so a lost or leaked code is void after a restart.
+        """
         if await self.claimed():
             return None
         groups = (
@@ -118,9 +121,9 @@ class Accounts:
         return None if book.users else code
 
     async def claim(self, code: str, name: str, password: str) -> User:
-        """Make the first owner.
+        """Create the first owner.
 
-        Raises `AccountConflict` when there is one, `Unauthenticated` and `BadPassword`.
+        Raises `AccountConflict` if an owner exists, `Unauthenticated` for a wrong code, and `BadPassword`.
         """
         _check_claim(await self._load(), code)
         user = await self._new(name, password, {ALL_PROJECTS: "owner"})
@@ -133,7 +136,7 @@ class Accounts:
         return user
 
     async def authenticate(self, name: str, password: str) -> User:
-        """Return the user of a name and a password. Raises `Unauthenticated` and `TooManyAttempts`."""
+        """Return the user with this name and password. Raises `Unauthenticated` and `TooManyAttempts`."""
         user = (await self._load()).users.get(name)
         if not await self._passwords.matches(user.password if user else None, password) or user is None:
             raise Unauthenticated("the user name or the password is wrong")
@@ -143,29 +146,29 @@ class Accounts:
         return user
 
     async def users(self) -> list[User]:
-        """Return all users by name."""
+        """Return all users, sorted by name."""
         return [user for _, user in sorted((await self._load()).users.items())]
 
     async def find(self, name: str) -> User | None:
-        """Return a user."""
+        """Return a user, or `None`."""
         return (await self._load()).users.get(name)
 
     async def add(self, name: str, password: str, roles: Mapping[str, Role]) -> User:
-        """Make a user. Raises `AccountConflict` where the name is taken, `AccountError` and `BadPassword`."""
+        """Create a user. Raises `AccountConflict` if the name is taken, `AccountError` and `BadPassword`."""
         user = await self._new(name, password, _checked(roles))
 
         def added(book: _AccountsDocument) -> _AccountsDocument:
             if name in book.users:
-                raise AccountConflict(f"there is a user {name} already", "Take another name.")
+                raise AccountConflict(f"the user {name} already exists", "Choose another name.")
             if len(book.users) >= MAX_USERS:
-                raise AccountError(f"there are {MAX_USERS} users already", "Remove one who left.")
+                raise AccountError(f"the limit of {MAX_USERS} users is reached", "Remove a user first.")
             return replace(book, users={**book.users, name: user})
 
         await self._change(added)
         return user
 
     async def set_password(self, name: str, password: str) -> User:
-        """Give a user another password, which ends their sessions. Raises `NotFound` and `BadPassword`."""
+        """Set a user's password, which ends their sessions. Raises `NotFound` and `BadPassword`."""
         _found(await self._load(), name)
         kept = await self._passwords.hash(password)
 
@@ -176,7 +179,7 @@ class Accounts:
         return (await self._change(changed)).users[name]
 
     async def set_role(self, name: str, project: str, role: Role | None) -> User:
-        """Give a user a role in a Project, or none.
+        """Set a user's role in a project; `None` removes it.
 
         Raises `NotFound`, `AccountError`, and `AccountConflict` for the last owner.
         """
@@ -190,7 +193,7 @@ class Accounts:
         return (await self._change(changed)).users[name]
 
     async def remove(self, name: str) -> None:
-        """Remove a user; their sessions and tokens are nobody's then.
+        """Remove a user, which invalidates their sessions and tokens.
 
         Raises `NotFound`, and `AccountConflict` for the last owner.
         """
@@ -204,17 +207,13 @@ class Accounts:
 
     async def _new(self, name: str, password: str, roles: Mapping[str, Role]) -> User:
         if not is_name(name):
-            raise AccountError(f"{name[:60]!r} is not a name for a user", NAME_RULE)
+            raise AccountError(f"invalid user name {name[:60]!r}", NAME_RULE)
         kept = await self._passwords.hash(password)
         return User(name, secrets.token_hex(8), kept, 1, roles, self._now())
 
 
 async def claim_code(bucket: Bucket) -> str | None:
-    """Return the code that makes the first owner of a service, `None` when it has one.
-
-    Each call makes a fresh one and the one before is void: it is called when the service starts, and who
-    starts it again has lost the old one, or may have it read by others in a log.
-    """
+    """Return a new setup code for a service without an owner, else `None`."""
     return await Accounts(bucket.kv).new_claim_code()
 
 
@@ -225,26 +224,24 @@ def _digest(code: str) -> str:
 
 def _check_claim(book: _AccountsDocument, code: str) -> None:
     if book.users:
-        raise AccountConflict("this service has an owner already", "Log in with `svc login`.")
+        raise AccountConflict("this service already has an owner", "Log in with `svc login`.")
     if not book.claim or not hmac.compare_digest(_digest(code), book.claim):
-        raise Unauthenticated(
-            "this is not the claim code", "`svc serve` prints it when it starts, a new one each time."
-        )
+        raise Unauthenticated("wrong setup code", "Use the code that `svc serve` printed at its last start.")
 
 
 def _checked(roles: Mapping[str, Role]) -> dict[str, Role]:
     if len(roles) > MAX_ROLES:
-        raise AccountError(f"a user has at most {MAX_ROLES} roles", "Give one for every Project: *.")
+        raise AccountError(f"a user has at most {MAX_ROLES} roles", "Use one role for every project: *.")
     for project in roles:
         if project != ALL_PROJECTS and not is_name(project):
-            raise AccountError(f"{project[:60]!r} is not a name for a Project", NAME_RULE)
+            raise AccountError(f"invalid project name {project[:60]!r}", NAME_RULE)
     return dict(roles)
 
 
 def _found(book: _AccountsDocument, name: str) -> User:
     user = book.users.get(name)
     if user is None:
-        raise NotFound(f"there is no user {name[:60]!r}", "`svc user list` lists them.")
+        raise NotFound(f"user {name[:60]!r} not found", "Run `svc user list` to list the users.")
     return user
 
 
@@ -253,7 +250,7 @@ def _with(book: _AccountsDocument, user: User) -> _AccountsDocument:
 
 
 def _kept(book: _AccountsDocument, known: User, *, password: str) -> _AccountsDocument:
-    """Keep the same password by today's parameters, unless it was changed meanwhile."""
+    """Store the same password with the current hash parameters, unless it was changed meanwhile."""
     user = book.users.get(known.name)
     return book if user != known else _with(book, replace(known, password=password))
 
@@ -261,7 +258,7 @@ def _kept(book: _AccountsDocument, known: User, *, password: str) -> _AccountsDo
 def _owned(book: _AccountsDocument) -> _AccountsDocument:
     if not any(user.roles.get(ALL_PROJECTS) == "owner" for user in book.users.values()):
         raise AccountConflict(
-            "nobody would be owner of this service", "Make somebody else owner of every Project (*) first."
+            "the service would have no owner", "Make another user owner of every project (*) first."
         )
     return book
 
@@ -270,9 +267,7 @@ def _decoded(value: bytes) -> _AccountsDocument:
     try:
         version = json.loads(value)["version"]
         if isinstance(version, int) and version > FORMAT_VERSION:
-            raise AccountError("the accounts were written by a newer svc", "Update svc.")
+            raise AccountError("a newer svc wrote the accounts", "Update svc.")
         return _FORM.validate_json(value, strict=True)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise AccountError(
-            "the accounts in the bucket are damaged", "Restore control.db from a copy."
-        ) from error
+        raise AccountError("the stored accounts are corrupt", "Restore control.db from a backup.") from error

@@ -1,8 +1,7 @@
-"""How often somebody may try to log in: by user name, and by the address that they come from.
+"""Rate limit for failed logins, per user name and per client address.
 
-Owns the counts, in memory only: a restart forgets them. After a few failures each further attempt has to
-wait, twice as long each time, up to a minute; so a password can not be guessed, and nobody is locked out for
-long.
+Counts are in memory only. After a few failures, each further attempt must wait, twice as long each time, up
+to a minute.
 """
 
 import math
@@ -11,24 +10,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.errors import SvcError
-from engine.http.connection_limits import network
+from engine.control.errors import TooManyAttempts
 
 FREE_FAILURES_PER_USER, FREE_FAILURES_PER_ADDRESS = 5, 20
-"""Failures that cost nothing. An address may be that of many people, behind one proxy."""
+"""Failures without a delay. The limit per address is higher because users may share a proxy."""
 MAX_WAIT_SECONDS = 60.0
 RESET_AFTER_SECONDS = 15 * 60.0
 MAX_TRACKED = 10_000
-
-
-class TooManyAttempts(SvcError):
-    """Whoever asks has to wait; `retry_after` is whole seconds."""
-
-    code = "too-many-attempts"
-
-    def __init__(self, message: str, retry_after: int) -> None:
-        super().__init__(message, f"Try again in {retry_after} s.")
-        self.retry_after = retry_after
 
 
 @dataclass(slots=True)
@@ -38,7 +26,10 @@ class _Count:
 
 
 class LoginThrottle:
-    """Counts attempts. `clock` tells seconds that only grow."""
+    """Counts login attempts. `clock` returns monotonic seconds.
+
+    `address` groups clients, for example by IPv6 /64 prefix.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -48,15 +39,15 @@ class LoginThrottle:
         return len(self._counts)
 
     def start_attempt(self, address: str, user: str | None = None) -> None:
-        """Count an attempt as failed until `succeeded` says otherwise: many at once are as many.
+        """Count an attempt as failed until `record_success`, so that concurrent attempts count too.
 
-        Raises `TooManyAttempts`, and what was not tried does not count.
+        Raises `TooManyAttempts`; a rejected attempt is not counted.
         """
         now = self._clock()
         keys = self._keys(address, user)
         wait = max(self._wait(key, free, now) for key, free in keys)
         if wait > 0:
-            raise TooManyAttempts("too many failed attempts to log in", math.ceil(wait))
+            raise TooManyAttempts("too many failed logins", math.ceil(wait))
         for key, _ in keys:
             count = self._counts.setdefault(key, _Count())
             if now - count.last > RESET_AFTER_SECONDS:
@@ -68,15 +59,15 @@ class LoginThrottle:
             self._counts.popitem(last=False)
 
     def record_success(self, address: str, user: str | None = None) -> None:
-        """Forget the failures of the name, and take this attempt from those of the address."""
-        (place, _), *names = self._keys(address, user)
-        for name, _ in names:
-            self._counts.pop(name, None)
-        count = self._counts.get(place)
+        """Reset the failures of the user, and remove this attempt from those of the address."""
+        (address_key, _), *user_keys = self._keys(address, user)
+        for user_key, _ in user_keys:
+            self._counts.pop(user_key, None)
+        count = self._counts.get(address_key)
         if count is not None:
             count.failures -= 1
             if count.failures <= 0:
-                del self._counts[place]
+                del self._counts[address_key]
 
     def _wait(self, key: tuple[str, str], free: int, now: float) -> float:
         count = self._counts.get(key)
@@ -87,8 +78,8 @@ class LoginThrottle:
 
     @staticmethod
     def _keys(address: str, user: str | None) -> list[tuple[tuple[str, str], int]]:
-        """Return what is counted, each with how many failures cost nothing; the address comes first."""
-        keys = [(("address", network(address)), FREE_FAILURES_PER_ADDRESS)]
+        """Return the counter keys, each with its number of free failures; the address comes first."""
+        keys = [(("address", address), FREE_FAILURES_PER_ADDRESS)]
         if user is not None:
             keys.append((("user", user), FREE_FAILURES_PER_USER))
         return keys

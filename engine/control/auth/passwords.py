@@ -1,7 +1,7 @@
-"""Passwords: which are taken, and how they are kept and checked (argon2id, RFC 9106). Owns no account.
+"""Password rules, hashing and verification (argon2id, RFC 9106).
 
-A check takes the same time whether there is such a user or not. A few are worked on at once, each with 64
-MiB, and a few more wait; who comes on top of these is sent away, so that guesses do not fill the memory.
+Verification takes the same time for unknown users. Each operation uses 64 MiB, so few run at once, few more
+wait, and the rest are rejected.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from engine.control.auth.login_throttle import TooManyAttempts
+from engine.control.errors import TooManyAttempts
 from engine.errors import SvcError
 
 T = TypeVar("T")
 MIN_LENGTH, MAX_LENGTH = 10, 1024
-"""Characters of a password."""
+"""Length limits in characters."""
 MAX_CONCURRENT, MAX_WAITING = 2, 32
 
 
 class BadPassword(SvcError):
-    """This can not be a password."""
+    """The password violates the rules."""
 
     code = "bad-password"
 
 
 class Passwords:
-    """Makes hashes and checks against them, on threads."""
+    """Hashes and verifies passwords on threads."""
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
@@ -39,15 +39,18 @@ class Passwords:
         self._asked = 0
 
     async def hash(self, password: str) -> str:
-        """Return what is kept of a new password. Raises `BadPassword` and `TooManyAttempts`."""
+        """Return the hash of a new password. Raises `BadPassword` and `TooManyAttempts`."""
         return await self._work(self._hash, validate_new(password), None)
 
     async def matches(self, kept: str | None, password: str) -> bool:
-        """Whether this is the password; `None` is nobody's and takes as long. Raises `TooManyAttempts`."""
+        """Return whether the password matches the hash. Raises `TooManyAttempts`.
+
+        `None` (unknown user) matches nothing and takes as long.
+        """
         return await self._work(self._matches, password, kept)
 
     def outdated(self, kept: str) -> bool:
-        """Whether it was kept by weaker parameters than today's."""
+        """Return whether the hash uses weaker parameters than the current ones."""
         return self._hasher.check_needs_rehash(kept)
 
     def _hash(self, password: str, _kept: str | None) -> str:
@@ -62,7 +65,7 @@ class Passwords:
 
     async def _work(self, step: Callable[[str, str | None], T], password: str, kept: str | None) -> T:
         if self._asked >= MAX_CONCURRENT + MAX_WAITING:
-            raise TooManyAttempts("too many log in at once", 1)
+            raise TooManyAttempts("too many concurrent logins", 1)
         self._asked += 1
         try:
             async with self._slots:
@@ -72,7 +75,7 @@ class Passwords:
 
 
 def _decoy_hash(hasher: PasswordHasher) -> str:
-    """Return what might be kept of a password, and is of none: it takes as long to check."""
+    """Return a hash that no password matches and that takes as long to verify."""
     salt, digest = (
         base64.b64encode(os.urandom(size)).decode().rstrip("=") for size in (hasher.salt_len, hasher.hash_len)
     )
@@ -81,7 +84,7 @@ def _decoy_hash(hasher: PasswordHasher) -> str:
 
 
 def normalize(password: str) -> str:
-    """Return the one form in which a password is hashed, however it was typed (RFC 8265, 4.2).
+    """Return the canonical form of a password for hashing (RFC 8265, 4.2).
 
     Raises `BadPassword`.
     """
@@ -89,16 +92,16 @@ def normalize(password: str) -> str:
     if len(found) > MAX_LENGTH:
         raise BadPassword(f"a password has at most {MAX_LENGTH} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in found):
-        raise BadPassword("a password has no control characters")
+        raise BadPassword("a password cannot contain control characters")
     return found
 
 
 def validate_new(password: str) -> str:
-    """Return a new password, prepared. Raises `BadPassword`."""
+    """Return a new password in canonical form. Raises `BadPassword`."""
     found = normalize(password)
     if len(found) < MIN_LENGTH:
         raise BadPassword(
             f"a password has at least {MIN_LENGTH} characters",
-            "A few words that nobody else combines are good.",
+            "Use several random words.",
         )
     return found

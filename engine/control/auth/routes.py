@@ -1,12 +1,8 @@
-"""Coming in: the first owner's claim, login and logout, who one is, another password.
-
-Owns these routes, and what each route about accounts does first (`guarded`, `person`).
-"""
+"""Routes for the setup code, login, logout, the current user and password changes."""
 
 import asyncio
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
 from quart import Blueprint, request
 from quart_schema import validate_querystring, validate_request, validate_response
 
@@ -16,50 +12,54 @@ from engine.control.auth.accounts import Accounts, User
 from engine.control.auth.login_throttle import LoginThrottle
 from engine.control.auth.sessions import Session, Sessions
 from engine.control.errors import BodyTooLarge
+from engine.control.schema import QueryModel
 from engine.control.schemas import accounts as types
 from engine.errors import SvcError
+from engine.http.connection_limits import network
 
 MAX_BODY_BYTES = 64 << 10
 BODY_TIMEOUT_SECONDS = 15.0
 
 
-LOG_IN_HINT = "Log in with a user name and a password, `svc login URL`, and unset SVC_TOKEN if it is set."
-"""What to do for what a token may not."""
+LOG_IN_HINT = "Log in with a user name and password (`svc login URL`) and unset SVC_TOKEN if set."
+"""Hint for requests that API tokens may not make."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthServices:
-    """What the routes about accounts share."""
+    """Dependencies shared by the account routes."""
 
     accounts: Accounts
     sessions: Sessions
     throttle: LoginThrottle
 
     async def session(self) -> Session | None:
-        """Return the session or token that is shown; `None` for whom another authority let in."""
-        return await self.sessions.find(_shown())
+        """Return the caller's session or token; `None` if another authenticator accepted the caller."""
+        return await self.sessions.find(_token())
 
     async def require_user(self) -> User:
-        """Return the user who asks, by a session of their own. Raises `Forbidden`."""
+        """Return the caller's account. Raises `Forbidden` unless the caller uses a login session."""
         session = await self.session()
         user = await self.accounts.find(session.user) if session else None
         if session is None or user is None or session.kind != "session":
             raise Forbidden(
-                f"{principal().name} is no user of this service with a session",
+                f"{principal().name} does not use a login session",
                 LOG_IN_HINT,
             )
         return user
 
 
-class LogoutQuery(BaseModel):
-    """Whether all sessions of the user end, not the one alone that is shown."""
+class LogoutQuery(QueryModel):
+    """`everywhere` ends all sessions of the user instead of the current one."""
 
-    model_config = ConfigDict(extra="forbid")
     everywhere: bool = False
 
 
 def auth_blueprint(name: str) -> Blueprint:
-    """Return a blueprint whose requests are small and come in time."""
+    """Return a blueprint with small, timely request bodies.
+
+    Its requests raise `BodyTooLarge`, and `SvcError` when the body does not arrive in time.
+    """
     routes = Blueprint(name, __name__)
 
     @routes.before_request
@@ -77,16 +77,16 @@ def auth_blueprint(name: str) -> Blueprint:
     return routes
 
 
-def blueprint(gate: AuthServices) -> Blueprint:
+def blueprint(services: AuthServices) -> Blueprint:
     """Return the routes."""
     routes = auth_blueprint("login")
-    accounts, sessions, attempts = gate.accounts, gate.sessions, gate.throttle
+    accounts, sessions, throttle = services.accounts, services.sessions, services.throttle
 
     @routes.get("/v1/claim")
     @public_route
     @validate_response(types.ClaimOut)
     async def claimed() -> types.ClaimOut:
-        """Say whether the service has an owner."""
+        """Return whether the service has an owner."""
         return types.ClaimOut(claimed=await accounts.claimed())
 
     @routes.post("/v1/claim")
@@ -94,10 +94,10 @@ def blueprint(gate: AuthServices) -> Blueprint:
     @validate_request(types.ClaimRequest)
     @validate_response(types.SessionOut)
     async def claim(data: types.ClaimRequest) -> types.SessionOut:
-        """Make the first owner, by the code that the service printed when it started."""
-        attempts.start_attempt(_address())
+        """Create the first owner, with the setup code that the service printed at its start."""
+        throttle.start_attempt(_client_key())
         user = await accounts.claim(data.code, data.user, data.password)
-        attempts.record_success(_address())
+        throttle.record_success(_client_key())
         return await _opened(user)
 
     @routes.post("/v1/login")
@@ -105,7 +105,7 @@ def blueprint(gate: AuthServices) -> Blueprint:
     @validate_request(types.LoginRequest)
     @validate_response(types.SessionOut)
     async def login(data: types.LoginRequest) -> types.SessionOut:
-        """Begin a session."""
+        """Create a session."""
         user = await _checked(data.user, data.password)
         return await _opened(user)
 
@@ -113,18 +113,18 @@ def blueprint(gate: AuthServices) -> Blueprint:
     @validate_querystring(LogoutQuery)
     @validate_response(types.EndedOut)
     async def logout(query_args: LogoutQuery) -> types.EndedOut:
-        """End what is shown, a session or a token; or all sessions of the user, everywhere."""
+        """Revoke the current session or token, or all sessions of the user."""
         if query_args.everywhere:
-            return types.EndedOut(ended=await sessions.revoke_sessions(await gate.require_user()))
-        known = await gate.session() is not None
-        await sessions.revoke(_shown())
+            return types.EndedOut(ended=await sessions.revoke_sessions(await services.require_user()))
+        known = await services.session() is not None
+        await sessions.revoke(_token())
         return types.EndedOut(ended=int(known))
 
     @routes.get("/v1/whoami")
     @validate_response(types.WhoamiOut)
     async def whoami() -> types.WhoamiOut:
-        """Say who asks, and what they may do."""
-        session, asking = await gate.session(), principal()
+        """Return the caller and their roles."""
+        session, asking = await services.session(), principal()
         return types.WhoamiOut(
             user=session.user if session else asking.name,
             token=session.name if session and session.kind == "token" else None,
@@ -136,18 +136,18 @@ def blueprint(gate: AuthServices) -> Blueprint:
     @validate_request(types.PasswordRequest)
     @validate_response(types.EndedOut)
     async def password(data: types.PasswordRequest) -> types.EndedOut:
-        """Change the caller's password; all their other sessions end."""
-        user = await gate.require_user()
+        """Change the caller's password and end all their other sessions."""
+        user = await services.require_user()
         await _checked(user.name, data.old)
         changed = await accounts.set_password(user.name, data.new)
-        await sessions.renew(_shown(), changed)
+        await sessions.renew(_token(), changed)
         return types.EndedOut(ended=await sessions.remove_invalidated(changed))
 
     async def _checked(name: str, password: str) -> User:
-        address = _address()
-        attempts.start_attempt(address, name)
+        address = _client_key()
+        throttle.start_attempt(address, name)
         user = await accounts.authenticate(name, password)
-        attempts.record_success(address, name)
+        throttle.record_success(address, name)
         return user
 
     async def _opened(user: User) -> types.SessionOut:
@@ -159,9 +159,9 @@ def blueprint(gate: AuthServices) -> Blueprint:
     return routes
 
 
-def _address() -> str:
-    return request.remote_addr or ""
+def _client_key() -> str:
+    return network(request.remote_addr or "")
 
 
-def _shown() -> str:
+def _token() -> str:
     return request.headers.get("authorization", "").partition(" ")[2].strip()

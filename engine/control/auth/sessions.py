@@ -1,8 +1,8 @@
-"""Sessions and tokens: what shows, request by request, who asks. Implements `access.Authority`.
+"""Login sessions and API tokens, which authenticate requests. Implements `access.Authenticator`.
 
-Owns the cells `sessions/<sha256 of the token>`. The token itself is random, 256 bits, and kept nowhere; who
-reads the bucket can not log in with what they find. A session is its user's, with the roles that they have at
-the time; a token is made for programs, with a name, a role that is never more than its user's, and Projects.
+They are stored under `sessions/<sha256 of the token>`. A token is 256 random bits and only its hash is
+stored, so reading the bucket does not allow logging in. A session has its user's current roles. An API token
+has a name, projects, and a role that is limited by its user's roles.
 """
 
 import asyncio
@@ -25,26 +25,25 @@ PREFIX = "sessions/"
 SECOND_NS = 1_000_000_000
 DAY_NS = 24 * 3600 * SECOND_NS
 MAX_SESSION_NS = 90 * DAY_NS
-"""How long a session lasts at most, and
-"""
+"""Maximum lifetime of a session."""
 MAX_IDLE_NS = 30 * DAY_NS
-"""how long without being used."""
+"""A session expires after this long without use."""
 LAST_USED_RESOLUTION_NS = 3600 * SECOND_NS
-"""How exactly it is kept when a session was used last."""
+"""Minimum time between updates of a session's last use."""
 MAX_CLOCK_SKEW_NS = DAY_NS
-"""How far a clock may have been ahead; what was made later than that is not believed for now."""
+"""Sessions created further in the future than this are rejected."""
 CACHE_SECONDS = 0.5
 MAX_CACHED = 1024
 MAX_PER_USER = 50
-"""Sessions of a user, and as many tokens."""
+"""Maximum sessions per user, and maximum tokens per user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session or a token. Times count from the Unix epoch, in ns.
+    """A session or a token. Times are in ns since the Unix epoch.
 
-    `account` and `generation` are its user's `id` and, of a session, `generation`: those of another password
-    are over. `name`, `role` and `projects` are a token's.
+    `account` is its user's `id`. `generation` is the user's at login; a session of an earlier password is
+    invalid. `name`, `role` and `projects` apply to tokens.
     """
 
     id: str
@@ -80,14 +79,14 @@ class Sessions:
         now: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`now` tells the time (Unix epoch, ns), `clock` seconds that only grow."""
+        """`now` returns the Unix time in ns, `clock` monotonic seconds."""
         self._cells, self._accounts = cells, accounts
         self._now, self._clock = now, clock
         self._cache: dict[str, _CachedPrincipal] = {}
         self._creating = asyncio.Lock()
 
     async def principal(self, token: str) -> Principal | None:
-        """Return who shows this token; what is known of one is half a second old at most."""
+        """Return the principal of a token, or `None`. Results are cached for half a second."""
         key = _key(token)
         known = self._cache.get(key)
         if known and known.until > self._clock() and known.revision == self._accounts.revision:
@@ -104,7 +103,7 @@ class Sessions:
         return principal
 
     async def find(self, token: str) -> Session | None:
-        """Return what a token stands for, unless it is over."""
+        """Return the session of a token, or `None` if it is invalid or expired."""
         found = await self._valid(_key(token))
         return found[0] if found else None
 
@@ -122,7 +121,7 @@ class Sessions:
         now = self._now()
         if now - session.used_ns > LAST_USED_RESOLUTION_NS:
             session = replace(session, used_ns=now)
-            with suppress(BucketError):  # a full disk keeps nobody from reading
+            with suppress(BucketError):  # A full disk must not prevent reading.
                 await self._cells.cas(key, _FORM.dump_json(session), cell.revision)
         return session, user, revision
 
@@ -133,7 +132,7 @@ class Sessions:
         )
 
     async def create_session(self, user: User) -> tuple[str, Session]:
-        """Return the token of a new session, and the session. The oldest of too many ends."""
+        """Create a session; return its token and the session. Above the limit, the oldest is removed."""
         await self._sweep(user)
         now = self._now()
         session = Session(
@@ -151,7 +150,7 @@ class Sessions:
     async def create_token(
         self, user: User, name: str, role: Role, projects: tuple[str, ...], lasts_ns: int
     ) -> tuple[str, Session]:
-        """Return a new token for programs. Raises `AccountConflict` where the user has one of this name."""
+        """Create an API token. Raises `AccountConflict` if the user already has one of this name."""
         now = self._now()
         session = Session(
             *(secrets.token_hex(8), "token", user.name, user.id, 0, now, now + lasts_ns, now),
@@ -163,44 +162,44 @@ class Sessions:
             held = await self.tokens(user)
             if any(token.name == name for token in held):
                 raise AccountConflict(
-                    f"{user.name} has a token {name} already", "Remove it, or take another name."
+                    f"{user.name} already has a token {name}", "Remove it, or choose another name."
                 )
             if len(held) >= MAX_PER_USER:
-                raise AccountConflict(f"{user.name} has {MAX_PER_USER} tokens already", "Remove one first.")
+                raise AccountConflict(f"{user.name} already has {MAX_PER_USER} tokens", "Remove one first.")
             return await self._keep("svct_", session), session
 
     async def tokens(self, user: User) -> list[Session]:
-        """Return the user's tokens that are not over, the oldest first."""
+        """Return the user's tokens that have not expired, oldest first."""
         found = [session for _, session in await self._of(user, "token") if not self._expired(session)]
         return sorted(found, key=lambda session: session.created_ns)
 
     async def revoke(self, token: str) -> None:
-        """End what a token stands for, at once."""
+        """Revoke a session or token immediately."""
         await self._remove(_key(token))
 
     async def revoke_token(self, user: User, name: str) -> int:
-        """End the user's tokens of a name; return how many there were."""
+        """Revoke the user's tokens with this name; return their number."""
         found = [cell for cell, session in await self._of(user, "token") if session.name == name]
         for cell in found:
             await self._remove(cell.key)
         return len(found)
 
     async def revoke_sessions(self, user: User) -> int:
-        """End all sessions of the user, not their tokens; return how many there were."""
+        """Revoke all sessions of the user, but not their tokens; return their number."""
         found = await self._of(user, "session")
         for cell, _ in found:
             await self._remove(cell.key)
         return len(found)
 
     async def remove_invalidated(self, user: User) -> int:
-        """Remove what the user's earlier passwords began, which is over already; return how many."""
+        """Remove the user's sessions that a password change has invalidated; return their number."""
         found = [cell for cell in await self._cells.list(PREFIX) if _is_old(_decoded(cell), user)]
         for cell in found:
             await self._remove(cell.key)
         return len(found)
 
     async def renew(self, token: str, user: User) -> None:
-        """Let one session of the user outlive their change of the password."""
+        """Extend one session of the user beyond a password change."""
         key = _key(token)
         cell = await self._cells.get(key)
         session = _decoded(cell)
@@ -228,7 +227,7 @@ class Sessions:
         return [(cell, s) for cell, s in every if s is not None and s.kind == kind and _belongs(s, user)]
 
     async def _sweep(self, user: User) -> None:
-        """Remove what is over, of whomever, and what makes room for one more session of the user."""
+        """Remove all expired sessions, and make room for one more session of the user."""
         users = {known.name: known for known in await self._accounts.users()}
         held = []
         for cell in await self._cells.list(PREFIX):
@@ -262,14 +261,14 @@ def _principal(session: Session, user: User) -> Principal:
 
 
 def _narrowed(token: Session, user: Principal) -> Mapping[str, Role]:
-    """Return what a token may do: of what its user may, no more than its role, in its Projects."""
+    """Return the roles of a token: its user's roles, limited to the token's role and projects."""
     scope = user.roles if ALL_PROJECTS in token.projects else token.projects
     has = {project: user.role(project) for project in scope}
     return {project: weaker(role, token.role) for project, role in has.items() if role is not None}
 
 
 def _decoded(cell: VersionedValue | None) -> Session | None:
-    """Return the session of a cell; what can not be read is none, and its user logs in again."""
+    """Return the stored session; `None` if it is unreadable, so its user must log in again."""
     if cell is None or cell.value is None:
         return None
     try:

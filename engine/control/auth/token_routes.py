@@ -1,4 +1,4 @@
-"""Tokens for programs, such as CI: each user makes and removes their own. Owns these routes."""
+"""Routes for API tokens, for example for CI. Users manage their own tokens."""
 
 from quart import Blueprint
 from quart_schema import validate_request, validate_response
@@ -10,24 +10,24 @@ from engine.control.errors import NotFound
 from engine.control.schemas import accounts as types
 
 
-def blueprint(gate: AuthServices) -> Blueprint:
-    """Return the routes."""
+def blueprint(services: AuthServices) -> Blueprint:
+    """Return the routes. Raises `NotFound` for unknown tokens."""
     routes = auth_blueprint("tokens")
-    sessions = gate.sessions
+    sessions = services.sessions
 
     @routes.get("/v1/tokens")
     @validate_response(types.TokenList)
     async def list_tokens() -> types.TokenList:
-        """List the caller's tokens, the oldest first."""
-        held = await sessions.tokens(await gate.require_user())
+        """List the caller's tokens, oldest first."""
+        held = await sessions.tokens(await services.require_user())
         return types.TokenList(tokens=[types.TokenOut.from_session(token) for token in held])
 
     @routes.post("/v1/tokens")
     @validate_request(types.TokenRequest)
     @validate_response(types.NewTokenOut)
     async def create_token(data: types.TokenRequest) -> types.NewTokenOut:
-        """Make a token. The caller has at least its role in each of its Projects."""
-        user = await gate.require_user()
+        """Create a token. The caller must have at least its role in each of its projects."""
+        user = await services.require_user()
         for project in data.projects:
             require(project, data.role)
         shown, token = await sessions.create_token(
@@ -38,10 +38,10 @@ def blueprint(gate: AuthServices) -> Blueprint:
     @routes.delete("/v1/tokens/<token>")
     @validate_response(types.EndedOut)
     async def remove_token(token: str) -> types.EndedOut:
-        """Remove one of the caller's tokens, by its name; whoever shows it is nobody at once."""
-        ended = await sessions.revoke_token(await gate.require_user(), token)
+        """Revoke one of the caller's tokens by name, immediately."""
+        ended = await sessions.revoke_token(await services.require_user(), token)
         if not ended:
-            raise NotFound(f"you have no token {token[:60]!r}", "`svc token list` lists them.")
+            raise NotFound(f"token {token[:60]!r} not found", "Run `svc token list` to list your tokens.")
         return types.EndedOut(ended=ended)
 
     return routes

@@ -1,7 +1,7 @@
-"""Users and their roles, for owners. Owns these routes.
+"""Routes for users and their roles.
 
-An owner of every Project (`*`) makes and removes users. An owner of one Project gives roles in it,
-and sees who has one.
+An owner of every project (`*`) creates and removes users. An owner of one project assigns roles in it and
+sees its users.
 """
 
 from dataclasses import replace
@@ -16,15 +16,15 @@ from engine.control.auth.routes import LOG_IN_HINT, AuthServices, auth_blueprint
 from engine.control.schemas import accounts as types
 
 
-def blueprint(gate: AuthServices) -> Blueprint:
-    """Return the routes."""
+def blueprint(services: AuthServices) -> Blueprint:
+    """Return the routes. They raise `AccountConflict` and `Forbidden`."""
     routes = auth_blueprint("users")
-    accounts, sessions = gate.accounts, gate.sessions
+    accounts, sessions = services.accounts, services.sessions
 
     @routes.get("/v1/users")
     @validate_response(types.UserList)
     async def list_users() -> types.UserList:
-        """List the users with a role in what the caller owns; an owner of every Project sees all."""
+        """List the users with a role in the caller's projects; an owner of every project sees all users."""
         owned = _owned()
         shown = []
         for user in await accounts.users():
@@ -37,15 +37,13 @@ def blueprint(gate: AuthServices) -> Blueprint:
     @validate_request(types.UserRequest)
     @validate_response(types.UserOut)
     async def put_user(user: str, data: types.UserRequest) -> types.UserOut:
-        """Make a user; or give one who is there another password, which ends their sessions."""
+        """Create a user, or set an existing user's password, which ends their sessions."""
         require(ALL_PROJECTS, "owner")
         await _person_or_local()
         if await accounts.find(user) is None:
             return types.UserOut.from_user(await accounts.add(user, data.password, data.roles))
         if data.roles:
-            raise AccountConflict(
-                f"there is a user {user} already", "Leave the roles out to change the password."
-            )
+            raise AccountConflict(f"the user {user} already exists", "Omit the roles to change the password.")
         changed = await accounts.set_password(user, data.password)
         await sessions.remove_invalidated(changed)
         return types.UserOut.from_user(changed)
@@ -53,7 +51,7 @@ def blueprint(gate: AuthServices) -> Blueprint:
     @routes.delete("/v1/users/<user>")
     @validate_response(types.EndedOut)
     async def remove_user(user: str) -> types.EndedOut:
-        """Remove a user; their sessions and tokens end at once. One owner of every Project has to remain."""
+        """Remove a user and end their sessions and tokens. One owner of every project must remain."""
         require(ALL_PROJECTS, "owner")
         await _person_or_local()
         await accounts.remove(user)
@@ -63,13 +61,13 @@ def blueprint(gate: AuthServices) -> Blueprint:
     @validate_request(types.RoleRequest)
     @validate_response(types.UserOut)
     async def put_role(user: str, scope: str, data: types.RoleRequest) -> types.UserOut:
-        """Give a user a role in a Project, or (`*`) in every one."""
+        """Set a user's role in a project, or in every project (`*`)."""
         return await _set_role(user, scope, data.role)
 
     @routes.delete("/v1/users/<user>/roles/<scope>")
     @validate_response(types.UserOut)
     async def remove_role(user: str, scope: str) -> types.UserOut:
-        """Take a user's role in a Project."""
+        """Remove a user's role in a project."""
         return await _set_role(user, scope, None)
 
     async def _set_role(user: str, scope: str, role: Role | None) -> types.UserOut:
@@ -81,20 +79,20 @@ def blueprint(gate: AuthServices) -> Blueprint:
         return types.UserOut.from_user(replace(changed, roles=roles))
 
     async def _person_or_local() -> None:
-        """Keep tokens for programs from what outlives them."""
-        session = await gate.session()
+        """Raise `Forbidden` for API tokens, because the change would outlive the token."""
+        session = await services.session()
         if session is not None and session.kind == "token":
-            raise Forbidden("a token can not change users", LOG_IN_HINT)
+            raise Forbidden("API tokens cannot change users", LOG_IN_HINT)
 
     return routes
 
 
 def _owned() -> set[str] | None:
-    """Return the Projects that the caller owns, `None` for all. Raises `Forbidden` where there is none."""
+    """Return the projects that the caller owns, `None` for all. Raises `Forbidden` without any."""
     asking = principal()
     if asking.role(ALL_PROJECTS) == "owner":
         return None
     owned = {project for project, role in asking.roles.items() if role == "owner"}
     if not owned:
-        raise Forbidden(f"{asking.name} owns no Project", "Owners see users.")
+        raise Forbidden(f"{asking.name} does not own a project", "Ask an owner to list the users.")
     return owned

@@ -1,6 +1,6 @@
-"""Deploys over the control API: what would change, uploads, going live, history, rollback.
+"""Routes for deploys: plan, upload, deploy, history, rollback and secrets.
 
-Owns the routes. What a deploy is and when it may go live is the service's (`engine/service`).
+`engine/service` implements deploys and their rules.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from engine.service.policy import Change
 from engine.service.spec import DeploySpec, read_packages, read_project
 
 MAX_BLOB_BYTES = 1 << 30
-"""Bytes of one file of an artifact."""
+"""Maximum size of one file of an artifact."""
 
 
 def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint:
-    """Return the routes; `url_of` gives the address of a Resource of a Project."""
+    """Return the routes, which raise `SvcError` and `NotFound`. `url_of` returns a resource's URL."""
     routes = Blueprint("deployments", __name__)
     history, blobs = service.history, service.bucket.blobs
 
@@ -36,7 +36,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @validate_request(types.PlanRequest)
     @validate_response(types.PlanOut)
     async def plan(project: str, data: types.PlanRequest) -> types.PlanOut:
-        """Say what a deploy would change, and what has to be uploaded for it."""
+        """Return what a deploy would change, and which blobs must be uploaded."""
         require(project, "deployer")
         wanted = await asyncio.to_thread(read_project, data.manifest, project)
         read_packages(wanted, {name: part.package for name, part in data.parts.items()})
@@ -59,7 +59,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @routes.get("/v1/projects/<project>/blobs/<digest>")
     @validate_response(types.UploadOut)
     async def received(project: str, digest: str) -> types.UploadOut:
-        """Say how many bytes of an upload there are, to go on from there."""
+        """Return how many bytes of an upload were received, as the offset to resume at."""
         require(project, "deployer")
         return types.UploadOut(received=await blobs.received(as_digest(digest)))
 
@@ -68,16 +68,16 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @validate_querystring(types.UploadQuery)
     @validate_response(types.UploadOut)
     async def upload(project: str, digest: str, query_args: types.UploadQuery) -> types.UploadOut:
-        """Take a content, or the rest of it."""
+        """Receive a blob, or the rest of one."""
         require(project, "deployer")
         size, offset = query_args.size, query_args.offset
         if size > MAX_BLOB_BYTES:
-            raise SvcError(f"a file of {size} bytes is larger than a service takes", code="body-too-large")
+            raise SvcError(f"the file has {size} bytes; the limit is {MAX_BLOB_BYTES}", code="body-too-large")
         stored = await blobs.upload(as_digest(digest), size, offset, request.body)
         if isinstance(stored, Conflict):
             raise SvcError(
-                f"the upload is at {stored.current} bytes, not at {offset}",
-                "Go on from there.",
+                f"the upload has {stored.current} bytes, not {offset}",
+                "Resume at that offset.",
                 code="conflict",
             )
         return types.UploadOut(received=stored)
@@ -86,7 +86,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @openapi.sends(ndjson.MEDIA_TYPE)
     @validate_request(types.DeployRequest)
     async def deploy(project: str, data: types.DeployRequest) -> Response:
-        """Have a manifest go live. Answers NDJSON: steps, then what is live (`done`) or why not (`error`)."""
+        """Deploy a manifest. Responds with NDJSON: steps, then the live deployment (`done`) or an `error`."""
         asking = require(project, "deployer")
         wanted = await asyncio.to_thread(read_project, data.manifest, project)
         order = DeploySpec(
@@ -116,7 +116,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @routes.get("/v1/projects/<project>/deployments")
     @validate_response(types.DeploymentList)
     async def deployments(project: str) -> types.DeploymentList:
-        """List the deployments that are kept, and what went live when."""
+        """List the retained deployments and the activations."""
         require(project, "viewer")
         live = await history.live(project)
         return types.DeploymentList(
@@ -136,7 +136,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @routes.get("/v1/projects/<project>/deployments/<deployment>/rollback")
     @validate_response(types.RollbackPlanOut)
     async def rollback_plan(project: str, deployment: str) -> types.RollbackPlanOut:
-        """Say what a rollback to this deployment would change."""
+        """Return what a rollback to this deployment would change."""
         require(project, "deployer")
         live = await _live(project)
         found = await service.rollback_changes(project, deployment)
@@ -146,7 +146,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @validate_request(types.RollbackRequest)
     @validate_response(types.LiveOut)
     async def rollback(project: str, data: types.RollbackRequest) -> types.LiveOut:
-        """Have an older deployment go live again."""
+        """Roll back to an earlier deployment."""
         asking = require(project, "deployer")
         await _live(project)
         deployment = await service.rollback(
@@ -157,14 +157,14 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @routes.get("/v1/projects/<project>")
     @validate_response(types.LiveOut)
     async def live(project: str) -> types.LiveOut:
-        """Say what is live, and where."""
+        """Return the live deployment and its addresses."""
         require(project, "viewer")
         return _went_live(await history.get(project, (await _live(project)).deployment))
 
     async def _live(project: str) -> Live:
         found = await history.live(project)
         if found is None:
-            raise NotFound(f"nothing of {project} is live", "Deploy it with `svc deploy`.")
+            raise NotFound(f"{project} has no live deployment", "Deploy it with `svc deploy`.")
         return found
 
     def _went_live(deployment: Deployment) -> types.LiveOut:
@@ -188,7 +188,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @routes.get("/v1/projects/<project>/secrets")
     @validate_response(types.SecretList)
     async def secrets(project: str) -> types.SecretList:
-        """List the names of the Project's secrets."""
+        """List the names of the project's secrets."""
         require(project, "viewer")
         return types.SecretList(secrets=await service.secrets.names(project))
 
@@ -196,7 +196,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @validate_request(types.SecretRequest)
     @validate_response(types.SecretList)
     async def set_secret(project: str, secret: str, data: types.SecretRequest) -> types.SecretList:
-        """Give a secret a value; guests have it from their next request on."""
+        """Set a secret; it applies from the next request."""
         require(project, "deployer")
         await service.set_secret(project, secret, data.value)
         return types.SecretList(secrets=await service.secrets.names(project))
@@ -207,7 +207,7 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         """Remove a secret."""
         require(project, "deployer")
         if not await service.remove_secret(project, secret):
-            raise NotFound(f"{project} has no secret {secret}", "`svc secret list` shows those it has.")
+            raise NotFound(f"{project} has no secret {secret}", "Run `svc secret list` to list the secrets.")
         return types.SecretList(secrets=await service.secrets.names(project))
 
     return routes

@@ -1,4 +1,4 @@
-"""The control API's way to remove what no deployment needs. Owns this route; for owners of every Project."""
+"""Route for garbage collection, for owners of every project."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from engine.deploy.gc import GcReport
 
 
 class CollectGarbage(Protocol):
-    """Removes what no deployment needs, or only counts it."""
+    """Removes data that no deployment needs, or only counts it."""
 
     async def __call__(self, *, count_only: bool) -> GcReport:
         """Return what was removed, or would be. Raises `GarbageError`."""
@@ -20,13 +20,13 @@ class CollectGarbage(Protocol):
 
 
 class GcRequest(StrictModel):
-    """Whether to say only what would be removed."""
+    """Whether to report only what would be removed."""
 
     plan: bool = False
 
 
 class GcOut(StrictModel):
-    """What was removed, or would be: contents, their bytes, uploads given up, unpacked packages."""
+    """The removed (or removable) blobs (`contents`), bytes, abandoned uploads and unpacked packages."""
 
     plan: bool
     contents: int
@@ -43,7 +43,7 @@ def blueprint(sweep: CollectGarbage) -> Blueprint:
     @validate_request(GcRequest)
     @validate_response(GcOut)
     async def gc(data: GcRequest) -> GcOut:
-        """Remove what no deployment needs and no deploy used within 24 hours."""
+        """Remove data that no deployment needs and no deploy used within 24 hours."""
         require(ALL_PROJECTS, "owner")
         swept = await sweep(count_only=data.plan)
         return GcOut(

@@ -1,31 +1,31 @@
-"""Which records of a timeline a request asks for. Owns these members of queries, and what they mean."""
+"""Query parameters that filter log records."""
 
 import re
 import time
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
+from engine.control.schema import QueryModel
 from engine.errors import SvcError
 from engine.timeline.query import RecordFilter, TimelineReader
 from engine.timeline.record import SEVERITIES, severity
 
 MAX_CURSOR = (1 << 63) - 1
-"""The highest cursor that there can be."""
+"""The highest possible cursor."""
 MAX_TEXT_LENGTH = 1000
 _STATUS = re.compile(r"(>=)?([1-5])(\d\d|xx)")
 
 
-class LogFilter(BaseModel):
-    """All that is given has to hold.
+class LogFilter(QueryModel):
+    """All conditions must hold.
 
-    `level` is the lowest. `status` of requests: `404`, `5xx`, `>=400`. `text` is searched in what a record
-    says (a request's method, target, status, code and detail; else body and attributes as `key=value`), with
-    letters a-z in capitals or not. `since` and `until` are seconds back: what was recorded at that time or
-    later, and what was recorded before. `roots` leaves out the spans that a mount led to.
+    `level` is the minimum severity. `status` of requests: `404`, `5xx`, `>=400`. `text` is searched in a
+    record's content, ignoring case of a-z: for requests the method, target, status, code and detail;
+    otherwise the body and the attributes as `key=value`. `since` and `until` are in seconds before now;
+    `since` is inclusive, `until` exclusive. `roots` omits the spans of mounted resources.
     """
 
-    model_config = ConfigDict(extra="forbid")
     resource: str | None = None
     level: str | None = None
     request: str | None = None
@@ -36,30 +36,30 @@ class LogFilter(BaseModel):
     roots: bool = False
 
     def filter(self) -> RecordFilter:
-        """Return it as the timeline takes it. Raises `SvcError`."""
-        least = None
+        """Return the timeline's filter. Raises `SvcError`."""
+        minimum = None
         if self.level is not None:
-            least = severity(self.level)
-            if least is None:
+            minimum = severity(self.level)
+            if minimum is None:
                 names = ", ".join(each.lower() for each in SEVERITIES)
-                raise SvcError(f'there is no level "{self.level}"', f"There are {names}.", code="invalid")
+                raise SvcError(f'unknown level "{self.level}"', f"Available: {names}.", code="invalid")
         return RecordFilter(
             self.resource,
             self.request,
-            least,
+            minimum,
             text=self.text,
             statuses=_statuses(self.status) if self.status is not None else None,
             roots=self.roots,
         )
 
     def times(self) -> tuple[int | None, int | None]:
-        """Return `since` and `until` in nanoseconds of the Unix epoch."""
+        """Return `since` and `until` as Unix time in ns."""
         now = time.time_ns()
         since, until = (back if back is None else now - int(back * 1e9) for back in (self.since, self.until))
         return since, until
 
     def between(self, reader: TimelineReader) -> tuple[int, int]:
-        """Return the cursor after which, and that up to which, records are of the time that is asked for."""
+        """Return the cursors of the time range: the first exclusive, the last inclusive."""
         since, until = self.times()
         return (
             reader.cursor_before(since) if since is not None else 0,
@@ -67,9 +67,9 @@ class LogFilter(BaseModel):
         )
 
     def check_follow(self, *, follow: bool) -> None:
-        """Raise `SvcError` where what comes is wanted, and nothing of it can be."""
+        """Raise `SvcError` if `follow` is combined with `until`."""
         if follow and self.until is not None:
-            raise SvcError("what comes is not before `until`: leave out that or `follow`", code="invalid")
+            raise SvcError("`follow` and `until` exclude each other", code="invalid")
 
 
 def _statuses(text: str) -> tuple[int, int]:

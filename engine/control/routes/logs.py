@@ -1,8 +1,8 @@
-"""A timeline of a million records on a screen: any of them at once, and which of them a filter wants.
+"""Routes for log records: a stream of records, windows for a screen, and the cursors that pass a filter.
 
-Owns these routes, and no state: who shows records keeps the cursors of those that it shows, 8 bytes each.
-Cursors have no gaps: without a filter the row `i` of a list is the record at `first + i`. With one, `cursors`
-sends all that pass, a stretch of the timeline at a time, and goes on with those that come.
+Routes read the timeline's file and hold no state. Clients store the cursors of the records that they show, 8
+bytes each. Cursors have no gaps: without a filter, row `i` of a list is the record at `first + i`. With a
+filter, `cursors` sends all that pass, one range of the timeline at a time, and then those of new records.
 """
 
 import asyncio
@@ -12,39 +12,53 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 from quart import Blueprint, Response
 from quart_schema import document_response, validate_querystring
 
 from engine.control import ndjson
-from engine.control.app import require
+from engine.control.app import require, run_blocking
 from engine.control.errors import problem_members
 from engine.control.openapi import sends
 from engine.control.projects import Projects
 from engine.control.routes.log_filter import MAX_CURSOR, LogFilter
-from engine.control.threaded import threaded
+from engine.control.schema import QueryModel
 from engine.errors import SvcError
 from engine.timeline import database
 from engine.timeline.follow import TimelineFollower
 from engine.timeline.json_format import to_json
-from engine.timeline.query import CursorPage, RecordFilter, TimelineReader, open_reader
+from engine.timeline.query import CursorPage, RecordFilter, RecordPage, TimelineReader, open_reader
 from engine.timeline.record import RequestRecord
+from engine.timeline.selection import RecordRange, select
 from engine.timeline.stored_record import StoredRecord
 
 MAX_RECORDS = 1000
-"""Records in one answer."""
+"""Maximum number of records in a response."""
 MAX_CURSORS = 500
+MAX_TAIL = 100_000
 SCAN_RECORDS = 50_000
-"""Records that are looked at for one line of cursors: tens of milliseconds of searching."""
+"""Number of records scanned for one line of cursors, which takes tens of milliseconds."""
 
 _EMPTY_RANGE = (1, 0)
-"""First and last cursor where there is no record."""
+"""First and last cursor of an empty timeline."""
+
+
+class LogsQuery(LogFilter):
+    """Records as NDJSON: all conditions must hold.
+
+    `tail` limits the result to the last records, `after` is a cursor (exclusive), `follow` continues with new
+    records.
+    """
+
+    tail: int | None = Field(None, ge=0, le=MAX_TAIL)
+    after: int | None = Field(None, ge=0, le=MAX_CURSOR)
+    follow: bool = False
 
 
 class WindowQuery(LogFilter):
-    """Up to `n` records that pass: after a cursor, or before one; without either the last ones.
+    """Up to `n` matching records after a cursor or before one; without either, the last ones.
 
-    With `below`, a request has a member of that name: the spans that mounts led it to, innermost first.
+    With `below`, a request has a member of that name: the spans of mounted resources, innermost first.
     """
 
     after: int | None = Field(None, ge=0, le=MAX_CURSOR)
@@ -53,10 +67,9 @@ class WindowQuery(LogFilter):
     below: bool = False
 
 
-class RecordsQuery(BaseModel):
-    """The records at `from` and the `n` - 1 cursors behind it, or at `cursors` (`17,18,21`)."""
+class RecordsQuery(QueryModel):
+    """The records at `from` and the following `n` - 1 cursors, or at `cursors` (`17,18,21`)."""
 
-    model_config = ConfigDict(extra="forbid")
     start: int | None = Field(None, ge=0, le=MAX_CURSOR, alias="from")
     n: int = Field(200, ge=0, le=MAX_RECORDS)
     cursors: Annotated[str, StringConstraints(pattern=r"^\d{1,18}(,\d{1,18})*$")] | None = None
@@ -64,9 +77,9 @@ class RecordsQuery(BaseModel):
 
 
 class CursorsQuery(LogFilter):
-    """Which cursors: those that pass, and are after `after`.
+    """The cursors of matching records after `after`.
 
-    `newest` begins at the end, a stretch at a time. `follow` goes on with what comes.
+    `newest` starts at the end. `follow` continues with new records.
     """
 
     after: int | None = Field(None, ge=0, le=MAX_CURSOR)
@@ -75,10 +88,10 @@ class CursorsQuery(LogFilter):
 
 
 class RecordsOut(BaseModel):
-    """Records in the order of their cursors, as docs/logs.md describes them.
+    """Records in the order of their cursors (format: docs/logs.md).
 
-    `first` and `last` are the cursors of the oldest and of the newest that there are, filter or not; where
-    there is none, `last` is below `first`.
+    `first` and `last` are the cursors of the oldest and newest record, regardless of the filter. In an empty
+    timeline, `last` is less than `first`.
     """
 
     first: int
@@ -87,13 +100,12 @@ class RecordsOut(BaseModel):
 
 
 class CursorsLine(BaseModel):
-    """One line. The first has `first` and `last`: the stretch of the timeline that is looked at.
+    """One line of the stream. The first line has `first` and `last`: the range that is scanned.
 
-    Then come lines with `after`, `upto` and `offsets`: between the cursors `after` (exclusive) and `upto`,
-    the records at `after + offset` pass, and no other. A stream that follows says `{"live": cursor}` when all
-    that was there is told, and then lines as before, in the order of cursors; `live` again, each second in
-    which none passes. `missed` is how many records were removed before they could be looked at; `error` is a
-    problem document, and ends the stream.
+    Lines with `after`, `upto` and `offsets` follow: of the cursors above `after` and up to `upto`, exactly
+    the records at `after + offset` match. A following stream sends `{"live": cursor}` after the existing
+    records, and again after each second without a match. `missed` is the number of records removed before
+    they were scanned. `error` is a problem document, and ends the stream.
     """
 
     first: int | None = None
@@ -107,18 +119,34 @@ class CursorsLine(BaseModel):
 
 
 def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
-    """Return the routes; `stretch` is how many records are looked at for one line of cursors."""
+    """Return the routes, which raise `SvcError`. `stretch` is the number of records scanned per line."""
     routes = Blueprint("logs", __name__)
+
+    @routes.get("/v1/projects/<project>/logs")
+    @sends(ndjson.MEDIA_TYPE)
+    @validate_querystring(LogsQuery)
+    async def logs(project: str, query_args: LogsQuery) -> Response:
+        """Send records as NDJSON, oldest first. `{"missed": n}` counts records that were removed before being
+        sent.
+
+        A following stream sends `{"upto": cursor}` after the existing records, and again after each second
+        without a match: all matching records up to that cursor were sent.
+        """
+        require(project, "viewer")
+        query_args.check_follow(follow=query_args.follow)
+        path = projects.data_dir(project) / database.TIMELINE_FILE
+        sent = _records(path, query_args.filter(), query_args)
+        return ndjson.ndjson_response(sent)
 
     @routes.get("/v1/projects/<project>/logs/window")
     @validate_querystring(WindowQuery)
     @document_response(RecordsOut)
     async def window(project: str, query_args: WindowQuery) -> Response:
-        """Send records that pass a filter: after a cursor, before one, or the last. Needs the role viewer."""
+        """Send matching records: after a cursor, before one, or the last. Requires the role viewer."""
         require(project, "viewer")
         wish, wanted = query_args, query_args.filter()
         if wish.after is not None and wish.before is not None:
-            raise SvcError("a window is after a cursor or before one, not both", code="invalid")
+            raise SvcError("`after` and `before` exclude each other", code="invalid")
         return await _answer(
             projects.data_dir(project), lambda reader: _window(reader, wanted, wish), wish.below
         )
@@ -127,14 +155,14 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
     @validate_querystring(RecordsQuery)
     @document_response(RecordsOut)
     async def records(project: str, query_args: RecordsQuery) -> Response:
-        """Send the records at some cursors; those that are gone are left out. Needs the role viewer."""
+        """Send the records at the given cursors, omitting removed ones. Requires the role viewer."""
         require(project, "viewer")
         wish = query_args
         if (wish.start is None) == (wish.cursors is None):
-            raise SvcError("records are asked for by `from` or by `cursors`", code="invalid")
+            raise SvcError("pass either `from` or `cursors`", code="invalid")
         cursors = [int(each) for each in wish.cursors.split(",")] if wish.cursors is not None else []
         if len(cursors) > MAX_CURSORS:
-            raise SvcError(f"at most {MAX_CURSORS} cursors can be asked for at once", code="invalid")
+            raise SvcError(f"more than {MAX_CURSORS} cursors in one request", code="invalid")
 
         def read(reader: TimelineReader) -> list[StoredRecord]:
             if wish.start is None:
@@ -148,7 +176,7 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
     @validate_querystring(CursorsQuery)
     @document_response(CursorsLine)
     async def cursors(project: str, query_args: CursorsQuery) -> Response:
-        """Send the cursors of all records that pass a filter, as NDJSON. Needs the role viewer."""
+        """Send the cursors of all matching records as NDJSON. Requires the role viewer."""
         require(project, "viewer")
         query_args.check_follow(follow=query_args.follow)
         sent = _cursors(
@@ -191,10 +219,10 @@ def _read(path: Path, read: Callable[[TimelineReader], list[StoredRecord]], belo
 
 def _add_below(reader: TimelineReader, entries: list[StoredRecord], documents: list[dict[str, Any]]) -> None:
     fronts: dict[str, dict[str, Any]] = {}
-    for entry, told in zip(entries, documents, strict=True):
+    for entry, span in zip(entries, documents, strict=True):
         if isinstance(entry.record, RequestRecord) and entry.record.root:
-            fronts[entry.record.request_id] = told
-            told["below"] = []
+            fronts[entry.record.request_id] = span
+            span["below"] = []
     for entry in reader.child_spans(list(fronts)):
         fronts[entry.record.request_id]["below"].append(to_json(entry))
 
@@ -203,21 +231,21 @@ async def _cursors(
     path: Path, wanted: RecordFilter, wish: CursorsQuery, stretch: int
 ) -> AsyncIterator[bytes]:
     try:
-        first, last = await threaded(lambda: _bounds(path, wish))
+        first, last = await run_blocking(lambda: _bounds(path, wish))
         yield ndjson.line({"first": first, "last": last})
         begins = range(first - 1, last, stretch)
         for after in reversed(begins) if wish.newest else begins:
-            yield _line(await threaded(partial(_skim, path, wanted, after, min(after + stretch, last))))
+            yield _line(await run_blocking(partial(_skim, path, wanted, after, min(after + stretch, last))))
         if wish.follow:
             with closing(TimelineFollower(path, wanted, max(first - 1, last))) as follower:
-                async for piece in _followed(follower, stretch):
+                async for piece in _follow_cursors(follower, stretch):
                     yield piece
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
 
 
 def _bounds(path: Path, wish: CursorsQuery) -> tuple[int, int]:
-    """Return the first and the last cursor that are looked at."""
+    """Return the first and the last cursor to scan."""
     reader = open_reader(path)
     if reader is None:
         return _EMPTY_RANGE
@@ -234,11 +262,11 @@ def _skim(path: Path, wanted: RecordFilter, after: int, upto: int) -> CursorPage
         return follower.scan_cursors(upto - after)
 
 
-async def _followed(follower: TimelineFollower, stretch: int) -> AsyncIterator[bytes]:
+async def _follow_cursors(follower: TimelineFollower, stretch: int) -> AsyncIterator[bytes]:
     yield ndjson.line({"live": follower.position})
     quiet = 0.0
     while True:
-        skimmed = await threaded(partial(follower.scan_cursors, stretch))
+        skimmed = await run_blocking(partial(follower.scan_cursors, stretch))
         if skimmed.missed:
             yield ndjson.line({"missed": skimmed.missed})
         if skimmed.offsets != "[]":
@@ -254,3 +282,41 @@ async def _followed(follower: TimelineFollower, stretch: int) -> AsyncIterator[b
 
 def _line(skimmed: CursorPage) -> bytes:
     return f'{{"after": {skimmed.after}, "upto": {skimmed.upto}, "offsets": {skimmed.offsets}}}\n'.encode()
+
+
+async def _records(path: Path, wanted: RecordFilter, wish: LogsQuery) -> AsyncIterator[bytes]:
+    since_ns, until_ns = wish.times()
+    position = 0
+    try:
+        with closing(select(path, wanted, RecordRange(since_ns, wish.after, wish.tail, until_ns))) as pages:
+            while (page := await run_blocking(lambda: next(pages, None))) is not None:
+                yield _record_lines(page)
+                position = page.upto
+        if wish.follow:
+            yield ndjson.line({"upto": position})
+            async for piece in _follow_records(TimelineFollower(path, wanted, position)):
+                yield piece
+    except SvcError as error:
+        yield ndjson.line({"error": problem_members(error)})
+
+
+async def _follow_records(follower: TimelineFollower) -> AsyncIterator[bytes]:
+    """Yield new records until the client disconnects."""
+    quiet = 0.0
+    with closing(follower):
+        while True:
+            page = await run_blocking(follower.poll)
+            if lines := _record_lines(page):
+                yield lines
+                quiet = 0.0
+            if not page.more:
+                await asyncio.sleep(ndjson.POLL_SECONDS)
+                quiet += ndjson.POLL_SECONDS
+            if quiet >= ndjson.KEEPALIVE_SECONDS:
+                yield ndjson.line({"upto": page.upto})
+                quiet = 0.0
+
+
+def _record_lines(page: RecordPage) -> bytes:
+    missed = ndjson.line({"missed": page.missed}) if page.missed else b""
+    return missed + b"".join(ndjson.line(to_json(entry)) for entry in page.entries)

@@ -1,7 +1,6 @@
-"""The manifest over the control API: what it says, and changes of its mounts. Owns these routes.
+"""Routes to read the manifest and edit its mounts.
 
-A viewer reads it. A deployer changes it, where the Project is in development: what is live on a service is
-changed by a deploy.
+A viewer may read it. A deployer may edit it in development; a service's manifest changes by a deploy.
 """
 
 import asyncio
@@ -34,28 +33,28 @@ from engine.manifest.undo import inverse
 
 
 class Manifests(Protocol):
-    """Where the manifests of Projects are."""
+    """Access to the manifests of projects."""
 
     async def get(self, project: str) -> ManifestOut:
-        """Return what a Project's manifest says. Raises `NotFound`."""
+        """Return a project's manifest. Raises `NotFound`."""
         ...
 
     def root(self, project: str) -> Path:
-        """Return the folder of the svc.toml to edit. Raises `SvcError` where there is none."""
+        """Return the folder of an editable svc.toml. Raises `SvcError` if it is read-only."""
         ...
 
 
 class EditableManifest:
-    """The manifest in the folder of a Project that is being worked on."""
+    """The manifest in a project folder in development."""
 
     def __init__(self, project: Project) -> None:
-        """`project` is what the manifest said last without a mistake."""
+        """`project` is the last valid state of the manifest."""
         self._good = project
         self._name = project.name
         self._root = project.root
 
     async def get(self, project: str) -> ManifestOut:
-        """Return what the file says now, or what it said last, and what is wrong with it."""
+        """Return the manifest; if the file has errors, its last valid state and the first error."""
         return await asyncio.to_thread(self._shown, self.root(project))
 
     def _shown(self, root: Path) -> ManifestOut:
@@ -64,7 +63,7 @@ class EditableManifest:
             content = read(root / MANIFEST)
             self._good = parse(root, content)
         except NoProject as missing:
-            problem = Problem(0, 0, "", missing.message, f"Put {MANIFEST} back.")
+            problem = Problem(0, 0, "", missing.message, f"Restore {MANIFEST}.")
             error = ManifestError(root / MANIFEST, [problem])
         except ManifestError as broken:
             error = broken
@@ -73,20 +72,20 @@ class EditableManifest:
         return ManifestOut.from_project(self._good, digest=_digest(content), error=error)
 
     def root(self, project: str) -> Path:
-        """Return the Project's folder."""
+        """Return the project's folder. Raises `NotFound` for another project."""
         if project != self._name:
             raise unknown_project(project)
         return self._root
 
 
 class DeployedManifest:
-    """What was deployed."""
+    """The manifest of the live deployment."""
 
     def __init__(self, history: History) -> None:
         self._history = history
 
     async def get(self, project: str) -> ManifestOut:
-        """Return what the live deployment's manifest said."""
+        """Return the live deployment's manifest. Raises `NotFound`."""
         live = await self._history.live(project)
         if live is None:
             raise unknown_project(project)
@@ -94,10 +93,10 @@ class DeployedManifest:
         return ManifestOut.from_project(deployment.served(Path()))
 
     def root(self, project: str) -> Path:
-        """Refuse: what is live is changed by a deploy."""
+        """Raise `SvcError`, because a deployed manifest is read-only."""
         raise SvcError(
-            f"the manifest of {project} can not be edited here",
-            f"Edit {MANIFEST} in the Project's folder, and run `svc deploy`.",
+            f"the deployed manifest of {project} is read-only",
+            f"Edit {MANIFEST} in the project's folder and run `svc deploy`.",
             code="read-only",
         )
 
@@ -113,7 +112,7 @@ def blueprint(manifests: Manifests) -> Blueprint:
     @routes.get("/v1/projects/<project>/manifest")
     @validate_response(ManifestOut)
     async def shown(project: str) -> ManifestOut:
-        """Say what the manifest says; on a service, that of the live deployment. Needs the role viewer."""
+        """Return the manifest; on a service, that of the live deployment. Requires the role viewer."""
         require(project, "viewer")
         return await manifests.get(project)
 
@@ -121,7 +120,7 @@ def blueprint(manifests: Manifests) -> Blueprint:
     @validate_request(ManifestPlanRequest)
     @validate_response(ManifestEditOut)
     async def planned(project: str, data: ManifestPlanRequest) -> ManifestEditOut:
-        """Say how changes would be written into svc.toml; writes nothing. Needs the role deployer."""
+        """Return how changes would be written to svc.toml, without writing. Requires the role deployer."""
         require(project, "deployer")
         return await asyncio.to_thread(_plan, manifests.root(project), data.changes)
 
@@ -129,7 +128,7 @@ def blueprint(manifests: Manifests) -> Blueprint:
     @validate_request(ManifestWriteRequest)
     @validate_response(ManifestEditOut)
     async def written(project: str, data: ManifestWriteRequest) -> ManifestEditOut:
-        """Write changes into svc.toml, which applies them; 409 if it is not what it was. Needs deployer."""
+        """Write changes to svc.toml; 409 if the file has changed since. Requires the role deployer."""
         require(project, "deployer")
         return await asyncio.to_thread(_write, manifests.root(project), data.changes, data.digest)
 
@@ -151,7 +150,7 @@ def _write(root: Path, changes: Sequence[MountOp], digest: str) -> ManifestEditO
 
 def _expect(content: bytes, digest: str) -> None:
     if _digest(content) != digest:
-        raise ManifestChanged(f"{MANIFEST} is not what it was when this was planned", "Look at it once more.")
+        raise ManifestChanged(f"{MANIFEST} has changed since the edit was planned", "Plan the edit again.")
 
 
 def _edit(root: Path, changes: Sequence[MountOp]) -> tuple[Edit, ManifestEditOut]:

@@ -1,6 +1,6 @@
-"""Requests as they were recorded, and requests sent anew, over the control API. Owns these routes.
+"""Routes for recorded requests and their replay.
 
-Only of a Project in development: a service records no bodies, and nothing is replayed there.
+Available in development only: a service does not record bodies.
 """
 
 import asyncio
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
 from quart import Blueprint
 from quart_schema import validate_response
 
 from engine.control.app import require
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
+from engine.control.schema import StrictModel
 from engine.dev.project import DevProject
 from engine.gateway.replay import Replayer, mark
 from engine.manifest import MANIFEST
@@ -30,16 +30,12 @@ MAX_RECORDS = 20_000
 Header = tuple[str, str]
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class RecordedRequestOut(_Shape):
+class RecordedRequestOut(StrictModel):
     """A request as its client sent it.
 
-    `headers` are pairs of a name in lower case and a value, `[redacted]` where it was not kept. `body` is in
-    base64, `size` the bytes that were read of it. `cut` says that not all of it was kept: the first 64 KiB
-    are, as far as it was read.
+    `headers` are pairs of a lower-case name and a value, `[redacted]` if the value was not recorded. `body`
+    is base64, `size` the number of bytes read. `cut` means that the body is incomplete: at most the first 64
+    KiB are recorded.
     """
 
     method: str
@@ -52,8 +48,8 @@ class RecordedRequestOut(_Shape):
     cut: bool
 
 
-class RecordedResponseOut(_Shape):
-    """A response; members as those of a request. `complete` is false where it broke off in the middle."""
+class RecordedResponseOut(StrictModel):
+    """A response, with the members of a request. `complete` is false if it was aborted."""
 
     status: int
     headers: list[Header]
@@ -63,13 +59,13 @@ class RecordedResponseOut(_Shape):
     complete: bool
 
 
-class RecordedExchangeOut(_Shape):
-    """A request, its response, and what the timeline has of it.
+class RecordedExchangeOut(StrictModel):
+    """A request, its response and its log records.
 
-    `response` is `null` where there was none. `replay_of` is the id of the request that this one repeats.
-    `wall_ns` is that of the whole, `compute_ns` of all Resources together, `peak_memory` (bytes) the most
-    that one had; `code` is the platform's error code, or empty. `records` are as in docs/logs.md, in their
-    order; those of a request that was just replayed have the cursor 0.
+    `response` is `null` without a response. `replay_of` is the id of the replayed request. `wall_ns` is the
+    total time, `compute_ns` the sum over all resources, `peak_memory` (bytes) the maximum of one resource.
+    `code` is the platform's error code, or empty. `records` are as in docs/logs.md; those of a new replay
+    have the cursor 0.
     """
 
     request_id: str
@@ -85,7 +81,7 @@ class RecordedExchangeOut(_Shape):
 
 
 class ReplayOut(RecordedExchangeOut):
-    """A request that was sent anew. `left_out` names header fields that had not been kept, nor sent."""
+    """A replayed request. `left_out` names header fields that were not recorded and so not sent."""
 
     left_out: list[str]
 
@@ -97,7 +93,7 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
     @routes.get("/v1/projects/<project>/requests/<id>")
     @validate_response(RecordedExchangeOut)
     async def recorded(project: str, id: str) -> RecordedExchangeOut:
-        """Send a request and its response as they were recorded. Needs the role viewer."""
+        """Return a recorded request and its response. Requires the role viewer."""
         require(project, "viewer")
         kept, entries = await asyncio.to_thread(
             _read, projects.data_dir(project) / database.TIMELINE_FILE, id
@@ -107,9 +103,9 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
     @validate_response(ReplayOut)
     async def replay(project: str, id: str) -> ReplayOut:
-        """Send a recorded request anew to the Project as it is now; answers when it is over.
+        """Send a recorded request to the current project again; responds when it is complete.
 
-        Needs the role deployer. A request whose body was cut is refused (`not-replayable`).
+        Requires the role deployer. A request with an incomplete body is rejected (`not-replayable`).
         """
         require(project, "deployer")
         kept, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
@@ -131,8 +127,8 @@ def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[StoredRec
             reader.close()
     raise NotFound(
         f"request {request_id} is not recorded",
-        f"Requests are recorded in development, 50 a second, unless {MANIFEST} says `record_bodies = false`;"
-        " the oldest go first.",
+        f"Requests are recorded in development, up to 50 per second, unless {MANIFEST} sets"
+        " `record_bodies = false`; the oldest are removed first.",
     )
 
 
@@ -168,7 +164,7 @@ def _sent(sent: RecordedMessage) -> dict[str, Any]:
 
 
 def _replay_of(records: Iterable[Record]) -> str | None:
-    """Return which request the timeline says that these are a replay of."""
+    """Return the id of the request that these records are a replay of."""
     head = mark("")
     told = (r.text for r in records if isinstance(r, PlatformRecord) and r.text.startswith(head))
     return next((text.removeprefix(head) for text in told), None)

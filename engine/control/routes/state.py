@@ -1,6 +1,6 @@
-"""How a Project is doing right now, over the control API: addresses, health, rates. Owns this route.
+"""Route for a project's current state: addresses, health and request rates.
 
-Made to be asked each second: all of it is in memory but for what the Doors keep, and no timeline is read.
+Cheap enough to poll each second: all data is in memory, except the sizes that Doors measure.
 """
 
 import asyncio
@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from quart import Blueprint
 from quart_schema import validate_querystring, validate_response
 
 from engine.control.app import require
 from engine.control.projects import Projects, unknown_project
+from engine.control.schema import QueryModel, StrictModel
 from engine.deploy.doors import DoorUsage
 from engine.deploy.serving import ServingTable
 from engine.deploy.status import ResourceStatus, State
@@ -25,35 +26,31 @@ from engine.timeline.rates import WINDOW_SECONDS, Rate, RateMeter, RateWindow
 
 Kind = Literal["dev", "service"]
 Measure = Callable[[Path], tuple[int, int] | None]
-"""Returns how many things a Door keeps for a Project, and in how many bytes, by the folder of its data."""
+"""Returns the number and total bytes of the things a Door stores in a project's data folder."""
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class StateQuery(_Shape):
-    """How far back rates go: at most a minute."""
+class StateQuery(QueryModel):
+    """Time window of the rates, in seconds (maximum 60)."""
 
     seconds: int = Field(WINDOW_SECONDS, ge=1, le=WINDOW_SECONDS)
 
 
-class FailureOut(_Shape):
-    """What a Resource's last build failed of, or why it can not run; `said` is what the compiler said."""
+class FailureOut(StrictModel):
+    """Why a resource's last build failed or why it cannot run; `said` is the compiler's output."""
 
     message: str
     hint: str
     said: str
 
 
-class ResourceState(_Shape):
-    """How a Resource is doing.
+class ResourceState(StrictModel):
+    """The state of a resource.
 
-    `address` is its own, `null` for a private one. `serves` tells whether a version of it answers, maybe the
-    last that built. `built_seconds` is what the last build took; on a service nothing is built. `requests`
-    and `records` (sent to the telemetry Door) are per second, `failures` is the share of the requests that
-    were answered with 500 and up, `p95_ms` the time that 95 of 100 stayed below (within 7 %), `peak_memory`
-    the most bytes that one had; both are `null` where there was none.
+    `address` is its own URL, `null` for a private one. `serves` is whether a version of it responds, possibly
+    an earlier build. `built_seconds` is the duration of the last build; a service does not build. `requests`
+    and `records` (sent to the telemetry Door) are per second, `failures` is the share of responses with
+    status 500 or above, `p95_ms` the 95th percentile (within 7 %), `peak_memory` the maximum bytes of one
+    request; both are `null` without requests.
     """
 
     name: str
@@ -69,8 +66,8 @@ class ResourceState(_Shape):
     records: float
 
 
-class MountState(_Shape):
-    """A mount, and how many requests a second take it."""
+class MountState(StrictModel):
+    """A mount and its requests per second."""
 
     resource: str
     pattern: str
@@ -78,17 +75,17 @@ class MountState(_Shape):
     requests: float
 
 
-class DoorUser(_Shape):
-    """A Resource whose guests asked a Door, and how often since the engine was started."""
+class DoorUser(StrictModel):
+    """A resource that called a Door, and the number of its calls since the engine started."""
 
     resource: str
     asked: int
 
 
-class DoorState(_Shape):
-    """A Door: what it keeps (tables), in how many bytes, and the records a second that it takes (telemetry).
+class DoorState(StrictModel):
+    """A Door: its number of tables and their bytes, and its records per second (telemetry).
 
-    What a Door has not, or what can not be told now, is `null`. `users` are in the order of the Resources.
+    Members that do not apply or cannot be measured now are `null`. `users` are in the order of the resources.
     """
 
     name: str
@@ -98,11 +95,11 @@ class DoorState(_Shape):
     users: list[DoorUser]
 
 
-class ProjectState(_Shape):
-    """How a Project is doing. `seconds` is the time that rates are of: less than asked for after a start.
+class ProjectState(StrictModel):
+    """The state of a project. `seconds` is the actual window of the rates, shorter after a start.
 
-    `address` is where people begin: that of the front in development, on a service that of the first public
-    Resource with mounts, or else of the first public one; `null` where nothing is public.
+    `address` is the entry point: the front in development; on a service, the first public resource with
+    mounts, or else the first public one; `null` if none is public.
     """
 
     project: str
@@ -115,12 +112,12 @@ class ProjectState(_Shape):
 
 
 class StatusSource(Protocol):
-    """The Projects that run, as the one that runs them knows them."""
+    """The running projects."""
 
     kind: Kind
 
     def project(self, name: str) -> Project:
-        """Return a Project as it is served. Raises `NotFound`."""
+        """Return a project as it is served. Raises `NotFound`."""
         ...
 
     def status(self, project: str, resource: str) -> ResourceStatus:
@@ -128,24 +125,24 @@ class StatusSource(Protocol):
         ...
 
     def rates(self, project: str) -> RateMeter | None:
-        """Return a Project's rates, if anything has happened in it."""
+        """Return a project's rates, or `None` before its first activity."""
         ...
 
     def uses(self, project: str) -> DoorUsage:
-        """Return how often a Project's Doors were asked."""
+        """Return the call counts of a project's Doors."""
         ...
 
     def address(self, project: Project, resource: str) -> str:
-        """Return the own address of a public Resource."""
+        """Return a public resource's own URL."""
         ...
 
     def front(self, project: Project) -> str | None:
-        """Return where people begin."""
+        """Return the entry point's URL, or `None`."""
         ...
 
 
 class DevStatus:
-    """A Project in the hands of its developer, served on a port of this machine."""
+    """A project in development, served on a local port."""
 
     kind: Kind = "dev"
 
@@ -157,7 +154,7 @@ class DevStatus:
         self._port = port
 
     def project(self, name: str) -> Project:
-        """Return the Project."""
+        """Return the project. Raises `NotFound` for another name."""
         if name != self._name:
             raise unknown_project(name)
         return self._dev.project
@@ -171,20 +168,20 @@ class DevStatus:
         return self._rates
 
     def uses(self, project: str) -> DoorUsage:
-        """Return how often its Doors were asked."""
+        """Return the call counts of its Doors."""
         return self._uses
 
     def address(self, project: Project, resource: str) -> str:
-        """Return an address below localhost."""
+        """Return a URL below localhost."""
         return f"http://{resource}--{project.name}.localhost:{self._port}/"
 
     def front(self, project: Project) -> str | None:
-        """Return the bare address, if anything answers there."""
+        """Return the URL without a subdomain, if the project has a front."""
         return f"http://localhost:{self._port}/" if project.front is not None else None
 
 
 class ServiceStatus:
-    """What is live on a service."""
+    """The live projects of a service."""
 
     kind: Kind = "service"
 
@@ -195,14 +192,14 @@ class ServiceStatus:
         uses_of: Callable[[str], DoorUsage],
         url_of: Callable[[str, str], str],
     ) -> None:
-        """`rates` is by Project; `url_of` returns the address of a Project's Resource."""
+        """`rates` is by project; `url_of` returns the URL of a project's resource."""
         self._site = site
         self._rates = rates
         self._uses_of = uses_of
         self._url_of = url_of
 
     def project(self, name: str) -> Project:
-        """Return what is live of a Project."""
+        """Return the live version of a project. Raises `NotFound`."""
         found = self._site.project(name)
         if found is None:
             raise unknown_project(name)
@@ -213,31 +210,31 @@ class ServiceStatus:
         return self._site.status(project, resource)
 
     def rates(self, project: str) -> RateMeter | None:
-        """Return a Project's rates."""
+        """Return a project's rates."""
         return self._rates.get(project)
 
     def uses(self, project: str) -> DoorUsage:
-        """Return how often a Project's Doors were asked."""
+        """Return the call counts of a project's Doors."""
         return self._uses_of(project)
 
     def address(self, project: Project, resource: str) -> str:
-        """Return an address below the service's domain."""
+        """Return a URL below the service's domain."""
         return f"{self._url_of(project.name, resource)}/"
 
     def front(self, project: Project) -> str | None:
-        """Return the address of the Resource that would be the front."""
+        """Return the URL of the front resource."""
         return self.address(project, project.front.name) if project.front is not None else None
 
 
 def blueprint(engine: StatusSource, projects: Projects, doors: Mapping[str, Measure | None]) -> Blueprint:
-    """Return the route; `doors` has each Door's name, and what measures its tables where it has some."""
+    """Return the route. `doors` maps each Door's name to its measure function, if it stores tables."""
     routes = Blueprint("state", __name__)
 
     @routes.get("/v1/projects/<project>/state")
     @validate_querystring(StateQuery)
     @validate_response(ProjectState)
     async def state(project: str, query_args: StateQuery) -> ProjectState:
-        """Say how the Resources, mounts and Doors of a Project are doing. Needs the role viewer."""
+        """Return the state of a project's resources, mounts and Doors. Requires the role viewer."""
         require(project, "viewer")
         served = engine.project(project)
         rates = engine.rates(project)
@@ -311,7 +308,7 @@ def _users(door: str, served: Project, uses: DoorUsage) -> list[DoorUser]:
 def _door(
     name: str, measured: bool, held: tuple[int, int] | None, window: RateWindow, users: list[DoorUser]
 ) -> DoorState:
-    """Return the shape of a Door; one whose tables are not measured takes records."""
+    """Return the model of a Door. A Door without a measure function receives records."""
     tables, size = held if held is not None else (None, None)
     records = None if measured else _rounded(sum(rate.records for rate in window.resources.values()))
     return DoorState(name=name, tables=tables, bytes=size, records=records, users=users)

@@ -1,6 +1,6 @@
-"""What requests about accounts and their answers look like. Owns these shapes, which /openapi.json shows.
+"""Request and response models for accounts.
 
-Times are ISO 8601 in UTC; `roles` are by Project, `*` stands for every Project.
+Times are ISO 8601 in UTC. `roles` maps projects to roles; `*` stands for every project.
 """
 
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ Roles = Annotated[dict[Scope, Role], Field(max_length=MAX_ROLES)]
 
 
 class ClaimRequest(StrictModel):
-    """The claim code, and who wants to be the first owner."""
+    """The setup code, and the first owner's credentials."""
 
     code: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     user: Name
@@ -49,7 +49,7 @@ class LoginRequest(StrictModel):
 
 
 class SessionOut(StrictModel):
-    """A session that begins. `token` is told this once."""
+    """A new session. `token` is only returned here."""
 
     token: str
     user: str
@@ -58,7 +58,7 @@ class SessionOut(StrictModel):
 
 
 class WhoamiOut(StrictModel):
-    """Who asks. `token` is the name of the token for programs that is shown, `expires` when that ends."""
+    """The caller. `token` is the name of the API token in use; `expires` is when the credentials expire."""
 
     user: str
     token: str | None
@@ -67,20 +67,20 @@ class WhoamiOut(StrictModel):
 
 
 class EndedOut(StrictModel):
-    """How many were ended or removed."""
+    """How many sessions or tokens were revoked, or users removed."""
 
     ended: int
 
 
 class PasswordRequest(StrictModel):
-    """A user's password, and the one to take its place."""
+    """The current and the new password."""
 
     old: Password
     new: NewPassword
 
 
 class TokenRequest(StrictModel):
-    """A token for programs: what it may do at most, in which Projects, and how many days."""
+    """A new API token: its role, projects and lifetime in days."""
 
     name: TokenName
     role: Role
@@ -89,7 +89,7 @@ class TokenRequest(StrictModel):
 
 
 class TokenOut(StrictModel):
-    """A token for programs, without what shows it."""
+    """An API token, without its secret."""
 
     name: str
     role: Role
@@ -100,29 +100,29 @@ class TokenOut(StrictModel):
 
     @classmethod
     def from_session(cls, token: Session) -> "TokenOut":
-        """Return a token as it is shown."""
+        """Return the response model of a token."""
         return cls(**_token(token))
 
 
 class NewTokenOut(TokenOut):
-    """A new token. `token` is told this once."""
+    """A new API token. `token` is only returned here."""
 
     token: str
 
     @classmethod
     def create(cls, token: Session, shown: str) -> "NewTokenOut":
-        """Return a new token with what shows it."""
+        """Return a new token with its secret."""
         return cls(token=shown, **_token(token))
 
 
 class TokenList(StrictModel):
-    """The caller's tokens for programs."""
+    """The caller's API tokens."""
 
     tokens: list[TokenOut]
 
 
 class UserOut(StrictModel):
-    """A user, and what the caller may know of their roles."""
+    """A user and their roles, as far as the caller may see them."""
 
     name: str
     roles: dict[str, Role]
@@ -130,18 +130,18 @@ class UserOut(StrictModel):
 
     @classmethod
     def from_user(cls, user: User) -> "UserOut":
-        """Return a user as they are shown."""
+        """Return the response model of a user."""
         return cls(name=user.name, roles=dict(user.roles), created=iso(user.created_ns))
 
 
 class UserList(StrictModel):
-    """Users by name."""
+    """Users, sorted by name."""
 
     users: list[UserOut]
 
 
 class UserRequest(StrictModel):
-    """A new user, or another password for one. The roles are those of a new user."""
+    """A new user with roles, or a new password of an existing user."""
 
     password: NewPassword
     roles: Roles = Field({})
@@ -154,7 +154,7 @@ class RoleRequest(StrictModel):
 
 
 def iso(time_ns: int) -> str:
-    """Return a time as text, to the second."""
+    """Return a time in ISO 8601, to the second."""
     return datetime.fromtimestamp(time_ns // SECOND_NS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,18 +1,18 @@
-"""What requests about deployments and their answers look like. Owns these shapes, which /openapi.json shows.
+"""Request and response models for deployments.
 
 Times are ISO 8601 in UTC; digests are sha256 in hexadecimal.
 """
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
-from engine.control.schema import StrictModel
+from engine.control.schema import QueryModel, StrictModel
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
 MAX_FILE_NAME_BYTES = 255
-"""Bytes of a file's name."""
+"""Maximum length of a file name in bytes."""
 MAX_MANIFEST_LENGTH = 256 << 10
 MAX_BLOBS = 100_000
 MAX_UPLOAD_BYTES = 1 << 53
@@ -30,7 +30,7 @@ FileName = Annotated[
 
 
 class BuiltResource(StrictModel):
-    """What a Resource was built to: its package, its artifact and its bytes, what its component imports.
+    """A built resource: its package, artifact, size in bytes and component imports.
 
     Without a component, `imports` is `null`.
     """
@@ -44,7 +44,7 @@ class BuiltResource(StrictModel):
 
 
 class PlanRequest(StrictModel):
-    """A manifest, its parts, and the blobs that they consist of."""
+    """A manifest, its built resources, and the digests of all their blobs."""
 
     manifest: Annotated[str, StringConstraints(max_length=MAX_MANIFEST_LENGTH)]
     parts: dict[str, BuiltResource]
@@ -52,7 +52,7 @@ class PlanRequest(StrictModel):
 
 
 class ChangeOut(StrictModel):
-    """One difference. `grave` ones need `allow_new_capability`."""
+    """One difference. If `grave`, the deploy needs `allow_new_capability`."""
 
     resource: str
     what: str
@@ -62,7 +62,7 @@ class ChangeOut(StrictModel):
 
 
 class PlanOut(StrictModel):
-    """What a deploy would change, made against `revision`, and the blobs that have to be uploaded."""
+    """The changes of a deploy relative to `revision`, and the blobs to upload."""
 
     revision: int | None
     live: str | None
@@ -71,7 +71,7 @@ class PlanOut(StrictModel):
 
 
 class DeployRequest(StrictModel):
-    """What shall go live, if `revision` is still that of what is live. `tables` are migrations by file."""
+    """A deploy; it fails if the live revision is not `revision`. `tables` maps file names to migrations."""
 
     manifest: Annotated[str, StringConstraints(max_length=MAX_MANIFEST_LENGTH)]
     packages: dict[str, Digest]
@@ -83,7 +83,7 @@ class DeployRequest(StrictModel):
 
 
 class RollbackRequest(StrictModel):
-    """The deployment that shall go live again, and why."""
+    """The deployment to roll back to, and a message."""
 
     deployment: Annotated[str, StringConstraints(max_length=100)]
     revision: int
@@ -91,7 +91,7 @@ class RollbackRequest(StrictModel):
 
 
 class AddressOut(StrictModel):
-    """Where a Resource is: its address if it is public, and the mounts that lead to it."""
+    """A resource's URL if it is public, and the mounts that lead to it."""
 
     resource: str
     lane: str
@@ -113,7 +113,7 @@ class DeploymentOut(StrictModel):
 
 
 class ActivationOut(StrictModel):
-    """A deployment went live."""
+    """When a deployment was made live."""
 
     deployment: str
     at: str
@@ -122,7 +122,7 @@ class ActivationOut(StrictModel):
 
 
 class DeploymentList(StrictModel):
-    """What is live (`revision`), the deployments that are kept and the flips, the newest first."""
+    """The live revision, the retained deployments and the activations, newest first."""
 
     revision: int | None
     deployments: list[DeploymentOut]
@@ -130,36 +130,35 @@ class DeploymentList(StrictModel):
 
 
 class LiveOut(StrictModel):
-    """What is live now, and where."""
+    """The live deployment and its addresses."""
 
     deployment: DeploymentOut
     addresses: list[AddressOut]
 
 
 class RollbackPlanOut(StrictModel):
-    """What a rollback would change, made against `revision`."""
+    """The changes of a rollback relative to `revision`."""
 
     revision: int
     live: str
     changes: list[ChangeOut]
 
 
-class UploadQuery(BaseModel):
-    """The whole size of what is uploaded, in bytes, and how many of them came before."""
+class UploadQuery(QueryModel):
+    """The total size of the upload in bytes, and the offset of this part."""
 
-    model_config = ConfigDict(extra="forbid")
     size: Annotated[int, Field(ge=0, le=MAX_UPLOAD_BYTES)]
     offset: Annotated[int, Field(ge=0, le=MAX_UPLOAD_BYTES)] = 0
 
 
 class UploadOut(StrictModel):
-    """How many bytes of an upload there are."""
+    """How many bytes of an upload were received."""
 
     received: int
 
 
 class SecretList(StrictModel):
-    """The names of a Project's secrets."""
+    """The names of a project's secrets."""
 
     secrets: list[str]
 

@@ -1,4 +1,4 @@
-"""What the manifest's routes take and send. Owns these shapes, which /openapi.json shows."""
+"""Request and response models of the manifest routes."""
 
 from typing import Annotated, Literal
 
@@ -16,17 +16,14 @@ MAX_CHANGES = 200
 
 
 class MountOut(StrictModel):
-    """Requests whose path matches `pattern` go to the Resource `target`."""
+    """Requests whose path matches `pattern` are routed to the resource `target`."""
 
     pattern: str
     target: str
 
 
 class ResourceOut(StrictModel):
-    """A Resource as the manifest says it. `env` and `secrets` are names only; values are never shown.
-
-    `kind` is what the lane builds: a component that runs, or an image of files to serve.
-    """
+    """A resource of the manifest. `env` and `secrets` are names only."""
 
     name: str
     lane: str
@@ -41,7 +38,7 @@ class ResourceOut(StrictModel):
 
     @classmethod
     def from_resource(cls, resource: Resource) -> "ResourceOut":
-        """Return the shape of a Resource."""
+        """Return the response model of a resource."""
         return cls(
             name=resource.name,
             lane=resource.lane,
@@ -57,10 +54,9 @@ class ResourceOut(StrictModel):
 
 
 class MistakeOut(StrictModel):
-    """What is wrong with the file now: the first mistake in it, and how many `others` there are.
+    """The first error in the file, and the number of `others`.
 
-    `line` counts from 1; 0 stands for the file as a whole. `key` is the key's path as TOML writes it, or
-    empty.
+    `line` counts from 1; 0 stands for the whole file. `key` is the key's path in TOML notation, or empty.
     """
 
     message: str
@@ -71,18 +67,18 @@ class MistakeOut(StrictModel):
 
     @classmethod
     def from_error(cls, error: ManifestError) -> "MistakeOut":
-        """Return the shape of what is wrong with a file."""
+        """Return the response model of a manifest error."""
         first = error.problems[0]
         others = len(error.problems) - 1
         return cls(message=first.message, hint=first.hint, line=first.line, key=first.key, others=others)
 
 
 class ManifestOut(StrictModel):
-    """A Project as its manifest says it.
+    """A project as described by its manifest.
 
-    `editable` is true in development, where `digest` is the sha256 of the bytes of svc.toml as it is now.
-    While that is broken (`error`), the rest is what it said last without a mistake. `front` is the Resource
-    at the bare address, if there is one. Resources are in the order of the file.
+    `editable` is true in development, where `digest` is the sha256 of svc.toml. While the file has an
+    `error`, the other members are from its last valid version. `front` is the resource at the address without
+    a subdomain, or `null`. Resources are in the order of the file.
     """
 
     project: str
@@ -96,7 +92,7 @@ class ManifestOut(StrictModel):
     def from_project(
         cls, project: Project, *, digest: str | None = None, error: ManifestError | None = None
     ) -> "ManifestOut":
-        """Return the shape of a Project; one with a digest is in development."""
+        """Return the response model of a project; `digest` is given in development only."""
         editable = digest is not None
         return cls(
             project=project.name,
@@ -122,7 +118,7 @@ class AddOp(StrictModel):
 
 
 class ChangeOp(StrictModel):
-    """Have the mount `pattern` of `resource` be `to`, and lead to `target`."""
+    """Replace the mount `pattern` of `resource` by the pattern `to` and the target `target`."""
 
     op: Literal["change"]
     resource: ShortText
@@ -151,7 +147,7 @@ MountOp = Annotated[AddOp | ChangeOp | RemoveOp, Field(discriminator="op")]
 
 
 def op_from_change(change: Change) -> AddOp | ChangeOp | RemoveOp:
-    """Return the shape of a change."""
+    """Return the request model of a change."""
     if isinstance(change, AddMount):
         return AddOp(op="add", resource=change.resource, pattern=change.pattern, target=change.target)
     if isinstance(change, RemoveMount):
@@ -166,22 +162,22 @@ def op_from_change(change: Change) -> AddOp | ChangeOp | RemoveOp:
 
 
 class ManifestPlanRequest(StrictModel):
-    """Changes, to be made one after the other."""
+    """Changes, applied in order."""
 
     changes: Annotated[list[MountOp], Field(max_length=MAX_CHANGES)]
 
 
 class ManifestWriteRequest(StrictModel):
-    """Changes, and the digest of the file that they were planned against."""
+    """Changes, and the digest of the file for which they were planned."""
 
     changes: Annotated[list[MountOp], Field(max_length=MAX_CHANGES)]
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class ManifestEditOut(StrictModel):
-    """What changes do, or did: the unified diff of svc.toml, empty where nothing changes; what undoes them.
+    """The unified diff of svc.toml, and the operations that undo it.
 
-    `digest` is that of the file as it is: before a plan is written, and after it was.
+    `digest` is that of the current file: before a plan is written, or after the write.
     """
 
     diff: str

@@ -9,8 +9,8 @@ from argon2 import PasswordHasher
 
 from engine.bucket.protocols import Conflict
 from engine.control.auth.accounts import ACCOUNTS_KEY, AccountError, Accounts, claim_code
-from engine.control.auth.login_throttle import TooManyAttempts
 from engine.control.auth.passwords import MAX_CONCURRENT, MAX_WAITING, BadPassword, Passwords
+from engine.control.errors import TooManyAttempts
 from svc_tui.client import ApiError
 from tests.engine.control.service import PASSWORD, Service, quick
 
@@ -130,7 +130,7 @@ def test_damaged_accounts_let_nobody_in_and_are_not_written_over(service: Servic
         assert not isinstance(await service.bucket.kv.cas(ACCOUNTS_KEY, b"{", cell.revision), Conflict)
 
     service.do(damage)
-    with pytest.raises(AccountError, match="damaged"):
+    with pytest.raises(AccountError, match="corrupt"):
         service.do(service.gate.accounts.new_claim_code)
     assert refused(service, "", "POST", "/v1/login", {"user": "ann", "password": PASSWORD}).code == "account"
 

@@ -9,9 +9,9 @@ from engine.control.auth.login_throttle import (
     MAX_WAIT_SECONDS,
     RESET_AFTER_SECONDS,
     LoginThrottle,
-    TooManyAttempts,
-    network,
 )
+from engine.control.errors import TooManyAttempts
+from engine.http.connection_limits import network
 from tests.engine.control.service import Clock
 
 

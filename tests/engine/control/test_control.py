@@ -14,6 +14,7 @@ from engine.control.discovery import ENDPOINT_FILE, Endpoint, find_endpoint, pub
 from engine.control.local_server import serve_local
 from engine.control.projects import SingleProject, blueprint
 from engine.errors import SvcError
+from svc_tui import version
 from svc_tui.background_loop import run_in_background
 from svc_tui.client import ApiError, Client, Unreachable
 
@@ -80,9 +81,10 @@ def test_nobody_comes_in_without_it(presence: Endpoint, token: str) -> None:
     assert refused.value.code == "unauthenticated" and "svc login" in refused.value.hint
 
 
-def test_health_is_open_to_all(presence: Endpoint) -> None:
+def test_health_without_session_reports_version(presence: Endpoint) -> None:
     with Client(presence.url, "") as client:
-        assert client.call("GET", "/v1/health")["status"] == "ok"
+        health = client.call("GET", "/v1/health")
+        assert health == {"status": "ok", "api": "1", "version": version()}
 
 
 def test_an_error_keeps_its_message_its_hint_and_its_code(client: Client) -> None:
@@ -151,8 +153,8 @@ def test_the_stronger_role_counts() -> None:
     somebody.require("shop", "deployer")
     somebody.require("blog", "viewer")
     with pytest.raises(
-        Forbidden, match="ann is only viewer of the Project blog; this needs the role deployer"
+        Forbidden, match="ann is only viewer of the project blog; this requires the role deployer"
     ):
         somebody.require("blog", "deployer")
-    with pytest.raises(Forbidden, match="has no part in"):
+    with pytest.raises(Forbidden, match="has no role in"):
         Principal("bob", {}).require("shop", "viewer")

@@ -38,7 +38,7 @@ def test_the_code_makes_the_first_owner_once(service: Service) -> None:
     assert (who["user"], who["token"], who["roles"]) == ("ann", None, {"*": "owner"})
     assert who["expires"] == opened["expires"]
     again = refused(service, "", "POST", "/v1/claim", body | {"user": "bob"})
-    assert again.code == "conflict" and "owner already" in again.message
+    assert again.code == "conflict" and "already has an owner" in again.message
     assert service.call("", "GET", "/v1/claim") == {"claimed": True}
     assert service.do(service.gate.accounts.new_claim_code) is None
 

@@ -179,11 +179,11 @@ def test_of_a_service_it_is_that_of_the_live_deployment_and_can_not_be_edited(tm
     (root / "site" / "index.html").write_text("one")
     (root / "svc.toml").write_text(TEXT.replace('secrets = ["KEY"]\n', ""))
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
-        with pytest.raises(ApiError, match="no Project shop"):
+        with pytest.raises(ApiError, match="project shop not found"):
             client.call("GET", PLACE)
         deploy(client, root)
         shown = client.call("GET", PLACE)
         assert shown["resources"] == [WEB, API | {"secrets": []}]
         assert (shown["editable"], shown["digest"], shown["error"]) == (False, None, None)
-        with pytest.raises(SvcError, match="can not be edited here"):
+        with pytest.raises(SvcError, match="is read-only"):
             client.call("POST", f"{PLACE}/plan", {"changes": [add("/events")]})

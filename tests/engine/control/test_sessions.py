@@ -150,7 +150,7 @@ def test_a_stolen_token_makes_nothing_that_outlives_it(service: Service, owner: 
         ("DELETE", "/v1/users/bob", None),
     ):
         assert refused(service, token, method, path, body).code == "forbidden"
-    with pytest.raises(ApiError, match="no user of this service"):
+    with pytest.raises(ApiError, match="does not use a login session"):
         service.call(token, "POST", "/v1/logout", params={"everywhere": "true"})
     assert service.call(token, "POST", "/v1/logout") == {"ended": 1}
     assert refused(service, token, "GET", "/v1/whoami").code == "unauthenticated"

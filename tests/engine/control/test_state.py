@@ -131,7 +131,7 @@ def test_doors_tell_which_resources_ask_them(root: Path, cache: Path, workers: i
 
 def test_of_a_service_it_tells_of_what_is_live(root: Path, tmp_path: Path) -> None:
     with Hosted(tmp_path / "data ü") as hosted, hosted.claim() as client:
-        with pytest.raises(ApiError, match="no Project shop"):
+        with pytest.raises(ApiError, match="project shop not found"):
             client.call("GET", PLACE)
         deploy(client, root)
         assert hosted.get("/api/x").text == "x"

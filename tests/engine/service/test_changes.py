@@ -43,7 +43,7 @@ def test_a_new_capability_needs_the_deployers_word(tmp_path: Path) -> None:
         with pytest.raises(PolicyViolation, match="api now imports wasi:sockets") as refused:
             await running.deploy(await running.order(MANIFEST, {"api": after}))
         assert "--allow-new-capability" in refused.value.hint
-        await running.deploy(await running.order(MANIFEST, {"api": after}, allow=True))
+        await running.deploy(await running.order(MANIFEST, {"api": after}, allow_new_capability=True))
         assert Change("api", "imports", "wasi:sockets", "") in await running.plan(MANIFEST, {"api": before})
 
     served(tmp_path, scenario)
