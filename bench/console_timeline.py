@@ -29,7 +29,16 @@ def record(number: int, now_ns: int) -> Record:
         return LineRecord(now_ns, request, "api", "stdout", f"took {number % 90} ms")
     if kind == 1:
         attributes = {"id": str(number), "mood": "sunny"}
-        return StructuredRecord(now_ns, request, "", "", "api", "INFO", f"entry {number} saved", attributes)
+        return StructuredRecord(
+            time_ns=now_ns,
+            request_id=request,
+            trace_id="",
+            span_id="",
+            resource="api",
+            severity="INFO",
+            body=f"entry {number} saved",
+            attributes=attributes,
+        )
     root = kind == 3
     code = "run-limit" if number % 800 == 3 else ""
     spent = (8_200_000, 5_100_000, 3 << 20, 120, 4_000)

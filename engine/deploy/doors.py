@@ -93,12 +93,12 @@ class _DoorLog:
 def _record(entry: LogEntry) -> StructuredRecord:
     caller = entry.caller
     return StructuredRecord(
-        entry.time_ns,
-        caller.request_id,
-        caller.trace_id,
-        caller.span_id,
-        caller.resource,
-        entry.severity,
-        entry.body,
-        dict(entry.attributes),
+        time_ns=entry.time_ns,
+        request_id=caller.request_id,
+        trace_id=caller.trace_id,
+        span_id=caller.span_id,
+        resource=caller.resource,
+        severity=entry.severity,
+        body=entry.body,
+        attributes=dict(entry.attributes),
     )

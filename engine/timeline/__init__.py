@@ -1,1 +1,1 @@
-"""The timeline: what happened, request by request."""
+"""The timeline: records of requests, printed lines and platform events."""

@@ -1,8 +1,8 @@
-"""The timeline's file: one SQLite database in a Project's folder. Nothing else of the timeline knows SQLite.
+"""SQLite file of the timeline: opening, schema, transactions and error mapping.
 
-Owns opening, the schema, transactions, and what an error means. Several processes may write and read at once:
-a write-ahead log lets readers go on while a batch is written, and a process that is killed loses only what it
-had not yet written. Batches are not flushed to the disk: a machine that loses power may lose the last ones.
+Several processes may write and read concurrently: with a write-ahead log, readers continue while a batch is
+written, and a killed process loses only unwritten records. Batches are not synced to disk, so a power failure
+may lose the last ones.
 """
 
 import os
@@ -19,18 +19,35 @@ from engine.files.data_dir import DATA_DIR, ensure_data_dir
 TIMELINE_FILE = "timeline.db"
 VERSION = 1
 BUSY_SECONDS = 5.0
-"""How long a write or a read waits for another process that writes."""
+"""How long a read or write waits for a writer in another process."""
 WAL_BYTES = 16 << 20
 FIELDS = (
-    *("time_ns", "kind", "level", "resource", "request_id", "body", "trace_id", "span_id", "attributes"),
-    *("parent", "root", "method", "target", "status", "code"),
-    *("wall_ns", "compute_ns", "peak_memory", "bytes_in", "bytes_out"),
+    "time_ns",
+    "kind",
+    "level",
+    "resource",
+    "request_id",
+    "body",
+    "trace_id",
+    "span_id",
+    "attributes",
+    "parent",
+    "root",
+    "method",
+    "target",
+    "status",
+    "code",
+    "wall_ns",
+    "compute_ns",
+    "peak_memory",
+    "bytes_in",
+    "bytes_out",
 )
-"""What a row holds beside `cursor` and `written_ms`; those from `parent` on are a request's."""
+"""Columns besides `cursor` and `written_ms`; those from `parent` on belong to requests."""
 
 BOUNDS = "select (select min(cursor) from record), (select max(cursor) from record)"
-"""The first and the last cursor. SQLite finds either at an end of the table; asked for both in one query, it
-would read all that is between.
+"""The first and last cursor, in two queries: SQLite finds each at one end of the table. A single query
+for both would scan the table.
 """
 
 _INTEGERS = {"time_ns", "level", "root", "status", "wall_ns", "compute_ns"} | {
@@ -58,41 +75,43 @@ create table if not exists exchange (
 ) strict;
 create index if not exists exchange_age on exchange (cursor, weight);
 """
-"""What was recorded of requests: `cursor` is that of a record written with it, `weight` about its bytes."""
+"""Recordings of requests: `cursor` is that of a record written with it, `weight` the approximate size in
+bytes.
+"""
 _PAUSE_SECONDS = 0.01
 _Result = TypeVar("_Result")
 
 
 class TimelineError(SvcError):
-    """The timeline's file can not be used, now."""
+    """The timeline's file is currently unusable."""
 
 
 class CorruptTimeline(TimelineError):
-    """The file is no database, or a broken one."""
+    """The file is not a database, or is corrupt."""
 
 
 class NewerTimeline(TimelineError):
-    """The file was written by a newer svc; it is left as it is."""
+    """The file was written by a newer svc and stays unchanged."""
 
 
 def timeline_path(root: Path) -> Path:
-    """Return where the timeline of the Project in a folder is kept."""
+    """Return the path of a project folder's timeline."""
     return root / DATA_DIR / TIMELINE_FILE
 
 
 class TimelineDatabase:
-    """One connection. Use from one thread at a time; every method raises `TimelineError`."""
+    """One connection. Use it from one thread at a time; every method raises `TimelineError`."""
 
     def __init__(self, path: Path, *, write: bool) -> None:
-        """Open the file; `write` makes it where there is none."""
+        """Open the file; with `write`, create it if it does not exist."""
         self._path = path
-        self._use = "kept in" if write else "read from"
+        self._use = "write" if write else "read"
         self.inode = 0
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if write else 0)
         try:
             if write:
                 ensure_data_dir(path.parent)
-                # Nobody else's to read: bodies of requests are in it. SQLite's other files have its mode.
+                # Owner-only: it has request bodies. SQLite gives its other files the same mode.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._database = apsw.Connection(str(path), flags=flags)
         except (OSError, apsw.Error) as error:
@@ -109,14 +128,14 @@ class TimelineDatabase:
             raise
 
     def _prepare(self, write: bool) -> None:
-        found = self.run("pragma user_version")[0][0]
-        if found > VERSION:
+        version = self.run("pragma user_version")[0][0]
+        if version > VERSION:
             raise NewerTimeline(
                 f"{self._path} was written by a newer svc",
-                "Update svc, or move the file away to begin anew.",
+                "Update svc, or move the file away to start with an empty one.",
                 public_message=f"{TIMELINE_FILE} was written by a newer svc",
             )
-        self.empty = found < VERSION
+        self.empty = version < VERSION
         if write:
             self.run("pragma journal_mode = wal")
             self.run("pragma synchronous = normal")
@@ -129,8 +148,8 @@ class TimelineDatabase:
             self.run("pragma query_only = on")
 
     def _create_tables(self) -> None:
-        """Make the tables. Cursors begin with the time, in microseconds: those of a file that was begun anew
-        are above all of the one that was there before.
+        """Create the tables. Cursors start at the current time in microseconds, so cursors of a recreated
+        file are above all cursors of the old one.
         """
         self._database.execute(_SCHEMA).fetchall()
         self._database.execute("insert or ignore into origin values (1, ?)", (time.time_ns() // 1000,))
@@ -141,11 +160,11 @@ class TimelineDatabase:
         return self._retry_busy(lambda: self._database.execute(sql, values).fetchall())
 
     def change(self, change: Callable[[], _Result]) -> _Result:
-        """Call a function in a transaction that has the right to write from its beginning."""
+        """Call a function in a transaction that is a write transaction from the start."""
         return self._transaction("begin immediate", change)
 
     def view(self, read: Callable[[], _Result]) -> _Result:
-        """Call a function that sees the file as it is at one moment."""
+        """Call a function with a consistent snapshot of the file."""
         return self._transaction("begin", read)
 
     def _transaction(self, begin: str, work: Callable[[], _Result]) -> _Result:
@@ -154,7 +173,7 @@ class TimelineDatabase:
             result = work()
             self.run("commit")
         except BaseException as error:
-            # SQLite itself ends a transaction that a full disk or a broken file stops.
+            # SQLite itself rolls back a transaction after a full disk or a corrupt file.
             if self._database.in_transaction:
                 self._database.execute("rollback")
             if isinstance(error, apsw.Error):
@@ -163,7 +182,9 @@ class TimelineDatabase:
         return result
 
     def _retry_busy(self, work: Callable[[], _Result]) -> _Result:
-        """Wait also where SQLite itself does not: while another process opens or closes the file."""
+        """Retry while the file is busy, also if SQLite's own timeout does not apply: while another
+        process opens or closes it.
+        """
         end = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -176,33 +197,33 @@ class TimelineDatabase:
                 raise self._error(error) from error
 
     def replaced(self) -> bool:
-        """Whether the file at that place is no longer the one that was opened."""
+        """Return whether the path no longer refers to the opened file."""
         try:
             return self._path.stat().st_ino != self.inode
         except OSError:
             return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         self._database.close(True)
 
     def _error(self, error: Exception) -> TimelineError:
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return CorruptTimeline(
-                f"the timeline in {self._path} is damaged: {error}",
-                "`svc dev`, or the service, puts it aside and begins anew.",
-                public_message=f"the timeline is damaged: {error}",
+                f"the timeline in {self._path} is corrupt: {error}",
+                "Run `svc dev` or the service: it moves the file aside and creates a new one.",
+                public_message=f"the timeline is corrupt: {error}",
             )
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return TimelineError(
-            f"the timeline can not be {self._use} {self._path}: {reason}",
-            "Check that the folder can be written, which reading needs too, and that its disk has room.",
-            public_message=f"the timeline can not be {self._use} {TIMELINE_FILE}: {reason}",
+            f"cannot {self._use} the timeline in {self._path}: {reason}",
+            "Check the folder's permissions (reading needs write access too) and the free disk space.",
+            public_message=f"cannot {self._use} the timeline in {TIMELINE_FILE}: {reason}",
         )
 
 
 def is_corrupt(path: Path) -> bool:
-    """Whether a file is one that can not be read any more."""
+    """Return whether a file is corrupt."""
     try:
         database = TimelineDatabase(path, write=False)
     except CorruptTimeline:

@@ -1,7 +1,7 @@
-"""A place in the timeline that moves on: what was written since, from this or any other process.
+"""Follower of the timeline's file: reads records written since a position, by any process.
 
-Owns the position, and what happens when the file is not there yet, or another takes its place. It asks the
-file and not the engine, so a slow follower costs the engine nothing.
+It polls the file instead of the engine, so a slow follower costs the engine nothing. It handles a missing and
+a replaced file.
 """
 
 from pathlib import Path
@@ -10,20 +10,19 @@ from engine.timeline.query import CursorPage, RecordFilter, RecordPage, Timeline
 
 
 class TimelineFollower:
-    """Each record that is wanted, once, in its order. Use from one thread at a time."""
+    """Returns each matching record once, in order. Use it from one thread at a time."""
 
-    def __init__(self, path: Path, wanted: RecordFilter, position: int) -> None:
-        """Begin after the cursor `position`; nothing is opened yet."""
+    def __init__(self, path: Path, record_filter: RecordFilter, position: int) -> None:
+        """Start after the cursor `position`; the file is opened on the first poll."""
         self._path = path
-        self._filter = wanted
+        self._filter = record_filter
         self._reader: TimelineReader | None = None
         self.position = position
 
     def poll(self) -> RecordPage:
-        """Return the next records, none when there are none yet. Raises `TimelineError`.
+        """Return the next records, possibly none. Raises `TimelineError`.
 
-        When the page says that records were `missed`, they had been removed to make room before this follower
-        came to them.
+        The page's `missed` counts records that were removed to free space before this follower read them.
         """
         reader = self._open()
         if reader is None:
@@ -33,13 +32,13 @@ class TimelineFollower:
         return page
 
     def scan_cursors(self, most: int) -> CursorPage:
-        """Return which of the next records are wanted, having looked at up to `most`. As `poll` otherwise."""
+        """Return which of the next `most` records match. Otherwise as `poll`."""
         reader = self._open()
         if reader is None:
             return CursorPage(self.position, self.position, "[]", 0)
-        skimmed = reader.scan_cursors(self.position, self._filter, most)
-        self.position = skimmed.upto
-        return skimmed
+        page = reader.scan_cursors(self.position, self._filter, most)
+        self.position = page.upto
+        return page
 
     def _open(self) -> TimelineReader | None:
         if self._reader is not None and self._reader.replaced():
@@ -47,12 +46,12 @@ class TimelineFollower:
         if self._reader is None:
             self._reader = open_reader(self._path)
             if self._reader is not None and self.position > self._reader.bounds()[1]:
-                # The place is one in another file, written when the clock was ahead.
+                # The position belongs to an older file, written while the clock was ahead.
                 self.position = self._reader.origin() - 1
         return self._reader
 
     def close(self) -> None:
-        """Let go of the file; the position stays."""
+        """Close the file; the position remains."""
         if self._reader is not None:
             self._reader.close()
         self._reader = None

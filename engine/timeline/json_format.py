@@ -1,6 +1,6 @@
-"""Records as documents: what `svc logs --json` prints and the control API sends, and the way back.
+"""JSON form of records, as `svc logs --json` prints and the control API sends it, and its parser.
 
-Owns the fields, which are documented and stay.
+The fields are documented and stable.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _REQUEST_FIELDS = [field.name for field in fields(RequestRecord) if field.name !
 
 
 def to_json(entry: StoredRecord) -> dict[str, Any]:
-    """Return a record's fields: times are RFC 3339 in UTC, durations nanoseconds, sizes bytes."""
+    """Return a record's fields: times in RFC 3339 (UTC), durations in nanoseconds, sizes in bytes."""
     record = entry.record
     head = {
         "cursor": entry.cursor,
@@ -49,7 +49,7 @@ def to_json(entry: StoredRecord) -> dict[str, Any]:
 
 
 def record_kind(record: Record) -> str:
-    """Return which kind of record it is: request, structured, stdout, stderr or platform."""
+    """Return the kind of a record: request, structured, stdout, stderr or platform."""
     if isinstance(record, RequestRecord):
         return "request"
     if isinstance(record, StructuredRecord):
@@ -64,7 +64,9 @@ def format_utc(time_ns: int) -> str:
 
 
 def from_json(document: Mapping[str, Any]) -> StoredRecord:
-    """Return the entry of a document. Raises `KeyError`, `ValueError` and `TypeError` for what is none."""
+    """Return the record of a JSON document. Raises `KeyError`, `ValueError` and `TypeError` if it is
+    invalid.
+    """
     time_ns, resource, request = _time_ns(document["time"]), document["resource"], document["request_id"]
     record: Record
     match document["kind"]:
@@ -72,8 +74,14 @@ def from_json(document: Mapping[str, Any]) -> StoredRecord:
             record = RequestRecord(time_ns=time_ns, **{name: document[name] for name in _REQUEST_FIELDS})
         case "structured":
             record = StructuredRecord(
-                *(time_ns, request, document["trace_id"], document["span_id"], resource),
-                *(document["level"], document["body"], dict(document["attributes"])),
+                time_ns=time_ns,
+                request_id=request,
+                trace_id=document["trace_id"],
+                span_id=document["span_id"],
+                resource=resource,
+                severity=document["level"],
+                body=document["body"],
+                attributes=dict(document["attributes"]),
             )
         case "stdout" | "stderr" as stream:
             record = LineRecord(time_ns, request, resource, stream, document["body"])

@@ -1,7 +1,4 @@
-"""Reading the timeline's file: filters, cursors, the last records and those after one.
-
-Owns no position: `follow.py` remembers where a reader is.
-"""
+"""Queries on the timeline's file: filters, pages and ranges of cursors. Positions are in `follow.py`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,17 +19,17 @@ _SEARCHABLE_SQL = (
     "case kind when 'request' then method || ' ' || target || ' ' || status || ' ' || code || ' ' || body"
     """ else body || coalesce(' ' || replace(replace(attributes, '", "', ' '), '": "', '='), '') end"""
 )
-"""About what `searchable` returns."""
+"""SQL for approximately the result of `searchable`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Which records are wanted: those for which all that is given holds.
+    """Conditions on records; a record must meet all that are set.
 
-    `least` is the lowest level, `pattern` is searched in what `searchable` returns. `text` is searched there
-    by SQLite, with a-z in capitals or not; quotes and line ends in attributes stand there as in JSON.
-    `statuses` are the lowest and the highest of a request. With `roots`, of the spans of a request only the
-    one that its client's request began with is wanted.
+    `min_level` is the lowest level, `pattern` is searched in the result of `searchable`. `text` is searched
+    there by SQLite, case-insensitively for a-z; quotes and line ends in attributes appear as in JSON.
+    `statuses` are the lowest and highest status of a request. `roots` selects, of the spans of a request,
+    only the one that the client's request started.
     """
 
     resource: str | None = None
@@ -44,7 +41,7 @@ class RecordFilter:
     roots: bool = False
 
     def condition(self) -> tuple[str, list[str | int]]:
-        """Return what SQL can tell, as an expression and its values."""
+        """Return the part that SQL evaluates, as an expression and its values."""
         parts: list[str] = ["true"]
         values: list[str | int] = []
         if self.resource is not None:
@@ -67,16 +64,16 @@ class RecordFilter:
         return " and ".join(parts), values
 
     def matches(self, row: Sequence[Any]) -> bool:
-        """Whether what SQL can not tell holds, given the values of `FIELDS`."""
+        """Return whether the remaining part holds, given the values of `FIELDS`."""
         return self.pattern is None or self.pattern.search(searchable(row)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPage:
-    """Records in their order; `upto` is the last cursor that was looked at, wanted or not.
+    """Records in order; `upto` is the last cursor examined, matching or not.
 
-    `missed` is how many records, wanted or not, were removed between the cursor that was asked for and the
-    first that is kept; 0 asks for what there is, and misses none. `more` says that others may follow at once.
+    `missed` counts the records, matching or not, removed between the requested cursor and the first existing
+    one; it is 0 for the cursor 0. `more` means that further records may follow at once.
     """
 
     entries: list[StoredRecord]
@@ -87,9 +84,9 @@ class RecordPage:
 
 @dataclass(frozen=True, slots=True)
 class CursorPage:
-    """Which of the records after a cursor, up to `upto`, are wanted: how far each is from `after`, as JSON.
+    """Which records after a cursor, up to `upto`, match: their distances from `after`, as JSON.
 
-    SQLite writes the text, so that other threads run meanwhile. `missed` is as in a `Page`.
+    SQLite writes the text, so other threads run meanwhile. `missed` is as in a `RecordPage`.
     """
 
     after: int
@@ -99,17 +96,17 @@ class CursorPage:
 
 
 class TimelineReader:
-    """One open file, for reading. Use from one thread at a time; every method raises `TimelineError`."""
+    """One open file, read-only. Use it from one thread at a time; every method raises `TimelineError`."""
 
     def __init__(self, path: Path) -> None:
         self._database = TimelineDatabase(path, write=False)
 
     def ready(self) -> bool:
-        """Whether the file has its tables; for a moment after it was made it has none."""
+        """Return whether the file has its tables; a new file briefly has none."""
         return not self._database.empty
 
     def bounds(self) -> tuple[int, int]:
-        """Return the first and the last cursor; the last is below the first where there is no record."""
+        """Return the first and last cursor; the last is below the first if the file has no records."""
         return self._database.view(self._bounds)
 
     def _bounds(self) -> tuple[int, int]:
@@ -118,58 +115,60 @@ class TimelineReader:
         return (origin, origin - 1) if first is None else (first, last)
 
     def origin(self) -> int:
-        """Return the cursor that the file began with."""
+        """Return the first cursor of the file's history."""
         return int(self._database.run("select cursor from origin")[0][0])
 
-    def after(self, cursor: int, wanted: RecordFilter, most: int = PAGE_RECORDS) -> RecordPage:
-        """Return up to `most` records after a cursor, the oldest first."""
-        return self._database.view(lambda: self._after(cursor, wanted, most))
+    def after(self, cursor: int, record_filter: RecordFilter, most: int = PAGE_RECORDS) -> RecordPage:
+        """Return up to `most` matching records after a cursor, oldest first."""
+        return self._database.view(lambda: self._after(cursor, record_filter, most))
 
-    def _after(self, cursor: int, wanted: RecordFilter, most: int) -> RecordPage:
+    def _after(self, cursor: int, record_filter: RecordFilter, most: int) -> RecordPage:
         first, last = self._bounds()
-        condition, values = wanted.condition()
+        condition, values = record_filter.condition()
         rows = self._database.run(
             f"select {_COLUMNS} from record where cursor > ? and {condition} order by cursor limit ?",
             (cursor, *values, most),
         )
         more = len(rows) == most
         upto = rows[-1][0] if more else max(cursor, last)
-        found = [decode(row[0], row[1:]) for row in rows if wanted.matches(row[1:])]
-        return RecordPage(found, upto, self._missed(cursor, first), more)
+        records = [decode(row[0], row[1:]) for row in rows if record_filter.matches(row[1:])]
+        return RecordPage(records, upto, self._missed(cursor, first), more)
 
     def missed(self, cursor: int) -> int:
-        """Return how many records after a cursor were removed; none after 0."""
+        """Return how many records after a cursor were removed; 0 for the cursor 0."""
         return self._database.view(lambda: self._missed(cursor, self._bounds()[0]))
 
     def _missed(self, cursor: int, first: int) -> int:
         return max(0, first - max(cursor + 1, self.origin())) if cursor else 0
 
     def tail(
-        self, count: int, wanted: RecordFilter, *, after: int = 0, upto: int | None = None
+        self, count: int, record_filter: RecordFilter, *, after: int = 0, upto: int | None = None
     ) -> list[StoredRecord]:
-        """Return the last `count` records that are wanted, the oldest first; none beyond `upto`."""
-        found: list[StoredRecord] = []
-        page = PAGE_RECORDS if wanted.pattern is not None else min(count, PAGE_RECORDS)
-        for entry in self._backwards(wanted, after, self.bounds()[1] if upto is None else upto, page):
-            if len(found) >= count:
+        """Return the last `count` matching records up to `upto`, oldest first."""
+        records: list[StoredRecord] = []
+        page = PAGE_RECORDS if record_filter.pattern is not None else min(count, PAGE_RECORDS)
+        for entry in self._backwards(record_filter, after, self.bounds()[1] if upto is None else upto, page):
+            if len(records) >= count:
                 break
-            found.append(entry)
-        return found[::-1]
+            records.append(entry)
+        return records[::-1]
 
-    def _backwards(self, wanted: RecordFilter, after: int, upto: int, page: int) -> Iterator[StoredRecord]:
-        condition, values = wanted.condition()
+    def _backwards(
+        self, record_filter: RecordFilter, after: int, upto: int, page: int
+    ) -> Iterator[StoredRecord]:
+        condition, values = record_filter.condition()
         sql = (
             f"select {_COLUMNS} from record where cursor > ? and cursor <= ? and {condition} "
             "order by cursor desc limit ?"
         )
         while rows := self._database.run(sql, (after, upto, *values, page)):
             for row in rows:
-                if wanted.matches(row[1:]):
+                if record_filter.matches(row[1:]):
                     yield decode(row[0], row[1:])
             upto = rows[-1][0] - 1
 
     def cursor_before(self, time_ns: int) -> int:
-        """Return the cursor after which all was written at or after a time (Unix epoch)."""
+        """Return the cursor after which all records were written at or after a time (Unix epoch)."""
         return self._database.view(lambda: self._cursor_before(time_ns // 1_000_000))
 
     def _cursor_before(self, time_ms: int) -> int:
@@ -183,17 +182,19 @@ class TimelineReader:
                 high = middle - 1
         return low - 1
 
-    def scan_cursors(self, after: int, wanted: RecordFilter, most: int) -> CursorPage:
-        """Look at the next records after a cursor, `most` of them; a filter's `pattern` is passed over."""
-        return self._database.view(lambda: self._scan_cursors(after, wanted, most))
+    def scan_cursors(self, after: int, record_filter: RecordFilter, most: int) -> CursorPage:
+        """Match the next `most` records after a cursor; a filter's `pattern` is ignored."""
+        return self._database.view(lambda: self._scan_cursors(after, record_filter, most))
 
-    def _scan_cursors(self, cursor: int, wanted: RecordFilter, most: int) -> CursorPage:
+    def _scan_cursors(self, cursor: int, record_filter: RecordFilter, most: int) -> CursorPage:
         first, last = self._bounds()
         after = max(cursor, first - 1)
         upto = max(after, min(after + most, last))
-        condition, values = wanted.condition()
-        found = f"select cursor from record where cursor > ? and cursor <= ? and {condition} order by cursor"
-        sql = f"select json_group_array(cursor - ?) from ({found})"
+        condition, values = record_filter.condition()
+        matching = (
+            f"select cursor from record where cursor > ? and cursor <= ? and {condition} order by cursor"
+        )
+        sql = f"select json_group_array(cursor - ?) from ({matching})"
         ((offsets,),) = self._database.run(sql, (after, after, upto, *values))
         return CursorPage(after, upto, offsets, self._missed(cursor, first))
 
@@ -202,11 +203,11 @@ class TimelineReader:
         return self._select("cursor between ? and ?", (first, last))
 
     def by_cursors(self, cursors: Sequence[int]) -> list[StoredRecord]:
-        """Return the records at these cursors, in the order of cursors; those that are gone are left out."""
+        """Return the records at these cursors, in cursor order; removed ones are omitted."""
         return self._select(f"cursor in ({_placeholders(cursors)})", cursors)
 
     def child_spans(self, requests: Sequence[str]) -> list[StoredRecord]:
-        """Return the spans of these requests that mounts led to, in the order in which they ended."""
+        """Return the spans of these requests behind mounts, in the order in which they ended."""
         return self._select(
             f"request_id <> '' and request_id in ({_placeholders(requests)}) and root = 0", requests
         )
@@ -216,24 +217,24 @@ class TimelineReader:
         return [decode(row[0], row[1:]) for row in rows]
 
     def exchange(self, request_id: str) -> RecordedExchange | None:
-        """Return what was recorded of a request."""
+        """Return the recording of a request, if any."""
         if not self._database.run("select 1 from sqlite_schema where name = 'exchange'"):
-            return None  # written by an svc that recorded nothing
+            return None  # written by a version of svc without recordings
         rows = self._database.run(
             "select head, request, response from exchange where request_id = ?", (request_id,)
         )
         return decode_exchange(request_id, *rows[0]) if rows else None
 
     def resources(self) -> set[str]:
-        """Return the names of all Resources that records are of."""
+        """Return the names of all resources that have records."""
         return {name for (name,) in self._database.run("select distinct resource from record") if name}
 
     def replaced(self) -> bool:
-        """Whether the file was removed or another was put in its place."""
+        """Return whether the file was removed or replaced."""
         return self._database.replaced()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
 
@@ -242,7 +243,7 @@ def _placeholders(values: Sequence[Any]) -> str:
 
 
 def open_reader(path: Path) -> TimelineReader | None:
-    """Open a file for reading; None where there is none, or none of its tables. Raises `TimelineError`."""
+    """Open a file for reading; return `None` if it or its tables do not exist. Raises `TimelineError`."""
     if not path.exists():
         return None
     reader = TimelineReader(path)

@@ -1,7 +1,6 @@
-"""How busy each Resource is: requests, failures and times of the last minute, from the timeline as it comes.
+"""Rates of each resource over the last minute: requests, failures and durations, in memory.
 
-Owns a window of one sum a second and Resource. A record costs the same however many there are; nothing is
-read from a file.
+A sliding window with one sum per second and resource. The cost of a record is constant; no file is read.
 """
 
 import threading
@@ -14,18 +13,18 @@ from engine.manifest.model import Mount, Project
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 
 WINDOW_SECONDS = 60
-"""How far back the window goes."""
+"""Length of the window."""
 _BUCKET_BITS = 3
-"""Binary digits below the first that tell times apart: they are known to within 7 %."""
+"""Bits of precision below the highest bit of a duration: buckets are accurate to 7 %."""
 _MAX_OPEN_FRONTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What a Resource did in a window. Rates are per second.
+    """Activity of a resource in a window. Rates are per second.
 
-    `failures` is the share of the requests with a status of 500 and up; `p95_ns` and `peak_memory` (bytes)
-    are `None` without requests, or without guests. `records` are those that its guests logged.
+    `failures` is the share of requests with a status of 500 and above. `p95_ns` is `None` without requests,
+    and `peak_memory` (bytes) without guests. `records` are the structured records sent by its guests.
     """
 
     requests: float = 0.0
@@ -37,7 +36,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class RateWindow:
-    """The rates of each Resource of which there were any, and the requests a second by front and pattern."""
+    """The rate of each active resource, and the requests per second by front and mount pattern."""
 
     seconds: float
     resources: dict[str, Rate]
@@ -45,7 +44,7 @@ class RateWindow:
 
 
 class _Sum:
-    """What a Resource did in one second."""
+    """Activity of a resource in one second."""
 
     __slots__ = ("durations", "failures", "peak", "records", "requests")
 
@@ -58,7 +57,7 @@ class _Sum:
 
 
 class _Second:
-    """What happened in one second."""
+    """All activity in one second."""
 
     __slots__ = ("mounts", "number", "sums")
 
@@ -69,22 +68,22 @@ class _Second:
 
 
 class RateMeter:
-    """A follower of a timeline; may be called, and asked, from any thread."""
+    """A follower of a timeline; call and query it from any thread."""
 
     def __init__(
         self, project: Callable[[], Project | None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`project` returns the Project as it is served, whose mounts count; `clock` counts seconds."""
+        """`project` returns the project as served, for its mounts; `clock` returns seconds."""
         self._project = project
         self._clock = clock
         self._began = clock()
         self._lock = threading.Lock()
         self._second = _Second(int(self._began))
         self._seconds: deque[_Second] = deque([self._second], WINDOW_SECONDS + 1)
-        self._open_fronts: set[str] = set()  # spans of fronts whose own records are yet to come
+        self._open_fronts: set[str] = set()  # spans of fronts whose own records are still to follow
 
     def __call__(self, record: Record) -> None:
-        """Take one record."""
+        """Add one record."""
         kind = type(record)
         if kind is LineRecord or kind is PlatformRecord:
             return
@@ -94,23 +93,23 @@ class RateMeter:
             if now != second.number:
                 second = self._second = _Second(now)
                 self._seconds.append(second)
-            found = second.sums.get(record.resource)
-            if found is None:
-                found = second.sums[record.resource] = _Sum()
+            activity = second.sums.get(record.resource)
+            if activity is None:
+                activity = second.sums[record.resource] = _Sum()
             if kind is StructuredRecord:
-                found.records += 1
+                activity.records += 1
             else:
-                self._request(record, second, found)  # type: ignore[arg-type]
+                self._request(record, second, activity)  # type: ignore[arg-type]
 
-    def _request(self, record: RequestRecord, second: _Second, found: _Sum) -> None:
-        found.requests += 1
+    def _request(self, record: RequestRecord, second: _Second, activity: _Sum) -> None:
+        activity.requests += 1
         if record.status >= 500:
-            found.failures += 1
+            activity.failures += 1
         peak = record.peak_memory
-        if peak is not None and peak > found.peak:
-            found.peak = peak
+        if peak is not None and peak > activity.peak:
+            activity.peak = peak
         wall = _bucket(record.wall_ns)
-        found.durations[wall] = found.durations.get(wall, 0) + 1
+        activity.durations[wall] = activity.durations.get(wall, 0) + 1
         handed = self._open_fronts
         if handed and record.span_id in handed:
             handed.remove(record.span_id)
@@ -118,18 +117,20 @@ class RateMeter:
                 edge = record.resource, mount.pattern
                 second.mounts[edge] = second.mounts.get(edge, 0) + 1
         if not record.root:
-            if len(handed) >= _MAX_OPEN_FRONTS:  # of fronts whose processes were killed
+            if len(handed) >= _MAX_OPEN_FRONTS:  # their processes were killed
                 handed.clear()
             handed.add(record.parent)
 
     def _mount(self, record: RequestRecord) -> Mount | None:
-        """Return the mount that a front handed a request on through; the record does not tell."""
+        """Return the mount through which a front dispatched a request; the record does not name it."""
         project = self._project()
         front = project.resources.get(record.resource) if project is not None else None
         return front.mount_of(record.target.partition("?")[0]) if front is not None else None
 
     def window(self, seconds: int = WINDOW_SECONDS) -> RateWindow:
-        """Return the rates of the last `seconds`, at most `SECONDS`, or of the time since this was made."""
+        """Return the rates of the last `seconds` (maximum `WINDOW_SECONDS`), or since creation if that is
+        shorter.
+        """
         now = self._clock()
         first = int(now) - seconds
         with self._lock:
@@ -166,13 +167,13 @@ def _rate(sums: Iterable[_Sum], seconds: float) -> Rate:
 
 
 def _bucket(wall_ns: int) -> int:
-    """Return the number of a range of times: eight to each power of two."""
+    """Return the bucket of a duration: eight buckets per power of two."""
     shift = wall_ns.bit_length() - _BUCKET_BITS - 1
     return (shift << _BUCKET_BITS) + (wall_ns >> shift) if shift > 0 else wall_ns
 
 
 def _middle(bucket: int) -> int:
-    """Return the time in the middle of a range."""
+    """Return the duration in the middle of a bucket."""
     shift = (bucket >> _BUCKET_BITS) - 1
     if shift <= 0:
         return bucket

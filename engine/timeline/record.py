@@ -1,4 +1,4 @@
-"""What the timeline is made of: one immutable value a record."""
+"""Record types of the timeline, their severity levels, and the definition of a failed request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from typing import Literal, get_args
 from engine.door import Severity
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-"""From the least to the most."""
+"""In ascending order."""
 _NO_FAILURES = frozenset({"", "body-too-large", "client-gone", "not-found", "stopping"})
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """One span: a request as one Resource saw it. Written when the span ends.
+    """One span: a request as seen by one resource. Written when the span ends.
 
-    A dispatched call through a mount is a span of its own: same `request_id` and `trace_id`, its `parent`
-    is the front's `span_id`; it ends, and is written, before the front's. `root` tells the span that the
-    client's request began with; its `parent` is the caller's own span, or empty. `time_ns` is when it
-    began (Unix epoch); `code` is the platform's error code or empty; `target` is path and query.
+    A call dispatched through a mount is a span of its own. It has the same `request_id` and `trace_id`, its
+    `parent` is the front's `span_id`, and it is written before the front's span. `root` marks the span
+    started by the client's request; its `parent` is the client's own span, or empty. `time_ns` is the start
+    (Unix epoch); `code` is the platform's error code or empty; `target` is path and query.
     """
 
     time_ns: int
@@ -42,7 +42,7 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True)
 class LineRecord:
-    """One line that a guest printed, without its newline."""
+    """One line printed by a guest, without its newline."""
 
     time_ns: int
     request_id: str
@@ -53,7 +53,7 @@ class LineRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlatformRecord:
-    """Something the platform did or refused: a build, a denied call, a limit."""
+    """An event of the platform: a build, a denied call, a limit."""
 
     time_ns: int
     resource: str
@@ -62,9 +62,9 @@ class PlatformRecord:
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredRecord:
-    """One log record that a guest sent. `time_ns` is the guest's own word for when (Unix epoch)."""
+    """One log record sent by a guest. `time_ns` is the guest's own timestamp (Unix epoch)."""
 
     time_ns: int
     request_id: str
@@ -80,12 +80,12 @@ Record = RequestRecord | LineRecord | PlatformRecord | StructuredRecord
 
 
 def severity(text: str) -> Severity | None:
-    """Return the level of a name in capitals or not, `None` where there is no such."""
+    """Return the level of a case-insensitive name, `None` if it is unknown."""
     return next((severity for severity in SEVERITIES if severity == text.upper()), None)
 
 
 def level(record: Record) -> Severity:
-    """Return a record's level: a failed request is an error, what a guest prints to stderr a warning."""
+    """Return a record's level: ERROR for a failed request, WARN for a line on stderr."""
     if isinstance(record, RequestRecord):
         return "ERROR" if failed(record) else "INFO"
     if isinstance(record, LineRecord):
@@ -94,5 +94,5 @@ def level(record: Record) -> Severity:
 
 
 def failed(record: RequestRecord) -> bool:
-    """Whether a request failed for a reason that is not its client's."""
+    """Return whether a request failed for a reason other than its client."""
     return record.status >= 500 or record.code not in _NO_FAILURES

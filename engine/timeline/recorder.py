@@ -1,7 +1,7 @@
-"""Keeps the timeline of a running Project in its file, a tenth of a second's worth at a time.
+"""Recorder that writes a running project's timeline to its file, in batches of a tenth of a second.
 
-Owns the thread that writes, so that neither a slow disk nor another process makes a request wait, and the
-bounds of what waits for it.
+A thread writes, so that neither a slow disk nor another process delays a request. The queue of unwritten
+records is bounded.
 """
 
 import threading
@@ -23,14 +23,14 @@ BATCH = 500
 RETRY_SECONDS = 1.0
 TRIM_SECONDS = 1.0
 MAX_PENDING_BYTES = 64 << 20
-"""How much waits at most for a file that can not be written, or not fast enough; what comes then is lost."""
+"""Maximum size of unwritten records; further records are dropped and counted."""
 
 _RECORD_OVERHEAD = 512
-"""What a record takes beside its text."""
+"""Approximate size of a record besides its text."""
 
 
 class TimelineRecorder:
-    """Follows a timeline from its making until `close`; its calls may come from any thread."""
+    """Follows a timeline from creation until `close`; may be called from any thread."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class TimelineRecorder:
         max_pending_bytes: int = MAX_PENDING_BYTES,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Write to the file at `path`; it is made when there is something to write.
+        """Write to the file at `path`, which is created with the first record.
 
-        `warn` is called, on another thread, when the file begins to be out of use, and when it is put aside.
+        `warn` is called, on another thread, when the file becomes unusable and when it is moved aside.
         """
         self._path = path
         self._warn = warn
@@ -58,7 +58,7 @@ class TimelineRecorder:
         self._store: TimelineStore | None = None
         self._lock = threading.Lock()
         self._incoming: list[Record | Recording] = []
-        self._pending: deque[Record | Recording] = deque()  # the writing thread's own
+        self._pending: deque[Record | Recording] = deque()  # used by the writing thread only
         self._bytes = 0  # of both
         self._lost = 0
         self._trimmed = 0.0
@@ -71,7 +71,7 @@ class TimelineRecorder:
         self._thread.start()
 
     def __call__(self, record: Record | Recording) -> None:
-        """Take a record, or a recording after the record of its request; never waits."""
+        """Queue a record, or a recording after the record of its request, without blocking."""
         size = _size(record)
         with self._lock:
             if self._bytes + size > self._max_pending_bytes:
@@ -110,7 +110,7 @@ class TimelineRecorder:
             self._store.close()
 
     def _write(self) -> bool:
-        """Write what waits, in batches; return whether all of it is written."""
+        """Write all queued records in batches; return whether all were written."""
         while batch := self._next_batch():
             try:
                 store = self._open()
@@ -137,16 +137,16 @@ class TimelineRecorder:
             self._recover(error)
 
     def _next_batch(self) -> list[Record | Recording]:
-        """Take the next records, with a word about those that were lost after them."""
+        """Return the next records, with a record about dropped ones after them."""
         with self._lock:
             self._pending.extend(self._incoming)
             self._incoming = []
             lost, self._lost = self._lost, 0
             if lost:
-                text = f"{lost} records are lost: they could not be written as fast as they came"
-                told = PlatformRecord(self._now_ns(), "", "WARN", text)
-                self._bytes += _size(told)
-                self._pending.append(told)
+                text = f"{lost} records were lost: they arrived faster than they could be written"
+                warning = PlatformRecord(self._now_ns(), "", "WARN", text)
+                self._bytes += _size(warning)
+                self._pending.append(warning)
         return [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
 
     def _open(self) -> TimelineStore:
@@ -162,7 +162,7 @@ class TimelineRecorder:
         self._store = None
 
     def _recover(self, error: SvcError) -> bool:
-        """Deal with a file that takes no records; return whether another is in its place at once."""
+        """Handle an unusable file; return whether a new one replaces it at once."""
         self._close_file()
         if isinstance(error, CorruptTimeline):
             try:
@@ -172,7 +172,9 @@ class TimelineRecorder:
             else:
                 if aside is not None:
                     self._warn(
-                        TimelineError(f"{error.message}; a new one is begun", f"The old one is {aside}")
+                        TimelineError(
+                            f"{error.message}; a new file was created", f"Find the old file at {aside}."
+                        )
                     )
                     return True
         if not self._failing:
@@ -181,7 +183,7 @@ class TimelineRecorder:
         return False
 
     def close(self) -> None:
-        """Write what is left and end; call when all requests are over."""
+        """Write the remaining records and stop; call it after the last request."""
         self._unsubscribe()
         self._stopping = True
         self._wakeup.set()
@@ -190,7 +192,7 @@ class TimelineRecorder:
 
 
 def _size(record: Record | Recording) -> int:
-    """Return about what a record takes in memory, in bytes."""
+    """Return the approximate size of a record in memory, in bytes."""
     if isinstance(record, Recording):
         return _RECORD_OVERHEAD + record.weight
     if isinstance(record, RequestRecord):

@@ -1,7 +1,7 @@
-"""Requests and responses as they were, kept so that they can be looked at and sent anew.
+"""Recordings of requests and responses, stored so that they can be inspected and replayed.
 
-Owns what of an exchange is kept, and what never is. Taking it costs a request next to nothing: header lists
-and chunks are kept as they are; what is to be hidden is hidden when it is written, on another thread.
+A recording adds almost no cost to a request: header lists and chunks are stored as they are. Secret values
+are redacted when the recording is written, on another thread.
 """
 
 import json
@@ -11,21 +11,32 @@ from typing import Any
 
 Headers = list[tuple[bytes, bytes]]
 MAX_BODY_BYTES = 64 << 10
-"""Bytes of a body that are kept."""
+"""Maximum number of body bytes stored."""
 REDACTED_VALUE = "[redacted]"
 REDACTED_HEADERS = frozenset(
     {
-        *("authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key"),
-        *("x-auth-token", "x-access-token", "x-csrf-token", "x-xsrf-token", "x-amz-security-token"),
-        *("x-goog-iap-jwt-assertion", "cf-access-jwt-assertion", "x-forwarded-access-token"),
+        "api-key",
+        "authorization",
+        "cf-access-jwt-assertion",
+        "cookie",
+        "proxy-authorization",
+        "set-cookie",
+        "x-access-token",
+        "x-amz-security-token",
+        "x-api-key",
+        "x-auth-token",
+        "x-csrf-token",
+        "x-forwarded-access-token",
+        "x-goog-iap-jwt-assertion",
+        "x-xsrf-token",
     }
 )
-"""Header fields whose values are never written, whatever a manifest says. Lower case."""
+"""Header fields whose values are never written, independent of the manifest. Lower case."""
 _OVERHEAD = 1024
 
 
 class BodyCapture:
-    """A body as it passes: its first `MOST_BODY` bytes, how many passed, and whether it came to its end."""
+    """A body in transit: its first `MAX_BODY_BYTES` bytes, its total size, and whether it is complete."""
 
     __slots__ = ("chunks", "ended", "kept", "size")
 
@@ -36,7 +47,7 @@ class BodyCapture:
         self.ended = False
 
     def add(self, message: dict[str, Any]) -> None:
-        """Take a piece, as ASGI says it; it is not copied unless it has to be cut."""
+        """Add the body of an ASGI message; it is copied only if it must be cut."""
         chunk = message.get("body", b"")
         self.ended = not message.get("more_body", False)
         if not chunk:
@@ -51,11 +62,9 @@ class BodyCapture:
 
 @dataclass(slots=True)
 class Recording:
-    """One request of a client and its response.
+    """One client request and its response.
 
-    `redact` names header fields whose values are hidden besides those of `REDACTED`, in lower case.
-
-    `status` is 0 where no head was sent.
+    `redact` names further header fields to redact, in lower case. `status` is 0 if no response head was sent.
     """
 
     project: str
@@ -73,28 +82,28 @@ class Recording:
     response: BodyCapture = field(default_factory=BodyCapture)
 
     def add_response_message(self, message: dict[str, Any]) -> None:
-        """Take a part of the response, as ASGI says it."""
+        """Add a part of the response, an ASGI message."""
         if message["type"] == "http.response.start":
             self.status, self.response_headers = message["status"], message["headers"]
         elif message["type"] == "http.response.body":
             self.response.add(message)
 
     def add_request_message(self, message: dict[str, Any]) -> None:
-        """Take a part of the request, as ASGI says it."""
+        """Add a part of the request, an ASGI message."""
         if message["type"] == "http.request":
             self.body.add(message)
 
     @property
     def weight(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         return _OVERHEAD + self.body.kept + self.response.kept
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessage:
-    """A head and a body as they were kept. Hidden values are `HIDDEN`.
+    """A stored head and body. Redacted values are `REDACTED_VALUE`.
 
-    `size` is how many bytes of the body passed; it `ended` unless it was given up before.
+    `size` is the total size of the body in bytes; `ended` is false if it was aborted.
     """
 
     headers: tuple[tuple[str, str], ...]
@@ -104,13 +113,13 @@ class RecordedMessage:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the body was kept."""
+        """True if the complete body was stored."""
         return self.ended and self.size == len(self.body)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedExchange:
-    """A recording that was kept. `status` is 0 where there was no response."""
+    """A stored recording. `status` is 0 if there was no response."""
 
     request_id: str
     time_ns: int
@@ -124,34 +133,34 @@ class RecordedExchange:
 
 
 def to_exchange(recording: Recording) -> RecordedExchange:
-    """Return what of a recording is kept, without what has to be hidden."""
+    """Return the stored form of a recording, redacted."""
     return RecordedExchange(
-        recording.request_id,
-        recording.time_ns,
-        recording.method,
-        recording.scheme,
-        recording.authority,
-        recording.target,
-        _recorded_message(recording.headers, recording.body, recording.redact),
-        recording.status,
-        _recorded_message(recording.response_headers, recording.response, recording.redact),
+        request_id=recording.request_id,
+        time_ns=recording.time_ns,
+        method=recording.method,
+        scheme=recording.scheme,
+        authority=recording.authority,
+        target=recording.target,
+        request=_recorded_message(recording.headers, recording.body, recording.redact),
+        status=recording.status,
+        response=_recorded_message(recording.response_headers, recording.response, recording.redact),
     )
 
 
 def _recorded_message(
     headers: Iterable[tuple[bytes, bytes]], body: BodyCapture, redact: frozenset[str]
 ) -> RecordedMessage:
-    shown = []
+    visible = []
     for name, value in headers:
         key = name.decode("latin-1").lower()
-        shown.append(
+        visible.append(
             (key, REDACTED_VALUE if key in REDACTED_HEADERS or key in redact else value.decode("latin-1"))
         )
-    return RecordedMessage(tuple(shown), b"".join(body.chunks), body.size, body.ended)
+    return RecordedMessage(tuple(visible), b"".join(body.chunks), body.size, body.ended)
 
 
 def encode(kept: RecordedExchange) -> tuple[str, bytes, bytes]:
-    """Return what is written: all but the bodies as JSON, and the bodies."""
+    """Return the stored form: JSON of everything but the bodies, and the two bodies."""
     head = {
         "time_ns": kept.time_ns,
         "method": kept.method,
@@ -170,19 +179,19 @@ def encode(kept: RecordedExchange) -> tuple[str, bytes, bytes]:
 
 
 def decode(request_id: str, head: str, request: bytes, response: bytes) -> RecordedExchange:
-    """Return what was written."""
-    said = json.loads(head)
+    """Return the exchange of a stored form."""
+    fields = json.loads(head)
     return RecordedExchange(
-        request_id,
-        said["time_ns"],
-        said["method"],
-        said["scheme"],
-        said["authority"],
-        said["target"],
-        RecordedMessage(_pairs(said["headers"]), request, said["size"], said["ended"]),
-        said["status"],
-        RecordedMessage(
-            _pairs(said["response_headers"]), response, said["response_size"], said["response_ended"]
+        request_id=request_id,
+        time_ns=fields["time_ns"],
+        method=fields["method"],
+        scheme=fields["scheme"],
+        authority=fields["authority"],
+        target=fields["target"],
+        request=RecordedMessage(_pairs(fields["headers"]), request, fields["size"], fields["ended"]),
+        status=fields["status"],
+        response=RecordedMessage(
+            _pairs(fields["response_headers"]), response, fields["response_size"], fields["response_ended"]
         ),
     )
 

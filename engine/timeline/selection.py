@@ -1,6 +1,6 @@
-"""What there is of the timeline when one asks. Owns which records `since`, `until`, `after` and `tail` leave.
+"""Selection of existing records by `since`, `until`, `after` and `tail`.
 
-Does not wait for more: `follow.py` goes on where this ends.
+It does not wait for new records: `follow.py` continues at its end.
 """
 
 from collections.abc import Generator, Iterator
@@ -12,10 +12,10 @@ from engine.timeline.query import RecordFilter, RecordPage, TimelineReader, open
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Which part of the timeline is wanted: that for which all that is given holds.
+    """A part of the timeline; all conditions that are set apply.
 
-    `since_ns`: recorded at that time (Unix epoch) or later; `after`: beyond that cursor; `tail`: the last so
-    many of those that pass the filter. `until_ns`: recorded before that time.
+    `since_ns`: recorded at that time (Unix epoch) or later; `until_ns`: recorded before that time; `after`:
+    beyond that cursor; `tail`: the last matching records, at most this many.
     """
 
     since_ns: int | None = None
@@ -24,36 +24,38 @@ class RecordRange:
     until_ns: int | None = None
 
 
-def select(path: Path, wanted: RecordFilter, stretch: RecordRange) -> Generator[RecordPage]:
-    """Yield pages, one at least, of what is wanted, the oldest first. Raises `TimelineError`.
+def select(path: Path, record_filter: RecordFilter, record_range: RecordRange) -> Generator[RecordPage]:
+    """Yield pages of matching records, oldest first, at least one page. Raises `TimelineError`.
 
-    `upto` of the last page is where a follower begins.
+    A follower starts at `upto` of the last page.
     """
     reader = open_reader(path)
     if reader is None:
-        yield RecordPage([], stretch.after or 0)
+        yield RecordPage([], record_range.after or 0)
         return
     try:
-        yield from _pages(reader, wanted, stretch)
+        yield from _pages(reader, record_filter, record_range)
     finally:
         reader.close()
 
 
-def _pages(reader: TimelineReader, wanted: RecordFilter, stretch: RecordRange) -> Iterator[RecordPage]:
-    begin, end = stretch.after or 0, reader.bounds()[1]
-    last = end if stretch.until_ns is None else min(end, reader.cursor_before(stretch.until_ns))
-    if stretch.since_ns is not None:
-        begin = max(begin, reader.cursor_before(stretch.since_ns))
-    if stretch.tail is not None:
+def _pages(
+    reader: TimelineReader, record_filter: RecordFilter, record_range: RecordRange
+) -> Iterator[RecordPage]:
+    begin, end = record_range.after or 0, reader.bounds()[1]
+    last = end if record_range.until_ns is None else min(end, reader.cursor_before(record_range.until_ns))
+    if record_range.since_ns is not None:
+        begin = max(begin, reader.cursor_before(record_range.since_ns))
+    if record_range.tail is not None:
         missed = reader.missed(begin)
-        found = reader.tail(stretch.tail, wanted, after=begin, upto=last)
-        yield RecordPage(found, max(begin, last), missed)
+        records = reader.tail(record_range.tail, record_filter, after=begin, upto=last)
+        yield RecordPage(records, max(begin, last), missed)
         return
-    page = reader.after(begin, wanted)
-    yield _before(last, page) if stretch.until_ns is not None else page
+    page = reader.after(begin, record_filter)
+    yield _before(last, page) if record_range.until_ns is not None else page
     while page.upto < last:
-        page = reader.after(page.upto, wanted)
-        yield _before(last, page) if stretch.until_ns is not None else page
+        page = reader.after(page.upto, record_filter)
+        yield _before(last, page) if record_range.until_ns is not None else page
 
 
 def _before(last: int, page: RecordPage) -> RecordPage:

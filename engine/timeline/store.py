@@ -1,4 +1,4 @@
-"""The writer of the timeline's file: new records at its end, the oldest away when there are too many."""
+"""Writer of the timeline's file: appends records and removes the oldest ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from engine.timeline.stored_record import encode
 
 _ROW = f"({', '.join('?' * (len(FIELDS) + 2))})"
 _ROWS_PER_INSERT = (128, 16, 4, 1)
-"""Rows a statement. Other threads run while SQLite does, so few long statements cost them least."""
+"""Rows per statement. Other threads run while SQLite does, so few long statements delay them least."""
 _INSERT = {rows: f"insert into record values {', '.join([_ROW] * rows)}" for rows in _ROWS_PER_INSERT}
 _ROWS_PER_TRIM = 10_000
 _MAX_TRIM_STEPS = 20
@@ -27,10 +27,7 @@ delete from exchange where cursor <= (
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much is kept: what the file may take, and how long ago a record may have been written.
-
-    `recorded` is how much of the file recordings may take.
-    """
+    """Limits of the timeline's file: its size, the age of records, and the size of recordings in it."""
 
     max_bytes: int = 256 << 20
     max_age_seconds: float = 7 * 24 * 3600.0
@@ -38,19 +35,20 @@ class Retention:
 
 
 class TimelineStore:
-    """One open file. Use from one thread at a time; every method raises `TimelineError`.
+    """One open file. Use it from one thread at a time; every method raises `TimelineError`.
 
-    Cursors have no gaps: what lies between two of them has been written, and removed only from the old end.
+    Cursors have no gaps: every cursor between two others was written, and records are removed only from the
+    old end.
     """
 
     def __init__(self, path: Path, keep: Retention | None = None) -> None:
-        """Open the file, and make it where there is none."""
+        """Open the file; create it if it does not exist."""
         self._keep = keep or Retention()
         self._database = TimelineDatabase(path, write=True)
         self._page_bytes: int = self._database.run("pragma page_size")[0][0]
 
     def append(self, records: Sequence[Record | Recording], now_ns: int) -> None:
-        """Add records in their order, and recordings: all of them, or, when this raises, none."""
+        """Add records and recordings in order, in one transaction."""
         rows = [encode(record) for record in records if not isinstance(record, Recording)]
         recordings = [record for record in records if isinstance(record, Recording)]
         exchanges = [(each, *encode_exchange(to_exchange(each))) for each in recordings]
@@ -64,7 +62,7 @@ class TimelineStore:
         self._database.change(write)
 
     def _insert(self, rows: list[tuple[object, ...]], now_ms: int) -> int:
-        """Write rows; return the last cursor that there is."""
+        """Write rows; return the last cursor."""
         last = self._database.run("select cursor, written_ms from record order by cursor desc limit 1")
         if last:
             cursor, now_ms = last[0][0] + 1, max(last[0][1], now_ms)
@@ -81,7 +79,7 @@ class TimelineStore:
         return int(cursor + len(rows) - 1)
 
     def trim(self, now_ns: int) -> None:
-        """Remove the oldest records while there are too many or they are too old; a few more each time."""
+        """Remove the oldest records above the limits, in a bounded number of steps."""
         oldest_ms = (now_ns - int(self._keep.max_age_seconds * 1e9)) // 1_000_000
         for _ in range(_MAX_TRIM_STEPS):
             if not self._database.change(lambda: self._trim_step(oldest_ms)):
@@ -89,7 +87,7 @@ class TimelineStore:
         self._database.change(self._trim_exchanges)
 
     def _trim_exchanges(self) -> None:
-        """Remove the recordings of records that are gone, and the oldest while they take too much."""
+        """Remove recordings whose records were removed, and the oldest ones above the size limit."""
         first = self._database.run(BOUNDS)[0][0]
         if first is not None:
             self._database.run("delete from exchange where cursor < ?", (first,))
@@ -98,7 +96,7 @@ class TimelineStore:
             self._database.run(_DELETE_OLDEST, (int(self._keep.max_recording_bytes * 0.95),))
 
     def _trim_step(self, oldest_ms: int) -> bool:
-        """Remove a bounded number of records, never the last; return whether there may be more to remove."""
+        """Remove a bounded number of records, never the last; return whether more may remain."""
         ((first, last),) = self._database.run(BOUNDS)
         if first is None or first == last:
             return False
@@ -122,9 +120,9 @@ class TimelineStore:
         return int(pages - free) * self._page_bytes
 
     def replaced(self) -> bool:
-        """Whether the file was removed or another was put in its place."""
+        """Return whether the file was removed or replaced."""
         return self._database.replaced()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()

@@ -1,4 +1,4 @@
-"""A record as a row of the timeline's file, and back. Owns the order of the values and nothing of SQLite."""
+"""Row format of records in the timeline's file."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from engine.timeline.record import (
 SEVERITY_NUMBERS: dict[Severity, int] = {severity: 1 + 4 * i for i, severity in enumerate(SEVERITIES)}
 """OpenTelemetry's severity numbers: 1, 5, 9, 13, 17, 21."""
 MAX_TEXT_CHARS = 65_536
-"""Most characters that are kept of one body, and of the attributes of a record together."""
+"""Maximum length of a stored body, and of all attributes of a record together."""
 
 _SEVERITIES = {number: severity for severity, number in SEVERITY_NUMBERS.items()}
 _LATEST = (1 << 63) - 1
@@ -28,7 +28,7 @@ _NO_REQUEST = (None,) * 11
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record with its place in the timeline. Cursors only grow."""
+    """A record with its cursor in the timeline. Cursors only increase."""
 
     cursor: int
     record: Record
@@ -39,18 +39,34 @@ def encode(record: Record) -> tuple[Any, ...]:
     number = SEVERITY_NUMBERS[level(record)]
     if isinstance(record, RequestRecord):
         return (
-            *(record.time_ns, "request", number, record.resource, record.request_id, _text(record.detail)),
-            *(record.trace_id, record.span_id, None, record.parent, int(record.root)),
-            *(_text(record.method), _text(record.target), record.status, record.code),
-            *(record.wall_ns, record.compute_ns, record.peak_memory, record.bytes_in, record.bytes_out),
+            record.time_ns,
+            "request",
+            number,
+            record.resource,
+            record.request_id,
+            _text(record.detail),
+            record.trace_id,
+            record.span_id,
+            None,
+            record.parent,
+            int(record.root),
+            _text(record.method),
+            _text(record.target),
+            record.status,
+            record.code,
+            record.wall_ns,
+            record.compute_ns,
+            record.peak_memory,
+            record.bytes_in,
+            record.bytes_out,
         )
     if isinstance(record, StructuredRecord):
-        body, when = _text(record.body), min(max(record.time_ns, 0), _LATEST)
-        said = (when, "structured", number, record.resource, record.request_id, body)
-        return (*said, record.trace_id, record.span_id, _attributes(record), *_NO_REQUEST)
-    kind = record.stream if isinstance(record, LineRecord) else "platform"
-    said = (record.time_ns, kind, number, record.resource, record.request_id, _text(record.text))
-    return (*said, "", "", None, *_NO_REQUEST)
+        time_ns, kind, body = min(max(record.time_ns, 0), _LATEST), "structured", _text(record.body)
+        span: tuple[str, str, str | None] = (record.trace_id, record.span_id, _attributes(record))
+    else:
+        kind = record.stream if isinstance(record, LineRecord) else "platform"
+        time_ns, body, span = record.time_ns, _text(record.text), ("", "", None)
+    return (time_ns, kind, number, record.resource, record.request_id, body, *span, *_NO_REQUEST)
 
 
 def decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
@@ -61,14 +77,36 @@ def decode(cursor: int, row: Sequence[Any]) -> StoredRecord:
     if kind == "request":
         parent, root, method, target, status, code, wall_ns, compute_ns, peak, bytes_in, bytes_out = request
         record = RequestRecord(
-            *(time_ns, request_id, trace_id, span_id, parent, resource),
-            *(method, target, status, code, body),
-            *(wall_ns, compute_ns, peak, bytes_in, bytes_out),
-            bool(root),
+            time_ns=time_ns,
+            request_id=request_id,
+            trace_id=trace_id,
+            span_id=span_id,
+            parent=parent,
+            resource=resource,
+            method=method,
+            target=target,
+            status=status,
+            code=code,
+            detail=body,
+            wall_ns=wall_ns,
+            compute_ns=compute_ns,
+            peak_memory=peak,
+            bytes_in=bytes_in,
+            bytes_out=bytes_out,
+            root=bool(root),
         )
     elif kind == "structured":
-        given = json.loads(attributes)
-        record = StructuredRecord(time_ns, request_id, trace_id, span_id, resource, severity, body, given)
+        attributes = json.loads(attributes)
+        record = StructuredRecord(
+            time_ns=time_ns,
+            request_id=request_id,
+            trace_id=trace_id,
+            span_id=span_id,
+            resource=resource,
+            severity=severity,
+            body=body,
+            attributes=attributes,
+        )
     elif kind == "platform":
         record = PlatformRecord(time_ns, resource, severity, body, request_id)
     else:
@@ -87,14 +125,14 @@ def searchable(row: Sequence[Any]) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text that can be kept: of bounded length, and without halves of surrogate pairs."""
+    """Return a storable text: of bounded length and without lone surrogates."""
     if len(text) > MAX_TEXT_CHARS:
         text = text[:MAX_TEXT_CHARS] + "…"
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _attributes(record: StructuredRecord) -> str:
-    """Return attributes as JSON; those for which there is no room are left out, and counted."""
+    """Return attributes as JSON; those beyond the limit are omitted and counted."""
     kept: dict[str, str] = {}
     room, left = MAX_TEXT_CHARS, len(record.attributes)
     for key, value in record.attributes.items():

@@ -1,1 +1,1 @@
-"""Usage: what each Resource took of the machine, minute by minute."""
+"""Usage: resource consumption of each resource, per minute."""

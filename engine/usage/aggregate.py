@@ -1,4 +1,4 @@
-"""Adds up what requests took, by minute and Resource. Owns the sums; knows no file and no clock."""
+"""Sums of request costs, by minute and resource."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -8,17 +8,17 @@ from functools import reduce
 from engine.timeline.record import Record, RequestRecord, failed
 
 Key = tuple[int, str]
-"""A minute (whole minutes since the Unix epoch) and a Resource's name."""
+"""A minute (whole minutes since the Unix epoch) and a resource's name."""
 
 MINUTE_NS = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class UsageCount:
-    """What a number of requests took together.
+    """Cost of a number of requests.
 
-    Times in nanoseconds, sizes in bytes; `peak_memory` is the largest that one of them had, 0 when none is
-    known. `failures` are those that the Resource or the service is to blame for.
+    Times in nanoseconds, sizes in bytes; `peak_memory` is the largest of one request, 0 if unknown.
+    `failures` counts requests that failed for a reason other than the client.
     """
 
     requests: int = 0
@@ -42,15 +42,15 @@ class UsageCount:
 
 
 def sum_counts(counts: Iterable[UsageCount]) -> UsageCount:
-    """Return what these are together."""
+    """Return the sum of counts."""
     return reduce(UsageCount.__add__, counts, UsageCount())
 
 
 class Aggregator:
-    """A follower of the timeline; may be called from any thread. A request counts when it is over.
+    """A follower of the timeline; may be called from any thread. A request counts when it ends.
 
-    Records are only put down as they come, and added up when the sums are asked for: a thousand in a row take
-    a quarter of the time that they take one by one, between other work.
+    Records are queued and added up when the sums are requested: a thousand at once take a quarter of the time
+    that they would take one by one, between other work.
     """
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ class Aggregator:
         self._restored: dict[Key, UsageCount] = {}
 
     def __call__(self, record: Record) -> None:
-        """Count a request; other records, and requests for no Resource, are passed over."""
+        """Queue a request of a resource; other records are ignored."""
         if isinstance(record, RequestRecord) and record.resource:
             self._records.append(record)
 
     def take(self) -> dict[Key, UsageCount]:
-        """Return what was counted since the last time."""
+        """Return the sums since the last call."""
         sums = {key: list(astuple(count)) for key, count in self._restored.items()}
         self._restored = {}
         for _ in range(len(self._records)):
@@ -75,7 +75,7 @@ class Aggregator:
         return {key: UsageCount(*numbers) for key, numbers in sums.items()}
 
     def restore(self, counts: Mapping[Key, UsageCount], most: int) -> None:
-        """Add what could not be kept to what is counted; of more than `most` keys the oldest are lost."""
+        """Add sums that could not be stored; above `most` keys, the oldest are lost."""
         merged = dict(counts)
         for key, count in self.take().items():
             merged[key] = merged.get(key, UsageCount()) + count
@@ -83,7 +83,9 @@ class Aggregator:
 
 
 def _add(sums: list[int], record: RequestRecord) -> None:
-    """Add what a request took to the numbers of a `Count`; a new one each time takes three times as long."""
+    """Add a request to the numbers of a `UsageCount`; creating a new one each time takes three times as
+    long.
+    """
     sums[0] += 1
     sums[1] += failed(record)
     sums[2] += record.compute_ns

@@ -1,6 +1,6 @@
-"""Keeps the usage of a running Project: what its timeline tells, written about once a second.
+"""Recorder that writes a running project's usage to its file about once a second.
 
-Owns the thread that writes, so that neither a slow disk nor another process makes a request wait.
+A thread writes, so that neither a slow disk nor another process delays a request.
 """
 
 import threading
@@ -18,11 +18,11 @@ INTERVAL_SECONDS = 1.0
 RETENTION_MINUTES = 31 * 24 * 60
 DELETE_EVERY_MINUTES = 60
 MAX_UNWRITTEN = 20_000
-"""How many sums (a minute of a Resource each) wait at most for a file that can not be written."""
+"""Maximum number of unwritten sums (one per minute and resource)."""
 
 
 class UsageRecorder:
-    """Follows a timeline from its making until `close`."""
+    """Follows a timeline from creation until `close`."""
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class UsageRecorder:
         interval: float = INTERVAL_SECONDS,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Write to the file at `path`; it is made when there is something to write.
+        """Write to the file at `path`, which is created with the first sums.
 
-        `warn` is called, on another thread, when usage begins to be lost to a fault, and when a damaged file
-        is put aside.
+        `warn` is called, on another thread, when writing starts to fail and when a corrupt file is moved
+        aside.
         """
         self._path = path
         self._warn = warn
@@ -73,7 +73,7 @@ class UsageRecorder:
         self._delete_old(store)
 
     def _add(self, counts: Mapping[Key, UsageCount]) -> UsageStore:
-        """Add to the file, or to a new one in the place of one that is damaged; return the file."""
+        """Add to the file, or to a new one that replaces a corrupt one; return the file."""
         try:
             store = self._open()
             store.add(counts)
@@ -82,7 +82,9 @@ class UsageRecorder:
             aside = quarantine_database(self._path, "usage", is_corrupt)
             if aside is None:
                 raise
-            self._warn(UsageError(f"{error.message}; a new one is begun", f"The old one is {aside}"))
+            self._warn(
+                UsageError(f"{error.message}; a new file was created", f"Find the old file at {aside}.")
+            )
             store = self._open()
             store.add(counts)
         return store
@@ -110,7 +112,7 @@ class UsageRecorder:
         self._deleted_at = minute
 
     def close(self) -> None:
-        """Write what is left and end; call when all requests are over."""
+        """Write the remaining sums and stop; call it after the last request."""
         self._unsubscribe()
         self._stop.set()
         self._thread.join()

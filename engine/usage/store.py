@@ -1,9 +1,9 @@
-"""Usage in a file: one SQLite database in a Project's folder. The only file that knows SQLite.
+"""SQLite file of a project's usage.
 
-Processes that write at the same time add to what is there, each in a transaction of its own: none loses
-another's counts, and a process that is killed loses only what it had not yet written. SQLite's own rollback
-journal sees to it; write-ahead logging would let readers and a writer work at once, but a process that opens
-the file while another closes it may then be refused without waiting.
+Concurrent writers add to existing sums in transactions of their own, so none loses another's counts. A killed
+process loses only unwritten sums. The file uses SQLite's rollback journal: with write-ahead logging, readers
+and a writer could work concurrently, but a process that opens the file while another closes it may be refused
+without waiting.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from engine.usage.aggregate import Key, UsageCount
 USAGE_FILE = "usage.db"
 VERSION = 1
 BUSY_MS = 5000
-"""How long a write or a read waits for another process that writes."""
+"""How long a read or write waits for a writer in another process."""
 
 _SCHEMA = f"""
 create table if not exists usage (
@@ -53,20 +53,20 @@ _READ = "select * from usage where minute >= ? order by minute, resource"
 
 
 class UsageError(SvcError):
-    """The file of usage can not be used."""
+    """The usage file is unusable."""
 
 
 class CorruptUsage(UsageError):
-    """The file is no database, or a broken one."""
+    """The file is not a database, or is corrupt."""
 
 
 def usage_path(root: Path) -> Path:
-    """Return where the usage of the Project in a folder is kept."""
+    """Return the path of a project folder's usage file."""
     return root / DATA_DIR / USAGE_FILE
 
 
 def is_corrupt(path: Path) -> bool:
-    """Whether a file is one that can not be read any more."""
+    """Return whether a file is corrupt."""
     try:
         store = UsageStore(path)
     except CorruptUsage:
@@ -80,10 +80,10 @@ def is_corrupt(path: Path) -> bool:
 
 
 class UsageStore:
-    """One open file of usage. Use from one thread at a time; every method raises `UsageError`."""
+    """One open usage file. Use it from one thread at a time; every method raises `UsageError`."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and make it where there is none."""
+        """Open the file; create it if it does not exist."""
         self._path = path
         try:
             ensure_data_dir(path.parent)
@@ -102,58 +102,58 @@ class UsageStore:
 
     def _prepare(self) -> None:
         self._database.set_busy_timeout(BUSY_MS)
-        found = self._run("pragma user_version")[0][0]
-        if found > VERSION:
+        version = self._run("pragma user_version")[0][0]
+        if version > VERSION:
             raise UsageError(
                 f"{self._path} was written by a newer svc",
-                "Update svc, or move the file away to begin anew.",
+                "Update svc, or move the file away to start with an empty one.",
                 public_message=f"{USAGE_FILE} was written by a newer svc",
             )
-        if found < VERSION:
+        if version < VERSION:
             self._change(lambda: self._run(_SCHEMA))
 
     def add(self, counts: Mapping[Key, UsageCount]) -> None:
-        """Add to what is there: all of it, or, when this raises, nothing."""
+        """Add counts to the stored sums, in one transaction."""
         rows = [(minute, resource, *astuple(count)) for (minute, resource), count in counts.items()]
         self._change(lambda: self._database.executemany(_ADD, rows))
 
     def delete_before(self, before: int) -> None:
-        """Remove the minutes before one."""
+        """Delete all minutes before one."""
         self._change(lambda: self._run("delete from usage where minute < ?", before))
 
     def read(self, since: int) -> dict[Key, UsageCount]:
-        """Return what was counted from a minute on, in the order of minutes and names."""
+        """Return the sums from a minute on, in the order of minutes and names."""
         return {
             (minute, resource): UsageCount(*numbers) for minute, resource, *numbers in self._run(_READ, since)
         }
 
     def is_intact(self) -> bool:
-        """Whether SQLite finds all of the file in order."""
+        """Return whether SQLite's integrity check passes."""
         try:
             return bool(self._run("pragma quick_check(1)") == [("ok",)])
         except CorruptUsage:
             return False
 
     def replaced(self) -> bool:
-        """Whether the file was removed or another was put in its place."""
+        """Return whether the file was removed or replaced."""
         try:
             return self._path.stat().st_ino != self._inode
         except OSError:
             return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
     def _change(self, change: Callable[[], object]) -> None:
-        """Call a function in a transaction that has the right to write from its beginning."""
+        """Call a function in a transaction that is a write transaction from the start."""
         try:
             self._database.execute("begin immediate")
             try:
                 change()
                 self._database.execute("commit")
             except BaseException:
-                # SQLite itself ends a transaction that a full disk or a broken file stops.
+                # SQLite itself rolls back a transaction after a full disk or a corrupt file.
                 if self._database.in_transaction:
                     self._database.execute("rollback")
                 raise
@@ -169,13 +169,13 @@ class UsageStore:
     def _error(self, error: Exception) -> UsageError:
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return CorruptUsage(
-                f"the usage in {self._path} is damaged: {error}",
-                "`svc dev`, or the service, puts it aside and begins anew.",
-                public_message=f"the usage is damaged: {error}",
+                f"the usage file {self._path} is corrupt: {error}",
+                "Run `svc dev` or the service: it moves the file aside and creates a new one.",
+                public_message=f"the usage file is corrupt: {error}",
             )
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return UsageError(
-            f"usage can not be kept in {self._path}: {reason}",
-            "Check that the folder can be written and that its disk has room.",
-            public_message=f"usage can not be kept in {USAGE_FILE}: {reason}",
+            f"cannot store usage in {self._path}: {reason}",
+            "Check the folder's permissions and the free disk space.",
+            public_message=f"cannot store usage in {USAGE_FILE}: {reason}",
         )

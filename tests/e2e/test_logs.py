@@ -158,7 +158,7 @@ def test_dev_serves_on_where_its_timeline_is_damaged(shop: Path, home: Path) -> 
     (shop / ".svc" / "timeline.db").write_bytes(b"rubbish" * 1000)
     with dev_server(shop, home) as server:
         assert server.get("/").status_code == 200
-        server.wait_for("is damaged.*; a new one is begun", WITHIN_SECONDS)
+        server.wait_for("is corrupt.*; a new file was created", WITHIN_SECONDS)
         assert server.get("/").status_code == 200
         assert server.stop() == 0
     assert [row["target"] for row in shown(shop) if row["kind"] == "request"] == ["/", "/"]

@@ -6,7 +6,22 @@ from svc_tui.terminal.stdout import Styled
 
 SECOND = 1_000_000_000
 ROOT = RequestRecord(
-    SECOND, "id", "trace", "span", "", "web", "GET", "/", 200, "", "", 5_000_000, 2_000_000, 65_536, 3, 6
+    time_ns=SECOND,
+    request_id="id",
+    trace_id="trace",
+    span_id="span",
+    parent="",
+    resource="web",
+    method="GET",
+    target="/",
+    status=200,
+    code="",
+    detail="",
+    wall_ns=5_000_000,
+    compute_ns=2_000_000,
+    peak_memory=65_536,
+    bytes_in=3,
+    bytes_out=6,
 )
 
 
@@ -20,7 +35,14 @@ def shown(*records: Record) -> list[str]:
 
 def test_a_structured_record_stands_below_its_request_with_its_attributes() -> None:
     record = StructuredRecord(
-        SECOND, "id", "trace", "span", "web", "WARN", "low", {"left": "3", "of": "a b", "no": ""}
+        time_ns=SECOND,
+        request_id="id",
+        trace_id="trace",
+        span_id="span",
+        resource="web",
+        severity="WARN",
+        body="low",
+        attributes={"left": "3", "of": "a b", "no": ""},
     )
     request, said = shown(record, ROOT)
     assert "GET" in request
@@ -30,7 +52,16 @@ def test_a_structured_record_stands_below_its_request_with_its_attributes() -> N
 def test_further_lines_of_a_message_can_not_pass_for_lines_of_the_log() -> None:
     body = "one\n12:00:00.000 GET    /forged"
     for record in (
-        StructuredRecord(SECOND, "", "", "", "web", "INFO", body, {"a": "b\nc"}),
+        StructuredRecord(
+            time_ns=SECOND,
+            request_id="",
+            trace_id="",
+            span_id="",
+            resource="web",
+            severity="INFO",
+            body=body,
+            attributes={"a": "b\nc"},
+        ),
         LineRecord(SECOND, "", "web", "stdout", body),
     ):
         (line,) = shown(record)

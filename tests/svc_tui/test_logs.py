@@ -24,8 +24,23 @@ from svc_tui.main import run
 NOW = time.time_ns()
 MINUTE = 60_000_000_000
 ROOT = RequestRecord(
-    *(NOW, "01id", "t" * 32, "s" * 16, "", "web", "GET", "/api/x?y=1", 200, "", ""),
-    *(5_000_000, 0, None, 3, 6, True),
+    time_ns=NOW,
+    request_id="01id",
+    trace_id="t" * 32,
+    span_id="s" * 16,
+    parent="",
+    resource="web",
+    method="GET",
+    target="/api/x?y=1",
+    status=200,
+    code="",
+    detail="",
+    wall_ns=5_000_000,
+    compute_ns=0,
+    peak_memory=None,
+    bytes_in=3,
+    bytes_out=6,
+    root=True,
 )
 INNER = replace(
     ROOT,
@@ -37,7 +52,16 @@ INNER = replace(
     root=False,
 )
 PRINTED = LineRecord(NOW, "01id", "api", "stdout", "hello")
-LOGGED = StructuredRecord(NOW, "01id", "t" * 32, "i" * 16, "api", "WARN", "low", {"left": "3"})
+LOGGED = StructuredRecord(
+    time_ns=NOW,
+    request_id="01id",
+    trace_id="t" * 32,
+    span_id="i" * 16,
+    resource="api",
+    severity="WARN",
+    body="low",
+    attributes={"left": "3"},
+)
 BUILT = PlatformRecord(NOW, "api", "INFO", "ready")
 COMMAND = [sys.executable, "-m", "svc_tui", "logs"]
 
@@ -209,7 +233,7 @@ def test_a_damaged_file_is_told_with_what_becomes_of_it(
     for options in ([], ["-f"], ["--json"]):
         assert run(["logs", *options]) == 1
         told = capsys.readouterr()
-        assert told.out == "" and "is damaged" in told.err and "puts it aside" in told.err
+        assert told.out == "" and "is corrupt" in told.err and "moves the file aside" in told.err
 
 
 def test_what_was_removed_before_the_cursor_given_is_told(

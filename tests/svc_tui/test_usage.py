@@ -140,7 +140,7 @@ def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: pytest.Ca
     usage_path(project).write_bytes(b"garbage " * 1000)
     assert run(["usage"]) == 1
     told = capsys.readouterr().err
-    assert "usage.db" in told and "puts it aside" in told and "Traceback" not in told
+    assert "usage.db" in told and "moves the file aside" in told and "Traceback" not in told
 
 
 def test_outside_of_a_project_it_says_so(

@@ -53,7 +53,14 @@ def written(number: int) -> list[Record]:
     return [
         LineRecord(NOW + number, f"r{number}", "api", "stdout", f"Ünder way {number}"),
         StructuredRecord(
-            NOW, f"r{number}", "t", "inner", "api", "WARN", "saved", {"id": str(number), "mood": 'so "so"'}
+            time_ns=NOW,
+            request_id=f"r{number}",
+            trace_id="t",
+            span_id="inner",
+            resource="api",
+            severity="WARN",
+            body="saved",
+            attributes={"id": str(number), "mood": 'so "so"'},
         ),
         request(number, "api"),
         request(number, "web"),

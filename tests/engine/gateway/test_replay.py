@@ -39,8 +39,14 @@ def kept(body: bytes = b"question", *headers: tuple[bytes, bytes]) -> RecordedEx
     """Return a request as it was recorded."""
     length = (b"content-length", str(len(body)).encode())
     recording = Recording(
-        *("shop", "01old", 1, "POST", "http", "localhost:3000", "/a%20b?c=d"),
-        [(b"host", b"localhost:3000"), length, *headers],
+        project="shop",
+        request_id="01old",
+        time_ns=1,
+        method="POST",
+        scheme="http",
+        authority="localhost:3000",
+        target="/a%20b?c=d",
+        headers=[(b"host", b"localhost:3000"), length, *headers],
     )
     recording.add_request_message({"type": "http.request", "body": body})
     return to_exchange(recording)

@@ -5,10 +5,34 @@ from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord, St
 SECOND = 1_000_000_000
 BEGAN = 1_790_000_000 * SECOND
 REQUEST = RequestRecord(
-    *(BEGAN, "01id", "trace", "span", "parent", "web", "GET", "/a?b=c", 200, "", ""),
-    *(5_000_000, 2_000_000, 65_536, 3, 6, True),
+    time_ns=BEGAN,
+    request_id="01id",
+    trace_id="trace",
+    span_id="span",
+    parent="parent",
+    resource="web",
+    method="GET",
+    target="/a?b=c",
+    status=200,
+    code="",
+    detail="",
+    wall_ns=5_000_000,
+    compute_ns=2_000_000,
+    peak_memory=65_536,
+    bytes_in=3,
+    bytes_out=6,
+    root=True,
 )
-SAID = StructuredRecord(BEGAN, "01id", "trace", "span", "web", "WARN", "low", {"left": "3", "ü": "日本"})
+SAID = StructuredRecord(
+    time_ns=BEGAN,
+    request_id="01id",
+    trace_id="trace",
+    span_id="span",
+    resource="web",
+    severity="WARN",
+    body="low",
+    attributes={"left": "3", "ü": "日本"},
+)
 LINE = LineRecord(BEGAN, "01id", "web", "stdout", "hello")
 BUILT = PlatformRecord(BEGAN, "api", "INFO", "ready")
 

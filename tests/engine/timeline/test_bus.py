@@ -7,7 +7,16 @@ from engine.timeline.record import PlatformRecord, Record
 from engine.timeline.recording import Recording
 
 RECORD = PlatformRecord(1, "api", "INFO", "built")
-RECORDING = Recording("shop", "r1", 1, "GET", "http", "localhost", "/", [])
+RECORDING = Recording(
+    project="shop",
+    request_id="r1",
+    time_ns=1,
+    method="GET",
+    scheme="http",
+    authority="localhost",
+    target="/",
+    headers=[],
+)
 
 
 def fail(_value: object) -> None:

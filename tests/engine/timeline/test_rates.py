@@ -120,7 +120,18 @@ def test_a_mount_counts_the_requests_that_took_it(rates: RateMeter, clock: Clock
 
 
 def test_records_of_guests_are_counted_and_lines_are_not(rates: RateMeter) -> None:
-    rates(StructuredRecord(1, "r", "t", "s", "api", "INFO", "hello", {}))
+    rates(
+        StructuredRecord(
+            time_ns=1,
+            request_id="r",
+            trace_id="t",
+            span_id="s",
+            resource="api",
+            severity="INFO",
+            body="hello",
+            attributes={},
+        )
+    )
     rates(LineRecord(1, "r", "api", "stdout", "hello"))
     rates(PlatformRecord(1, "web", "INFO", "built"))
     window = rates.window()

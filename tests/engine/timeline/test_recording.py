@@ -23,8 +23,14 @@ def path(tmp_path: Path) -> Path:
 
 def recording(request_id: str = "01a", body: bytes = b"question", **fields: Any) -> Recording:
     made = Recording(
-        *("shop", request_id, BEGAN, "POST", "http", "localhost:3000", "/a?b=c"),
-        [(b"X-Kind", b"caf\xe9")],
+        project="shop",
+        request_id=request_id,
+        time_ns=BEGAN,
+        method="POST",
+        scheme="http",
+        authority="localhost:3000",
+        target="/a?b=c",
+        headers=[(b"X-Kind", b"caf\xe9")],
         **fields,
     )
     made.add_request_message({"type": "http.request", "body": body, "more_body": False})

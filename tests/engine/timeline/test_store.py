@@ -74,12 +74,35 @@ anything = st.one_of(
     st.builds(LineRecord, numbers, texts, texts, st.sampled_from(["stdout", "stderr"]), texts),
     st.builds(PlatformRecord, numbers, texts, severities, texts, texts),
     st.builds(
-        StructuredRecord, numbers, *[texts] * 4, severities, texts, st.dictionaries(texts, texts, max_size=5)
+        StructuredRecord,
+        time_ns=numbers,
+        request_id=texts,
+        trace_id=texts,
+        span_id=texts,
+        resource=texts,
+        severity=severities,
+        body=texts,
+        attributes=st.dictionaries(texts, texts, max_size=5),
     ),
     st.builds(
         RequestRecord,
-        *(numbers, *[texts] * 7, st.integers(100, 999), texts, texts, numbers, numbers),
-        *(st.none() | numbers, numbers, numbers, st.booleans()),
+        time_ns=numbers,
+        request_id=texts,
+        trace_id=texts,
+        span_id=texts,
+        parent=texts,
+        resource=texts,
+        method=texts,
+        target=texts,
+        status=st.integers(100, 999),
+        code=texts,
+        detail=texts,
+        wall_ns=numbers,
+        compute_ns=numbers,
+        peak_memory=st.none() | numbers,
+        bytes_in=numbers,
+        bytes_out=numbers,
+        root=st.booleans(),
     ),
 )
 
@@ -234,7 +257,7 @@ def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
 
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / ".svc").write_text("in the way")
-    with pytest.raises(TimelineError, match="can not be kept"):
+    with pytest.raises(TimelineError, match="cannot write"):
         TimelineStore(timeline_path(tmp_path))
 
 
@@ -255,5 +278,5 @@ def test_the_ends_are_found_without_reading_what_is_between(path: Path) -> None:
 
 def test_a_file_that_can_not_be_read_is_told_as_that(path: Path) -> None:
     path.mkdir(parents=True)
-    with pytest.raises(TimelineError, match="can not be read from"):
+    with pytest.raises(TimelineError, match="cannot read"):
         TimelineReader(path)

@@ -14,7 +14,22 @@ from tests.waiting import until
 
 BEGAN = 1_000 * MINUTE_NS
 OK = RequestRecord(
-    BEGAN, "id", "trace", "span", "", "web", "GET", "/", 200, "", "", 5_000_000, 2_000_000, 65_536, 3, 6
+    time_ns=BEGAN,
+    request_id="id",
+    trace_id="trace",
+    span_id="span",
+    parent="",
+    resource="web",
+    method="GET",
+    target="/",
+    status=200,
+    code="",
+    detail="",
+    wall_ns=5_000_000,
+    compute_ns=2_000_000,
+    peak_memory=65_536,
+    bytes_in=3,
+    bytes_out=6,
 )
 
 
@@ -123,7 +138,7 @@ def test_a_damaged_file_is_put_aside_and_another_begun(path: Path) -> None:
     (aside,) = path.parent.glob("usage-damaged-*.db")
     assert aside.read_bytes() == b"not a database at all" * 100
     (warning,) = warnings
-    assert str(path) in warning.message and "damaged" in warning.message and str(aside) in warning.hint
+    assert str(path) in warning.message and "corrupt" in warning.message and str(aside) in warning.hint
 
 
 def test_a_file_that_is_damaged_inside_is_put_aside_when_that_shows(path: Path) -> None:

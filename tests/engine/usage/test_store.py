@@ -136,7 +136,7 @@ def test_a_file_that_is_none_of_ours_is_refused_with_what_to_do(path: Path) -> N
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(UsageError, match=r"usage\.db") as refused:
         UsageStore(path)
-    assert "puts it aside" in refused.value.hint
+    assert "moves the file aside" in refused.value.hint
 
 
 def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
@@ -150,5 +150,5 @@ def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
 
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / ".svc").write_text("in the way")
-    with pytest.raises(UsageError, match="can not be kept"):
+    with pytest.raises(UsageError, match="cannot store usage"):
         UsageStore(usage_path(tmp_path))

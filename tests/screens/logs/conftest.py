@@ -15,7 +15,16 @@ def record(number: int) -> StructuredRecord:
     """Return a record; every thousandth is an error."""
     severity = "INFO" if number % 1000 else "ERROR"
     attributes = {"id": str(number)}
-    return StructuredRecord(time.time_ns(), "", "", "", "docs", severity, f"said {number}", attributes)
+    return StructuredRecord(
+        time_ns=time.time_ns(),
+        request_id="",
+        trace_id="",
+        span_id="",
+        resource="docs",
+        severity=severity,
+        body=f"said {number}",
+        attributes=attributes,
+    )
 
 
 def fill(root: Path, count: int, first: int = 0) -> None:

@@ -127,7 +127,14 @@ def test_a_failure_begins_with_its_code_so_that_a_long_address_does_not_hide_it(
 
 def test_a_structured_record_shows_its_severity_words_and_attributes() -> None:
     record = StructuredRecord(
-        NOON, REQUEST, "", "", "api", "WARN", "entry saved", {"id": "12407", "mood": "rather sunny", "x": ""}
+        time_ns=NOON,
+        request_id=REQUEST,
+        trace_id="",
+        span_id="",
+        resource="api",
+        severity="WARN",
+        body="entry saved",
+        attributes={"id": "12407", "mood": "rather sunny", "x": ""},
     )
     line = shown(record)
     assert "12:00:00.000  WARN    api" in line
@@ -158,7 +165,14 @@ def test_words_can_not_command_the_terminal() -> None:
 
 def test_of_a_megabyte_of_attributes_a_line_takes_what_it_can_show() -> None:
     record = StructuredRecord(
-        NOON, "", "", "", "api", "INFO", "big", {str(n): "v" * 10_000 for n in range(100)}
+        time_ns=NOON,
+        request_id="",
+        trace_id="",
+        span_id="",
+        resource="api",
+        severity="INFO",
+        body="big",
+        attributes={str(n): "v" * 10_000 for n in range(100)},
     )
     assert sum(len(text) for text, _ in row(doc(record)).cells[4]) < 2_000
     assert "…" in shown(record)

@@ -270,7 +270,16 @@ async def test_the_record_of_the_cursor_can_be_seen_whole_and_copied(shop: Shop)
 async def test_a_request_of_many_records_and_a_long_one_are_shown(shop: Shop) -> None:
     store = TimelineStore(timeline_path(shop.root))
     said = [LineRecord(time.time_ns(), "many", "docs", "stdout", f"line {n}") for n in range(10_000)]
-    last = StructuredRecord(time.time_ns(), "many", "", "", "docs", "INFO", "wide " * 10_000, {"end": "here"})
+    last = StructuredRecord(
+        time_ns=time.time_ns(),
+        request_id="many",
+        trace_id="",
+        span_id="",
+        resource="docs",
+        severity="INFO",
+        body="wide " * 10_000,
+        attributes={"end": "here"},
+    )
     store.append([*said, last], time.time_ns())
     store.close()
     async with opened(shop) as logs:

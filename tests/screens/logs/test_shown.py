@@ -28,15 +28,40 @@ def tell(root: Path) -> None:
     store.append(
         [
             StructuredRecord(
-                AT, good, "", "", "api", "INFO", "entry saved", {"id": "12407", "mood": "sunny"}
+                time_ns=AT,
+                request_id=good,
+                trace_id="",
+                span_id="",
+                resource="api",
+                severity="INFO",
+                body="entry saved",
+                attributes={"id": "12407", "mood": "sunny"},
             ),
             LineRecord(AT + 1_000_000, good, "api", "stdout", "the entry took 2 ms"),
             RequestRecord(
                 *(AT, good, trace, "b" * 16, "a" * 16, "api", "POST", "/entry", 201, "", ""), *spent, False
             ),
             RequestRecord(AT, good, trace, "a" * 16, "", "web", "POST", "/api/entry", 201, "", "", *spent),
-            StructuredRecord(AT, bad, "", "", "api", "WARN", "entry 漢字 of ملف, e\u0301 and so on", {}),
-            StructuredRecord(AT, bad, "", "", "api-of-a-long-name", "ERROR", "no entry: " + "why " * 40, {}),
+            StructuredRecord(
+                time_ns=AT,
+                request_id=bad,
+                trace_id="",
+                span_id="",
+                resource="api",
+                severity="WARN",
+                body="entry 漢字 of ملف, e\u0301 and so on",
+                attributes={},
+            ),
+            StructuredRecord(
+                time_ns=AT,
+                request_id=bad,
+                trace_id="",
+                span_id="",
+                resource="api-of-a-long-name",
+                severity="ERROR",
+                body="no entry: " + "why " * 40,
+                attributes={},
+            ),
             RequestRecord(
                 *(AT, bad, trace, "c" * 16, "", "web", "GET", "/entry", 504, "run-limit", "30 s reached"),
                 *failed,
