@@ -14,7 +14,7 @@ export SVC_TEST_CACHE ?= $(CURDIR)/.svc/test-cache
 # Tests start Python several hundred times, so bytecode files pay off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test js-and-go rust-target chromium-and-tmux lint check format pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console bench-many soak clean
+.PHONY: demo install test js-and-go rust-target chromium-and-tmux lint check format docs pictures bench bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness bench-slow bench-tables bench-crash bench-workers bench-flips bench-crash_service bench-console bench-many soak clean
 
 # Scripts in a virtual environment contain its path, so a moved or copied checkout needs a new one.
 ifneq ($(shell cat '$(VENV)/.python' 2>/dev/null),$(CURDIR))
@@ -106,6 +106,10 @@ bench-hello bench-body bench-reload bench-sse bench-metering bench-fairness benc
 
 bench-console: $(VENV)/.installed-dev
 	@"$(BIN)/python" -m bench.console $(SECONDS)
+
+# The reference pages that come from the code.
+docs: $(VENV)/.installed-dev
+	@"$(BIN)/python" -m docs.generate
 
 # The Console's screens for the README and docs/guides/build/console.md, of the guestbook with traffic.
 pictures: $(VENV)/.installed-dev rust-target

@@ -52,7 +52,7 @@ def ask(url: str, path: str, body: object = None) -> int:
 
 
 def built(attachment: EmbeddedEngine) -> None:
-    """Wait until every Resource is built: what comes sooner fails, and the pictures would say so."""
+    """Wait until every Resource is built: earlier requests fail, and the pictures would show that."""
     end = monotonic() + READY_SECONDS
     while monotonic() < end:
         try:

@@ -26,7 +26,7 @@ from svc_tui.console.start import LoginActions
 from tests.screens.conftest import SECONDS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "guides" / "build" / "console.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "console-keys.md"
 
 
 @pytest.fixture

@@ -1,0 +1,323 @@
+"""Contents of the generated reference pages: limits, meanings of error codes, environment variables.
+
+Values come from the modules that enforce them, so that a page cannot differ from the code.
+"""
+
+import annotated_types
+
+from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row_routes
+from doors.tables.door import TablesDoor
+from doors.tables.files.format import MAX_RECORD
+from doors.tables.guest import protocol, reader, session, writer
+from doors.tables.migrations import LARGEST as MAX_MIGRATION
+from doors.tables.migrations import script
+from doors.tables.schema.tables import MOST_COLUMNS
+from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
+from doors.telemetry import record
+from doors.telemetry.http import PLAIN_BYTES
+from doors.telemetry.otlp_protobuf import RECORD_BYTES
+from engine.control.app import MAX_BODY_BYTES as MAX_API_BODY
+from engine.control.auth import accounts, login_throttle, passwords, sessions
+from engine.control.routes.deployments import MAX_BLOB_BYTES
+from engine.deploy.history import MAX_DEPLOYMENTS
+from engine.gateway.app import MAX_BODY, MAX_DEPTH
+from engine.http.connection_limits import PER_ADDRESS
+from engine.http.timeouts import HEAD_SECONDS, IDLE_SECONDS
+from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
+from engine.manifest.schema import ResourceTable
+from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
+from engine.service.secrets import MAX_VALUE_BYTES as MAX_SECRET
+from engine.timeline.recording import MAX_BODY_BYTES as MAX_RECORDED_BODY
+from engine.timeline.stored_record import MAX_TEXT_CHARS as MAX_LOG_BODY
+from engine.usage.recorder import RETENTION_MINUTES
+from engine.wasm.execution.buffers import LineSplitter
+from engine.wasm.execution.config import PoolSettings
+from engine.wasm.execution.run_state import HANDLES, KEPT, UNSENT
+from engine.wasm.outbound.dialer import CONNECT_SECONDS
+from engine.wasm.outbound.http import READ_TIMEOUT_NS
+from engine.wasm.wasi.http_fields import MAX_FIELDS_BYTES as MAX_FIELDS
+from engine.wasm.wasi.http_outgoing import MAX_CONCURRENT_REQUESTS as MAX_OUTGOING
+from engine.wasm.wasi.io import MAX_POLLABLES
+from lanes.build_command import LIMIT_SECS as BUILD_SECONDS
+
+Row = tuple[str, ...]
+_DAY_NS = 24 * 3600 * 10**9
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in the largest unit that gives a whole number."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << shift and count % (1 << shift) == 0:
+            return f"{count >> shift} {unit}"
+    return f"{count:,} bytes"
+
+
+def key(name: str, unit: str) -> tuple[str, str]:
+    """Return default and range of a manifest key, as the limits table shows them."""
+    field = ResourceTable.model_fields[name]
+    low = next(each.ge for each in field.metadata if isinstance(each, annotated_types.Ge))
+    high = next(each.le for each in field.metadata if isinstance(each, annotated_types.Le))
+    return f"{field.default} {unit}", f"`{name}` in `svc.toml`, {low} to {high}"
+
+
+_INSTANCES = PoolSettings().instances
+LIMITS: dict[str, list[Row]] = {
+    "A request": [
+        ("execution time, streamed response included", *key("run_limit_secs", "s"), "504 `run-limit`"),
+        ("memory of an instance", *key("memory_limit_mb", "MiB"), "500 `memory-limit`"),
+        ("request body", size(MAX_BODY), "`--max-body`, 1 to 1024 MiB", "413 `body-too-large`"),
+        (
+            "concurrent requests, per process",
+            f"{_INSTANCES:,}, of one project {_INSTANCES * 7 // 8:,}; 1,024 more wait",
+            "`--workers`",
+            "503 `overloaded`",
+        ),
+        ("nested mounts", str(MAX_DEPTH), "", "508 `mount-loop`"),
+        (
+            "output lines, per stream",
+            f"{size(LineSplitter.MAX_BYTES)}, {LineSplitter.MAX_LINES:,} lines, "
+            f"{size(LineSplitter.MAX_LINE_CHARS)} a line",
+            "",
+            "the rest is cut; one line reports it",
+        ),
+        ("log record, body and attributes each", size(MAX_LOG_BODY), "", "cut"),
+        ("header fields that your code sets, per message", size(MAX_FIELDS), "", "error in your code"),
+        ("host memory for headers, unread responses and SQL", size(KEPT), "", "500 `guest-failed`"),
+        ("WASI handles (streams, fields, pollables)", f"{HANDLES:,}", "", "500 `guest-failed`"),
+        ("pollables in one wait", f"{MAX_POLLABLES:,}", "", "500 `guest-failed`"),
+    ],
+    "Calls to other servers": [
+        ("concurrent calls of a request", str(MAX_OUTGOING), "", "`connection-limit-reached` in your code"),
+        ("requests and responses created and not sent", str(UNSENT), "", "500 `guest-failed`"),
+        ("connect timeout", f"{CONNECT_SECONDS:.0f} s", "", "error in your code"),
+        ("read timeout", f"{READ_TIMEOUT_NS // 10**9} s", "", "error in your code"),
+        ("origins", "none", "`egress` in `svc.toml`", "error in your code, with the line to add"),
+    ],
+    "Connections": [
+        ("connections of one client address, per process", str(PER_ADDRESS), "`--per-address`", "closed"),
+        ("request head", "32 KiB", "", "431"),
+        ("time for a request head", f"{HEAD_SECONDS:.0f} s from its first byte", "", "closed"),
+        ("keep-alive idle time", f"{IDLE_SECONDS:.0f} s", "", "closed"),
+        ("graceful shutdown", "10 s", "`--grace`, 0 to 900 s", "requests are cut"),
+        ("worker processes", "1", "`--workers`, 1 to 64", ""),
+    ],
+    "Tables": [
+        ("database of a project", size(MAX_BYTES), "", "507 `storage-full`"),
+        ("request body", size(TablesDoor.max_body), "", "413 `body-too-large`"),
+        ("rows of a result", f"{session.MAX_ROWS:,}", "", "413 `too-large`"),
+        ("result as JSON", size(session.MAX_RESULT), "", "413 `too-large`"),
+        ("one value, one row", size(MAX_VALUE), "", "413 `too-large`"),
+        ("one statement", f"{MAX_SQL:,} bytes", "", "413 `too-large`"),
+        ("statements of a batch", f"{protocol.MAX_STATEMENTS:,}", "", "413 `too-large`"),
+        ("time of a read", f"{reader.SECONDS:.0f} s", "", "504 `time-limit`"),
+        ("time of a request that writes", f"{writer.SECONDS:.0f} s", "", "504 `time-limit`"),
+        (
+            "requests waiting to write",
+            f"{writer.MAX_WAITING:,}, {size(writer.MAX_WAITING_BYTES)}",
+            "",
+            "503 `busy`",
+        ),
+        ("pattern of `like` and `glob`", "500 bytes", "", "400 `sql-error`"),
+        ("columns of a table", str(MOST_COLUMNS), "", "400 `sql-error`"),
+        ("depth of an expression", "250", "", "400 `sql-error`"),
+        ("terms of a compound `select`", "100", "", "400 `sql-error`"),
+        ("arguments of a function", "127", "", "400 `sql-error`"),
+    ],
+    "Tables, for owners": [
+        ("migration file", size(MAX_MIGRATION), "", "error that names the file"),
+        ("one statement of a migration", f"{script.SECONDS:.0f} s", "", "`timeout`"),
+        ("statement of `svc tables query`", f"{query.SECONDS:.0f} s", "", "`timeout`"),
+        (
+            "result of `svc tables query`",
+            f"{query.MOST_ROWS:,} rows, {size(query.MOST_BYTES)}",
+            "`--limit`",
+            "the rest is left out; stderr reports it",
+        ),
+        ("row of an import file", size(MAX_RECORD), "", "error with the line"),
+        (
+            "row changes in one request",
+            f"{row_routes.MOST_CHANGES:,}, {size(row_routes.MOST_BYTES)}",
+            "",
+            "413 `body-too-large`",
+        ),
+        ("rows of a pasted range", f"{file_routes.MOST_PREVIEW_ROWS:,}", "", "use an import"),
+        (
+            "open grids",
+            f"{grid_sessions.MOST_OF_A_PROJECT} per project, {grid_sessions.MOST} per service",
+            "",
+            "503 `unavailable`",
+        ),
+        ("idle time of a grid", f"{grid_sessions.IDLE_SECONDS / 60:.0f} min", "", "closed"),
+        ("rows of a grid window", f"{grid_routes.MOST_ROWS:,}", "", "422 `invalid`"),
+    ],
+    "Telemetry": [
+        ("request, compressed and unpacked", size(PLAIN_BYTES), "", "413"),
+        ("records, scopes and resources of a request", f"{record.PARTS:,}", "", "413"),
+        ("one record in protobuf", size(RECORD_BYTES), "", "the record is rejected"),
+        ("body of a record", size(record.BODY_BYTES), "", "cut"),
+        (
+            "attributes of a record",
+            f"{record.ATTRIBUTES}, {size(record.ATTRIBUTE_BYTES)} together",
+            "",
+            "dropped and counted",
+        ),
+        (
+            "value and name of an attribute",
+            f"{size(record.VALUE_BYTES)}, {record.KEY_LENGTH} characters",
+            "",
+            "cut; dropped and counted",
+        ),
+        (
+            "attributes of a scope, of a resource",
+            f"{record.SHARED}, {size(record.SHARED_BYTES)} together",
+            "",
+            "left out",
+        ),
+    ],
+    "Projects and deployments": [
+        ("`svc.toml`", size(MAX_MANIFEST), "", "error"),
+        ("one uploaded file", size(MAX_BLOB_BYTES), "", "413 `body-too-large`"),
+        ("a secret", size(MAX_SECRET), "", "error"),
+        ("deployments per project", str(MAX_DEPLOYMENTS), "", "older ones are removed, except the live one"),
+        ("`build` command", f"{BUILD_SECONDS / 60:.0f} min", "", "stopped"),
+        ("health check of a deploy", f"{HEALTH_CHECK_SECONDS:.0f} s", "", "`check-failed`"),
+        (
+            "recorded body in development",
+            size(MAX_RECORDED_BODY),
+            "`project.record_bodies`",
+            "cut; no replay",
+        ),
+        ("log records", "7 days and 256 MiB per project", "", "the oldest are removed"),
+        ("usage", f"{RETENTION_MINUTES // (24 * 60)} days", "", "the oldest is removed"),
+    ],
+    "Accounts": [
+        ("users", f"{accounts.MAX_USERS:,}", "", "error"),
+        ("roles of a user", str(accounts.MAX_ROLES), "", "error"),
+        ("sessions and tokens of a user", f"{sessions.MAX_PER_USER} each", "", "error"),
+        (
+            "session",
+            f"{sessions.MAX_SESSION_NS // _DAY_NS} days, {sessions.MAX_IDLE_NS // _DAY_NS} without use",
+            "",
+            "expires",
+        ),
+        ("token", "90 days", "`--days`, 1 to 365", "expires"),
+        ("password", f"{passwords.MIN_LENGTH} to {passwords.MAX_LENGTH:,} characters", "", "error"),
+        (
+            "failed logins before a delay",
+            f"{login_throttle.FREE_FAILURES_PER_USER} per name, "
+            f"{login_throttle.FREE_FAILURES_PER_ADDRESS} per address",
+            "",
+            "429 `too-many-attempts`, up to 60 s",
+        ),
+        ("body of a control API request", size(MAX_API_BODY), "", "413 `body-too-large`"),
+    ],
+}
+
+TIMELINE_CODES = {
+    "client-gone": "The client disconnected before the response was complete (status 499).",
+    "stopping": "The service stopped before the request ended (status 499).",
+    "file-changed": "A static file changed while it was sent; the connection was cut.",
+}
+
+CONTROL_CODES: dict[str, tuple[str, str]] = {
+    "account": ("API", "The account change is not possible: the name exists, or it is the last owner."),
+    "bad-password": ("API", "The new password does not follow the rules."),
+    "blob-damaged": ("API", "A stored file changed on disk. Deploy again, and check the disk."),
+    "blob-missing": ("API", "A deployment names a file that is not stored. Deploy again."),
+    "body-too-large": ("API", "The request body is over the limit of its route."),
+    "bucket": ("API", "The data directory cannot be read or written."),
+    "bucket-bad-name": ("API", "A name in the data directory is not valid."),
+    "bucket-closed": ("API", "The service is stopping."),
+    "bucket-damaged": ("command", "A database of the data directory is corrupt. Restore it from a backup."),
+    "bucket-in-use": ("command", "Another process uses the data directory."),
+    "bucket-too-large": ("API", "A stored record is over its limit."),
+    "build-failed": ("command", "A build failed. The output names file and line."),
+    "cancelled": ("command", "You cancelled the deploy in the Console."),
+    "certificate": ("command", "The TLS certificate or key cannot be used."),
+    "changed": ("API", "A table was altered after the grid was opened. Open it again."),
+    "check-failed": ("API", "A resource failed the health check of `project.check`. Nothing changed."),
+    "component-rejected": ("API", "A component imports something that svc does not host, or is not valid."),
+    "conflict": ("API", "Changed meanwhile, or already exists."),
+    "deployment": ("API", "The deployment does not exist or is no longer stored."),
+    "digest-mismatch": ("API", "An uploaded file does not match its SHA-256."),
+    "failed": ("API", "Any other failure; the message says which."),
+    "filter": ("API", "A filter or sort of a grid is not valid."),
+    "forbidden": ("API", "Your role does not permit this. An owner can change it."),
+    "garbage": ("API", "Garbage collection cannot determine what a deployment needs."),
+    "gone": ("API", "The table was dropped or renamed."),
+    "image-damaged": ("API", "A stored static site is corrupt. Deploy again."),
+    "internal": ("API", "A bug in svc. The log of the service has the traceback."),
+    "interrupted": ("command", "You interrupted an import or export. Nothing changed."),
+    "invalid": ("API", "The request does not match its schema in `/openapi.json`."),
+    "lane-missing": ("command", "The manifest names an unknown lane."),
+    "manifest": ("API", "`svc.toml` has mistakes, each with line, key and remedy."),
+    "no-project": ("command", "There is no `svc.toml` in this folder or above."),
+    "not-found": ("API", "It does not exist, or you may not see it."),
+    "not-replayable": ("API", "The request was not recorded completely."),
+    "package": ("API", "A stored artifact is corrupt. Deploy again."),
+    "policy": ("API", "The deploy needs `--allow-new-capability`, or a secret has no value."),
+    "port-in-use": ("command", "Another program uses the port. The hint has a free one."),
+    "read-only": ("API", "The table or project cannot be changed here."),
+    "record": ("API", "A stored deployment record is corrupt or from a newer svc."),
+    "row-gone": ("API", "The row was deleted meanwhile."),
+    "slow": ("API", "The request body arrived too slowly."),
+    "tables": ("API", "SQLite refused the statement; the message is SQLite's."),
+    "timeout": ("API", "The operation took too long and was cancelled."),
+    "too-large": ("API", "A grid needs more than 4 GiB of temporary files."),
+    "too-many-attempts": ("API", "Too many failed logins. Wait for the time in `retry-after`."),
+    "toolchain-missing": ("command", "A toolchain is missing. `svc doctor` shows the remedy."),
+    "unauthenticated": ("API", "Not logged in, or the session or token expired."),
+    "unavailable": ("API", "The service cannot do this now: no room on disk, or too many at once."),
+    "unreachable": ("command", "The service does not answer."),
+    "upload-busy": ("API", "Another upload of the same file is running."),
+    "usage": ("API", "The command or request is used in a wrong way."),
+}
+
+ENVIRONMENT: dict[str, tuple[str, list[Row]]] = {
+    "The svc command": (
+        "The client ignores `HTTP_PROXY` and `HTTPS_PROXY`.",
+        [
+            (
+                "`SVC_HOME`",
+                "Folder of svc's own files (default: `~/.svc`). Its `cache/` may be deleted at any time.",
+            ),
+            ("`SVC_URL`", "Service to use. Alone, it selects one of your sessions."),
+            ("`SVC_TOKEN`", "Token to use with `SVC_URL`; it overrides saved sessions."),
+            ("`SVC_INSECURE`", "`1` permits `SVC_TOKEN` over `http://` to another machine."),
+            ("`SVC_DEBUG`", "`1` prints a traceback when svc itself fails."),
+            ("`NO_COLOR`", "Disables color."),
+            ("`TERM`", "`dumb` prevents the Console."),
+            ("`SSL_CERT_FILE`", "File of certificate authorities to trust besides the system's."),
+            (
+                "`PYTHON_KEYRING_BACKEND`",
+                "Keyring for sessions; `keyring.backends.null.Keyring` disables it.",
+            ),
+            ("`VISUAL`, `EDITOR`", "Editor that the Console starts for long cells."),
+            ("`CARGO`, `CARGO_HOME`, `RUSTUP_HOME`", "Rust toolchain of the rust lane."),
+        ],
+    ),
+    "svc serve under systemd": (
+        "`svc serve --print-unit` and `--print-socket` write units that use these.",
+        [
+            ("`LISTEN_FDS`, `LISTEN_PID`, `LISTEN_FDNAMES`", "Listening sockets from systemd."),
+            ("`NOTIFY_SOCKET`", "Socket for `READY=1` and `STOPPING=1`."),
+        ],
+    ),
+    "Your code": (
+        "Your code gets the variables of `env` and `secrets` in `svc.toml`, and these. JavaScript reads\n"
+        "them from `env` or `process.env`, Go from `os.Getenv`, Rust from `std::env`.\n"
+        "`svc.toml` cannot set them.",
+        [
+            ("`SVC_PROJECT`", "Name of the project."),
+            ("`SVC_RESOURCE`", "Name of the resource."),
+            ("`SVC_DEPLOYMENT`", "Id of the deployment; `dev` in development."),
+            ("`SVC_REQUEST_ID`", "Id of the request, as in `x-request-id` and in logs."),
+            ("`TRACEPARENT`", "W3C trace context of the request."),
+            ("`SVC_TABLES_ENDPOINT`", "Base URL of the tables; the guest libraries use it."),
+            (
+                "`SVC_TELEMETRY_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`",
+                "Base URL of the telemetry endpoint.",
+            ),
+        ],
+    ),
+}
