@@ -1,4 +1,4 @@
-"""Colours in what compilers print: SGR sequences (ECMA-48, 8.3.117), the only ones that our values have."""
+"""ANSI colors in the output of compilers: SGR sequences (ECMA-48, 8.3.117)."""
 
 import re
 
@@ -6,5 +6,5 @@ SGR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def strip_ansi(text: str) -> str:
-    """Return a text without its colours, for a face that has none or others."""
+    """Return a text without its SGR sequences."""
     return SGR.sub("", text)

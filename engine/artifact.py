@@ -1,29 +1,26 @@
-"""What a lane makes of a Resource: immutable values, named by sha256, that the engine can serve.
-
-Owns the artifact kinds and the format of a static image's index; it builds and serves nothing.
-"""
+"""Artifacts: immutable build results, named by sha256, that the engine serves."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 ArtifactKind = Literal["component", "image"]
-"""What a Resource is built to: a component that runs, or an image of files to serve."""
+"""Kind of a build result: a component that runs, or a static bundle ("image") of files to serve."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderArtifact:
-    """A folder served as it is on disk at each request: a static Resource without `build`, in dev."""
+    """A folder served from disk at each request: a static Resource without `build`, in development."""
 
     root: Path
 
 
 @dataclass(frozen=True, slots=True)
 class BundleFile:
-    """One file of a static image.
+    """One file of a static bundle.
 
-    `encodings` maps a content coding (`identity`, `br`, `gzip`) to the blob's sha256 and size in bytes;
-    `identity` is always there, the others only where they are smaller.
+    `encodings` maps a content coding (`identity`, `br`, `gzip`) to the blob's sha256 and size in bytes.
+    `identity` always exists, the others only if they are smaller.
     """
 
     path: str
@@ -46,9 +43,9 @@ class StaticBundle:
 class ComponentArtifact:
     """A component that exports `wasi:http/incoming-handler`.
 
-    `component` is the file and `digest` its sha256 (hex). `script` is JavaScript that the component asks
-    its host for at each request (`svc:dev/script`): the dev loader's way to run what was just saved.
-    `source_map` (Source Map v3, JSON) leads from the stacks that the guest prints to the user's files.
+    `component` is the file and `digest` its sha256 (hex). `script` is JavaScript that the dev loader
+    requests from the host at each request (`svc:dev/script`). `source_map` (Source Map v3, JSON) maps stack
+    frames of the guest to the user's files.
     `inputs` are files that the build read and whose change must start another one: those outside `workdir`
     at least, and any inside that `.gitignore` may name.
     """

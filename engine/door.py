@@ -1,7 +1,7 @@
-"""The Protocol that each Door implements, and the values that cross it.
+"""Protocol that each Door implements, and the values it exchanges with the engine.
 
-A Door is a capability of the host that guests reach with ordinary outgoing HTTP, at a reserved host name that
-never leaves the process. The engine says on whose behalf a request comes; nothing that a guest sends can.
+A Door is a built-in service that guests call with ordinary outgoing HTTP, at a reserved host name that is
+resolved within the process. The engine identifies the caller; a guest cannot forge it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 DOMAIN = "svc.internal"
-"""A Door is reached at `http://<name>.svc.internal`; no name below this domain ever leaves the process."""
+"""A Door answers at `http://<name>.svc.internal`; no name below this domain leaves the process."""
 
 Severity = Literal["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
 Headers = tuple[tuple[str, bytes], ...]
@@ -18,7 +18,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The run that a request comes from, as the engine knows it. Ids as in the timeline."""
+    """The Resource and request that call a Door. Ids are those of the timeline."""
 
     resource: str
     request_id: str
@@ -28,7 +28,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class DoorRequest:
-    """One whole request of a guest. `method` is upper case, header names are lower case."""
+    """A complete request of a guest. `method` is upper case, header names are lower case."""
 
     method: str
     path: str
@@ -38,13 +38,13 @@ class DoorRequest:
     caller: Caller
 
     def header(self, name: str) -> str:
-        """Return the first value of a header field, or an empty text."""
+        """Return the first value of a header field, or an empty string."""
         return next((value.decode("latin-1") for key, value in self.headers if key == name), "")
 
 
 @dataclass(frozen=True, slots=True)
 class DoorResponse:
-    """One whole response. The engine adds its length."""
+    """A complete response. The engine adds `content-length`."""
 
     status: int
     body: bytes = b""
@@ -53,7 +53,7 @@ class DoorResponse:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One structured record that a guest wrote. `time_ns` counts from the Unix epoch."""
+    """A structured log record of a guest. `time_ns` counts from the Unix epoch."""
 
     time_ns: int
     severity: Severity
@@ -64,9 +64,9 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class DoorContext:
-    """What a Door gets of a Project: its name, a folder of its own (made when needed), the timeline's ear.
+    """The Project that a Door is opened for: its name, and a folder that the Door creates when needed.
 
-    `log` may be called from any thread and never blocks.
+    `log` appends to the timeline. It can be called from any thread and never blocks.
     """
 
     project: str
@@ -78,24 +78,24 @@ class OpenDoor(Protocol):
     """A Door, opened for one Project."""
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        """Answer a request, on the event loop's thread: at once what takes well under a millisecond.
+        """Answer a request on the event loop: directly if it takes well under a millisecond, else awaitable.
 
-        Guests' mistakes are answers too (problem documents); what it raises is a fault of the Door.
+        Mistakes of guests are answered with problem documents; an exception is a fault of the Door.
         """
         ...
 
     async def aclose(self) -> None:
-        """Finish what is under way and let go of every file."""
+        """Finish requests in progress and close every file."""
         ...
 
 
 class Door(Protocol):
-    """One Door. `variables` are the environment variables in which a guest finds its address."""
+    """One Door. `variables` are the environment variables that give guests its address."""
 
     name: str
     variables: tuple[str, ...]
     max_body: int
 
-    def open(self, place: DoorContext) -> OpenDoor:
-        """Open the Door for one Project; cheap: files are opened when the first request needs them."""
+    def open(self, context: DoorContext) -> OpenDoor:
+        """Open the Door for one Project. Files are opened by the first request that needs them."""
         ...

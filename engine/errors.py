@@ -1,16 +1,15 @@
-"""The one shape of every error that a person reads.
+"""Base class of every error that is shown to a user.
 
-Owns `SvcError`; each area has one subclass beside the code that raises it. A face (terminal, Console,
-problem page) renders the fields; nothing here knows how.
+Each area has a subclass beside the code that raises it. Terminal, Console and problem pages render it.
 """
 
 
 class SvcError(Exception):
-    """Something went wrong that the user can understand and act upon.
+    """An error that the user can understand and act upon.
 
-    `message` says what happened and to which thing, `hint` what to do next (may be empty), `code` is the
-    stable machine-readable kind (kebab-case). `public_message` is the message for those who have no business
-    with this machine's paths, the clients of a service; the same one where nothing else is given.
+    `message` names the object and its state, `hint` the next step (may be empty). `code` is a stable
+    machine-readable kind in kebab case. `public_message` is the message without paths of this machine, for
+    clients of a service (default: `message`).
     """
 
     code = "failed"
@@ -27,5 +26,5 @@ class SvcError(Exception):
 
     @property
     def text(self) -> str:
-        """The message, and below it the hint where there is one."""
+        """The message, and the hint below it if there is one."""
         return f"{self.message}\n{self.hint}" if self.hint else self.message

@@ -1,7 +1,7 @@
-"""The Protocol that each lane implements, and the values that cross it.
+"""Protocol that each lane implements, and the values it exchanges with the engine.
 
-A lane turns the sources of one Resource into one artifact and says exactly what it needs. It serves
-nothing and keeps no state that a build depends on, beyond caches that may be deleted at any time.
+A lane builds the sources of one Resource to one artifact. Its only state are caches that can be deleted at
+any time.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,15 @@ from engine.manifest.model import Resource
 
 BuildMode = Literal["dev", "deploy"]
 GENERATED_HEADER = "// Written by svc, for this machine"
-"""What a file begins with that a lane leaves among sources, for other tools; no build depends on it."""
+"""First line of files that a lane writes among the sources for editors; no build depends on them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One complaint of a compiler about a place in the user's sources.
+    """An error of a compiler at a position in the user's sources.
 
-    `file` is relative to the Project folder (POSIX separators); `line` and `column` count from 1, 0 when
-    unknown; `frame` is a ready code frame of a few lines, or empty. It may have the compiler's own colours,
-    which a face shows or leaves out (`engine/ansi.py`).
+    `file` is relative to the Project folder, with POSIX separators. `line` and `column` count from 1; 0 means
+    unknown. `frame` is a code frame of a few lines, or empty; it may contain ANSI colors.
     """
 
     message: str
@@ -37,7 +36,7 @@ class Diagnostic:
 
 
 class BuildFailed(SvcError):
-    """The sources do not build. `output` is what the tool printed (may be empty, may have colours)."""
+    """The sources do not build. `output` is the output of the tool, with ANSI colors, or empty."""
 
     code = "build-failed"
 
@@ -50,7 +49,7 @@ class BuildFailed(SvcError):
 
     @property
     def output_text(self) -> str:
-        """What the compiler complains of, place by place, or else what the tool printed; without colours."""
+        """The diagnostics with their positions, or else the output of the tool; without colors."""
         lines: list[str] = []
         for each in self.diagnostics:
             place = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
@@ -60,22 +59,21 @@ class BuildFailed(SvcError):
 
 
 class ToolchainMissing(SvcError):
-    """A tool that the lane needs is not there and could not be installed; the hint is the command."""
+    """A tool that the lane needs is missing and could not be installed; the hint is the command."""
 
     code = "toolchain-missing"
 
 
 def ignore_progress(_line: str) -> None:
-    """Report progress to nobody."""
+    """Discard a line of progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
     """One build of one Resource.
 
-    `root` is the Project folder, `cache` the folder for everything that can be made again (shared by all
-    Projects and processes of this user). `report` takes one line of progress at a time, for steps that
-    take longer than a blink ("installing the js toolchain …").
+    `root` is the Project folder. `cache` is shared by all Projects and processes of this user. `report`
+    receives single lines of progress for slow steps ("installing the js toolchain …").
     """
 
     resource: Resource
@@ -87,11 +85,10 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One thing that a lane needs of the machine, as `svc doctor` shows it.
+    """A tool that a lane needs, as `svc doctor` shows it.
 
-    `problem` is empty when the tool can be used; `version` and `path` then say which one it is. Otherwise
-    `remedy` is the command to run. `managed` tells a copy in the cache folder, which `Lane.install` makes
-    and which the first build makes by itself.
+    A usable tool has an empty `problem`, and `version` and `path` identify it. Otherwise `remedy` is the
+    command to run. A `managed` tool lies in the cache folder; `Lane.install` or the first build installs it.
     """
 
     name: str
@@ -108,25 +105,25 @@ class Lane(Protocol):
     spec: LaneSpec
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
-        """Return what the lane needs and what of it is there. Looks only: installs nothing."""
+        """Return the tools that the lane needs, and their state. Installs nothing."""
         ...
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
-        """Install what is managed and missing. Raises `ToolchainMissing` for what is left to the user."""
+        """Install missing managed tools. Raises `ToolchainMissing` for tools that the user must install."""
         ...
 
     def identity(self, cache: Path) -> str:
-        """Return what an artifact depends on besides its Resource: the tools, and the lane's own code.
+        """Return a fingerprint of what artifacts depend on besides the Resource: tools and the lane's code.
 
-        Equal texts: what was built before need not be built again. Starts no process, costs milliseconds
-        (`lanes/identity.py`); a tool that is not there yet is part of it too.
+        An equal fingerprint lets the cache reuse an earlier artifact. Takes milliseconds.
+        A missing tool is part of the fingerprint.
         """
         ...
 
     async def build(self, request: BuildRequest) -> Artifact:
-        """Build the Resource. May be cancelled; leaves nothing half-made behind either way."""
+        """Build the Resource. Leaves nothing incomplete behind, even if cancelled."""
         ...
 
     async def aclose(self) -> None:
-        """End every helper process that the lane keeps."""
+        """Stop the helper processes of the lane."""
         ...

@@ -1,29 +1,29 @@
-"""Warnings and faults of the engine itself, of which no request is told: on their way to whoever runs it."""
+"""Forwarding of the engine's own warnings and errors, which belong to no request, to the operator's log."""
 
 import logging
 from collections.abc import Callable
 
 LOGGERS = ("svc.control", "svc.server", "svc.timeline")
-"""Who says so."""
+"""Names of the loggers that are forwarded."""
 
 
 class LogForwarder(logging.Handler):
-    """Hands warnings and faults on, with where they happened; `tell` takes a level and a text."""
+    """Forwards warnings and errors with their tracebacks; `report` receives a level and a text."""
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         super().__init__(logging.WARNING)
-        self._tell = report
+        self._report = report
 
     def install(self) -> None:
-        """Hear of them from now on."""
+        """Start forwarding."""
         for name in LOGGERS:
             logging.getLogger(name).addHandler(self)
 
     def uninstall(self) -> None:
-        """Hear of no more."""
+        """Stop forwarding."""
         for name in LOGGERS:
             logging.getLogger(name).removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one."""
-        self._tell(record.levelname.lower(), self.format(record))
+        """Forward one log record."""
+        self._report(record.levelname.lower(), self.format(record))

@@ -1,7 +1,7 @@
-"""Source maps: from a place in a bundle to the place in the user's file.
+"""Source maps: positions in a bundle mapped to positions in the user's files.
 
-Owns Source Map v3 (https://tc39.es/source-map/) as far as stacks need it, and the rewriting of stack
-frames in printed lines. Decoding waits until the first frame is seen.
+Implements the part of Source Map v3 (https://tc39.es/source-map/) that stack frames need, and rewrites
+stack frames in printed lines. A map is decoded when the first frame appears.
 """
 
 import json
@@ -10,24 +10,24 @@ from bisect import bisect_right
 from urllib.parse import unquote
 
 BUNDLE = "svc-app.js"
-"""The name under which guests know their bundle."""
+"""File name of the bundle in guests' stack traces."""
 _FRAME = re.compile(r"svc-(?:app|loader)\.js[^:\n]*:(?P<line>\d{1,9}):(?P<column>\d{1,9})\s*")
-"""What follows the last `@` of a frame."""
+"""The part of a frame after its last `@`."""
 _DIGITS = {c: i for i, c in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
 _OWN = re.compile(r"(^|/)lanes/js/(?:glue|guest)/|^svc:")
 _INLINE = re.compile(
     r"svc-(?:app\.js|loader\.js line \d{1,9} > eval):(?P<line>\d{1,9}):(?P<column>\d{1,9})(?!\d)"
 )
-"""A place in the bundle within a sentence of the engine; dev evaluates the bundle in its loader."""
+"""A bundle position within a message of the JavaScript engine; dev evaluates the bundle in its loader."""
 _WHOLE = re.compile(r"^svcApp(?:</?|$)")
-"""The whole of a bundle is a function named `svcApp`, and what is in it `svcApp/…`."""
-_LARGEST = 64 << 20
-_MOST_MAPPINGS = 8 << 20
-"""Bytes and characters of a map that is read, which holds up everything else for a second at most."""
-_MOST_BITS = 60
+"""A bundle is wrapped in a function `svcApp`; functions within it are named `svcApp/…`."""
+_MAX_BYTES = 64 << 20
+_MAX_MAPPINGS = 8 << 20
+"""Limits in bytes and characters. Decoding blocks the event loop for one second at most."""
+_MAX_BITS = 60
 
 Segment = tuple[int, int, int, int]
-"""Column in the bundle, index of the source, line and column there; all from 0."""
+"""Column in the bundle, index of the source, line and column in that source; all from 0."""
 
 
 class SourceMap:
@@ -40,18 +40,18 @@ class SourceMap:
 
     @classmethod
     def parse(cls, data: bytes) -> "SourceMap":
-        """Read a map; one that can not be read, or is too large to, maps nothing."""
+        """Parse a map. An invalid or too large one maps nothing."""
         try:
-            document = json.loads(data) if len(data) <= _LARGEST else {}
+            document = json.loads(data) if len(data) <= _MAX_BYTES else {}
             mappings = str(document["mappings"])
-            if len(mappings) <= _MOST_MAPPINGS:
+            if len(mappings) <= _MAX_MAPPINGS:
                 return cls([unquote(str(source)) for source in document["sources"]], mappings)
         except (ValueError, KeyError, TypeError, RecursionError):
             pass
         return cls([], "")
 
     def locate(self, line: int, column: int) -> tuple[str, int, int] | None:
-        """Return file, line and column (from 1) for a place in the bundle (from 1)."""
+        """Return file, line and column (from 1) for a position in the bundle (from 1)."""
         if self._lines is None:
             self._lines = _decode(self._mappings)
         if not 0 < line <= len(self._lines):
@@ -64,10 +64,10 @@ class SourceMap:
         return self._sources[source], original_line + 1, original_column + 1
 
     def rewrite(self, line: str) -> str | None:
-        """Return a printed line with a stack frame led to the user's file; `None` for a frame of ours."""
+        """Return a line with its stack frame mapped to the user's file; `None` for svc's own code."""
         if "svc-" not in line:
             return line
-        # By the last @, so that a line takes time as it is long, whatever is in it.
+        # Splitting at the last @ takes linear time for any line.
         name, at, rest = line.rpartition("@")
         match = _FRAME.fullmatch(rest) if at else None
         if match is None:
@@ -85,13 +85,13 @@ class SourceMap:
 
 
 def _named(printed: str) -> str:
-    """Return a function's name: `promise callback*run/<` is a function within `run`."""
+    """Return the name of a function: `promise callback*run/<` is a function within `run`."""
     _, star, name = printed.rpartition("*")
     return (name if star else _WHOLE.sub("", name)).rstrip("/<").strip()
 
 
 def _decode(mappings: str) -> list[list[Segment]]:
-    """Decode the VLQ mappings; what is malformed ends the decoding."""
+    """Decode the VLQ mappings up to the first malformed one."""
     lines: list[list[Segment]] = []
     source = original_line = original_column = 0
     for group in mappings.split(";"):
@@ -122,7 +122,7 @@ def _vlq(field: str) -> list[int] | None:
         value |= (digit & 31) << shift
         if digit & 32:
             shift += 5
-            if shift > _MOST_BITS:
+            if shift > _MAX_BITS:
                 return None
             continue
         values.append(-(value >> 1) if value & 1 else value >> 1)

@@ -1,7 +1,4 @@
-"""One build of one Resource: by its lane, or from what is remembered of an earlier one.
-
-Owns that choice. What is then done with the artifact is its caller's.
-"""
+"""Builder of a Project's Resources: by their lane, or from the build cache."""
 
 import asyncio
 import time
@@ -16,7 +13,7 @@ from engine.manifest.model import Resource
 
 
 class LaneMissing(SvcError):
-    """The manifest names a lane that this installation does not have."""
+    """A Resource names a lane that is not installed."""
 
     code = "lane-missing"
 
@@ -43,7 +40,7 @@ class Builder:
         return lane
 
     async def remembered(self, resource: Resource, root: Path) -> Artifact | None:
-        """Return the artifact of an earlier build of the same. Raises `LaneMissing`."""
+        """Return the artifact of an earlier build with equal inputs, or `None`. Raises `LaneMissing`."""
         lane = self.lane(resource)
 
         def find() -> Artifact | None:
@@ -54,7 +51,7 @@ class Builder:
     async def build(
         self, resource: Resource, root: Path, report: Callable[[str], None], *, remember: bool
     ) -> Artifact:
-        """Build by the lane. Raises what the lane raises, and `LaneMissing`."""
+        """Build with the Resource's lane. Raises the errors of the lane, and `LaneMissing`."""
         lane = self.lane(resource)
         began_ns = time.time_ns()
         key = await asyncio.to_thread(self._known.key, resource, root, self._mode) if remember else None
@@ -62,7 +59,7 @@ class Builder:
         if key is not None:
 
             def store() -> None:
-                # The lane's identity after the build: it may have installed its tools meanwhile.
+                # The lane may have installed its tools meanwhile, so its identity is taken after the build.
                 identity = lane.identity(self._cache)
                 self._known.store(resource, root, self._mode, identity, PendingBuild(key, began_ns), artifact)
 

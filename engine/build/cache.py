@@ -1,8 +1,7 @@
-"""Remembers what was built of what, so that an unchanged Resource costs nothing.
+"""Cache of build results by their inputs.
 
-Owns the key of a build and the notes `builds/<Resource>/<key>.json` in the cache. A note that is wrong in
-any way, or whose files are gone, is as good as none. It builds nothing, and it decides nothing for a build
-whose inputs are too many to read.
+Notes lie at `builds/<Resource>/<key>.json` in the cache folder. An invalid note, or one whose files are
+gone, counts as missing. Builds with too many inputs are not cached.
 """
 
 import json
@@ -23,35 +22,35 @@ from engine.static_files.bundle import BundleCorrupt, blob_path, read_index
 
 FORMAT = 1
 MAX_NOTES = 8
-"""Notes kept for a Resource and mode: to go back and forth between branches costs nothing either."""
+"""Notes per Resource and mode. Several let a switch between branches hit the cache."""
 
 _SESSION = re.compile(
     r"_|PWD|OLDPWD|SHLVL|TERM.*|COLORTERM|COLUMNS|LINES|NO_COLOR|SSH_.*|TMUX.*|STY|WINDOW.*|VTE_.*|KITTY_.*"
     r"|ITERM_.*|WEZTERM_.*|XDG_SESSION.*|DISPLAY|WAYLAND_DISPLAY|DBUS_.*|INVOCATION_ID|JOURNAL_STREAM"
     r"|MAKEFLAGS|MAKELEVEL|MFLAGS|PYTEST_.*|SVC_DEBUG"
 )
-"""Variables that tell of a terminal, not of a build."""
+"""Variables of a terminal session, which do not affect builds."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingBuild:
-    """A build that began at this time (Unix epoch, ns) with inputs of this key."""
+    """A running build: the key of its inputs and its start time (Unix epoch, ns)."""
 
     key: str
     time_ns: int
 
 
 class BuildCache:
-    """The notes of one cache folder. Methods block; they raise nothing."""
+    """The notes of one cache folder. Methods block and do not raise."""
 
     def __init__(self, cache: Path, environ: Mapping[str, str]) -> None:
-        """`environ` is what build commands and toolchains see: a part of every key."""
+        """`environ` is the environment of build commands and toolchains, a part of every key."""
         self._folder = cache / "builds"
         told = sorted((name, value) for name, value in environ.items() if not _SESSION.fullmatch(name))
         self._environ = sha256(repr(told).encode(errors="surrogateescape")).hexdigest()
 
     def key(self, resource: Resource, root: Path, mode: BuildMode) -> str | None:
-        """Return what names this build, but for the lane's identity; `None` when it can not be told."""
+        """Return the key of a build without the lane's identity; `None` if its inputs cannot be read."""
         try:
             files = input_digest(resource, root)
         except (OSError, TooManyInputs):
@@ -61,7 +60,7 @@ class BuildCache:
         return sha256(told.encode(errors="surrogateescape")).hexdigest()
 
     def find(self, resource: Resource, root: Path, mode: BuildMode, identity: str) -> Artifact | None:
-        """Return the artifact that a build would make, if it was made before and is still there."""
+        """Return the artifact of an earlier build with equal inputs, if its files still exist."""
         key = self.key(resource, root, mode)
         if key is None:
             return None
@@ -82,7 +81,7 @@ class BuildCache:
         begun: PendingBuild,
         artifact: Artifact,
     ) -> None:
-        """Remember a build, unless something that it read has changed since it began."""
+        """Store a build, unless its inputs have changed since it started."""
         with suppress(OSError):
             note = _encode(artifact, begun.time_ns)
             if note is None or begun.key != self.key(resource, root, mode):
@@ -100,7 +99,7 @@ class BuildCache:
 
 
 def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
-    """Return a note's content; `None` for what may not have one. Raises OSError."""
+    """Return the content of a note; `None` if the artifact cannot be cached. Raises OSError."""
     if isinstance(artifact, StaticBundle):
         return {"folder": str(artifact.folder), "digest": artifact.digest, "inputs": {}}
     if not isinstance(artifact, ComponentArtifact):
@@ -118,7 +117,7 @@ def _encode(artifact: Artifact, began_ns: int) -> dict[str, Any] | None:
 
 
 def _decode(note: dict[str, Any]) -> Artifact | None:
-    """Return the artifact of a note; `None` when it is not whole any more."""
+    """Return the artifact of a note; `None` if its files are incomplete."""
     if "folder" in note:
         image = StaticBundle(Path(note["folder"]), note["digest"])
         blobs = {encoding for file in read_index(image) for encoding in file.encodings.values()}

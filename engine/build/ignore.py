@@ -1,6 +1,6 @@
-"""Which files of a Project are nobody's sources: editors' and tools' own, and what `.gitignore` names.
+"""Ignore rules for a Project's files: files of editors and tools, and patterns of `.gitignore`.
 
-Owns that one rule; what starts a build and what an unchanged Resource is both follow from it.
+The watcher and the build cache both use them.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ IGNORED = (
 
 
 class IgnoreRules:
-    """The rule for one Project folder, as its `.gitignore` was when this was made."""
+    """Rules of one Project folder, with its `.gitignore` as read at construction."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -25,14 +25,14 @@ class IgnoreRules:
         self._spec = GitIgnoreSpec.from_lines([*IGNORED, *own])
 
     def __call__(self, path: Path) -> bool:
-        """Whether this path, inside the Project folder, is ignored."""
+        """Return whether a path inside the Project folder is ignored."""
         try:
             return self._spec.match_file(path.relative_to(self._root).as_posix())
         except ValueError:
             return False
 
     def folder(self, path: Path) -> bool:
-        """Whether everything in this folder is ignored."""
+        """Return whether everything in a folder is ignored."""
         try:
             return self._spec.match_file(path.relative_to(self._root).as_posix() + "/")
         except ValueError:

@@ -1,7 +1,7 @@
-"""What a deployment was: immutable values, and their JSON form as it is kept in a bucket.
+"""Deployment records: immutable values, and their JSON form in a bucket.
 
-Owns the form and its version. It is written so that a Project can be served again from its record and its
-packages alone: no path of the machine that deployed it, and no value of a secret.
+A record and its packages suffice to serve the Project again. It contains no path of the deploying machine
+and no value of a secret.
 """
 
 import json
@@ -20,17 +20,18 @@ VERSION = 1
 
 
 class RecordError(SvcError):
-    """A record in the bucket can not be read."""
+    """A record in the bucket cannot be read."""
 
     code = "record"
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedResource:
-    """One Resource: what it was built to, and its part of the manifest (`engine.manifest.model.Resource`).
+    """One deployed Resource: its build result, and its part of the manifest
+    (`engine.manifest.model.Resource`).
 
-    `package` is the package's name in the bucket, `artifact` the sha256 that `svc build` prints. `imports` is
-    what its component imports (`compile.check.capabilities`), sorted; `None` where it has no component,
+    `package` is the package's name in the bucket, `artifact` the sha256 that `svc build` prints. `imports`
+    are the sorted capabilities of its component (`compile.check.capabilities`); `None` without a component,
     and in records of an older svc.
     """
 
@@ -52,7 +53,7 @@ class DeployedResource:
     def of(
         cls, resource: Resource, package: Digest, artifact: Digest, imports: Iterable[str] | None = None
     ) -> "DeployedResource":
-        """Return the record of a Resource that was built and stored."""
+        """Return the record of a built and stored Resource."""
         kept = {name: getattr(resource, name) for name in _FROM_MANIFEST}
         known = tuple(sorted(imports)) if imports is not None else None
         return cls(package=package, artifact=artifact, imports=known, **kept)
@@ -69,10 +70,10 @@ _FROM_MANIFEST = [
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One deployment of a Project. `resources` keeps the order of the manifest.
+    """One deployment of a Project. `resources` has the order of the manifest.
 
-    `id` sorts by time; `created_ns` counts from the Unix epoch; `by` is who deployed, `commit` the version of
-    the sources and `message` what they said of it, each empty where it is not known.
+    `id` sorts by time; `created_ns` counts from the Unix epoch. `by` is the user, `commit` the version of
+    the sources, `message` the user's text; each is empty if unknown.
     """
 
     id: str
@@ -98,11 +99,11 @@ _FORM = TypeAdapter(Deployment)
 
 
 def decode(record: bytes) -> Deployment:
-    """Return the deployment of a record. Raises `RecordError`."""
+    """Parse a record. Raises `RecordError`."""
     try:
         version = json.loads(record)["version"]
         if isinstance(version, int) and version > VERSION:
-            raise RecordError("a deployment was recorded by a newer svc", "Update svc.")
+            raise RecordError("the deployment was recorded by a newer svc", "Update svc.")
         if version != VERSION:
             raise ValueError(version)
         deployment = _FORM.validate_json(record, strict=True)
@@ -112,5 +113,5 @@ def decode(record: bytes) -> Deployment:
             if name != part.name:
                 raise ValueError(name)
     except (ValueError, KeyError, TypeError, RecursionError, BadName) as error:
-        raise RecordError("the record of a deployment is damaged", "Deploy the Project again.") from error
+        raise RecordError("the deployment record is corrupt", "Deploy the Project again.") from error
     return deployment

@@ -1,8 +1,4 @@
-"""The Doors of a Project, open in this process.
-
-Owns when Doors are opened and closed, where each keeps its files, what guests are told of them, and how often
-each Resource has asked each.
-"""
+"""The open Doors of a Project in this process: their folders, environment variables and usage counts."""
 
 import asyncio
 import threading
@@ -16,14 +12,14 @@ from engine.timeline.record import StructuredRecord
 from engine.wasm.outbound.door_calls import DoorBinding
 
 DoorUsage = Counter[tuple[str, str]]
-"""How often Doors were asked, by Door and Resource."""
+"""Number of requests to Doors, by Door and Resource."""
 
 
 class Doors:
-    """Every Door of one Project. Open it on the event loop that runs the guests."""
+    """All open Doors of one Project. Create it on the event loop that runs the guests."""
 
     def __init__(self, doors: Sequence[Door], project: str, folder: Path, timeline: TimelineBus) -> None:
-        """`folder` is where the Project's data is; each Door has a folder of its own name in it."""
+        """`folder` has the Project's data; each Door uses the subfolder of its name."""
         log = _DoorLog(timeline)
         self.uses = DoorUsage()
         self.open: Mapping[str, DoorBinding] = {
@@ -38,12 +34,12 @@ class Doors:
         }
 
     async def aclose(self) -> None:
-        """Close all; call when no guest runs any more."""
+        """Close all Doors, after the last guest has finished."""
         await asyncio.gather(*(door.door.aclose() for door in self.open.values()))
 
 
 class _CountingDoor:
-    """A Door whose every use is counted."""
+    """A Door that counts its requests."""
 
     def __init__(self, name: str, door: OpenDoor, uses: DoorUsage) -> None:
         self._name = name
@@ -51,19 +47,19 @@ class _CountingDoor:
         self._uses = uses
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        """Answer a request."""
+        """Count and answer a request."""
         self._uses[self._name, request.caller.resource] += 1
         return self._door.answer(request)
 
     async def aclose(self) -> None:
-        """Let go of every file."""
+        """Close every file."""
         await self._door.aclose()
 
 
 class _DoorLog:
-    """Hands what Doors log in any thread to the timeline, on the loop: those who follow it may count on that.
+    """Appends log entries of Doors from any thread to the timeline, on the event loop.
 
-    What a Door logs before it answers is in the timeline before its guest has the answer.
+    Entries that a Door logs before its response are in the timeline before the guest receives the response.
     """
 
     def __init__(self, timeline: TimelineBus) -> None:

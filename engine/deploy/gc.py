@@ -1,9 +1,7 @@
-"""What no deployment needs any more, removed from a bucket and from where packages are unpacked.
+"""Garbage collection: removes blobs and unpacked packages that no deployment needs.
 
-Owns the judgement.
-
-A deploy in progress has blobs that no record names yet. Each was put, or found and kept, not long ago; so
-what was used within the grace stays, and the grace must be longer than a deploy takes.
+A deploy in progress has blobs that no record names yet. They were used recently, so anything used within the
+grace period stays. The grace period must be longer than a deploy takes.
 """
 
 from dataclasses import dataclass
@@ -18,14 +16,14 @@ GRACE_NS = 24 * 3600 * 10**9
 
 
 class GarbageError(SvcError):
-    """What is garbage can not be told."""
+    """Garbage cannot be determined."""
 
     code = "garbage"
 
 
 @dataclass(frozen=True, slots=True)
 class GcReport:
-    """What was removed: blobs and their bytes, uploads that nobody went on with, unpacked packages."""
+    """Removed objects: blobs and their bytes, abandoned uploads, unpacked packages."""
 
     blobs: int
     size: int
@@ -41,10 +39,10 @@ async def collect_garbage(
     unpacked: Path | None = None,
     count_only: bool = False,
 ) -> GcReport:
-    """Remove what no deployment needs and nobody used within the grace. Times are Unix epoch, ns.
+    """Remove objects that no deployment needs and that were not used within the grace period.
 
-    `unpacked` is the folder that packages are unpacked to; `count_only` removes nothing. Raises
-    `GarbageError`, having removed nothing, when it can not be told what a deployment needs.
+    Times are Unix epoch, ns. `unpacked` is the folder of unpacked packages; `count_only` removes nothing.
+    Raises `GarbageError` and removes nothing if the needs of a deployment are unknown.
     """
     needed = await _needed(bucket)
     before = now_ns - grace_ns
@@ -70,13 +68,13 @@ async def _needed(bucket: Bucket) -> set[Digest]:
             try:
                 needed |= (await package_store.load(bucket.blobs, part.package)).digests | {part.package}
             except SvcError as error:
-                said = (
-                    f"nothing was removed, because what deployment {deployment.id} of {deployment.project}"
-                    " needs is not known: "
+                message = (
+                    f"nothing was removed: the packages of deployment {deployment.id} of {deployment.project}"
+                    " cannot be read: "
                 )
                 raise GarbageError(
-                    said + error.message,
+                    message + error.message,
                     f"Deploy {deployment.project} again from the same sources.",
-                    public_message=said + error.public_message,
+                    public_message=message + error.public_message,
                 ) from error
     return needed

@@ -1,8 +1,8 @@
-"""Which deployments there are, and which one of a Project is live. Owns the keys of their cells.
+"""Deployment records of a bucket, and which deployment of each Project is live.
 
-`deployments/<project>/<id>` is a record, written once. `live/<project>` names the one that serves and those
-that did before; it changes in one step (compare and set), so a flip happens wholly or not at all, and a flip
-that was made knowing less than what is there is a conflict.
+`deployments/<project>/<id>` is a record, written once. `live/<project>` has the activations of a Project, the
+live one last. It changes by compare-and-set, so an activation is atomic, and one based on an outdated
+revision is a conflict.
 """
 
 from collections.abc import AsyncGenerator
@@ -22,14 +22,14 @@ MAX_DEPLOYMENTS = 20
 
 
 class DeploymentError(SvcError):
-    """There is no such deployment, or there is one already."""
+    """A deployment does not exist, or its id is taken."""
 
     code = "deployment"
 
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """A deployment went live: when (Unix epoch, ns), by whom, and why it did, where somebody said so."""
+    """A deployment became live at a time (Unix epoch, ns), by a user, with an optional message."""
 
     deployment: str
     at_ns: int
@@ -39,7 +39,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What serves a Project: the last of `flips`. `revision` is what the next flip is made against."""
+    """The live deployment of a Project: the last of `flips`. An activation must name this `revision`."""
 
     project: str
     flips: tuple[Activation, ...]
@@ -47,7 +47,7 @@ class Live:
 
     @property
     def deployment(self) -> str:
-        """The id of the deployment that serves."""
+        """The id of the live deployment."""
         return self.flips[-1].deployment
 
 
@@ -62,16 +62,16 @@ class History:
         self._cells = bucket.kv
 
     async def add(self, deployment: Deployment) -> None:
-        """Record a deployment whose packages are stored. Raises `DeploymentError` where its id is taken."""
+        """Record a deployment whose packages are stored. Raises `DeploymentError` if its id is taken."""
         key = _record(deployment.project, deployment.id)
         if isinstance(await self._cells.cas(key, deployment.encode(), None), Conflict):
-            raise DeploymentError(f"there is a deployment {deployment.id} of {deployment.project} already")
+            raise DeploymentError(f"deployment {deployment.id} of {deployment.project} already exists")
 
     async def get(self, project: str, id_: str) -> Deployment:
         """Return a deployment. Raises `DeploymentError` and `RecordError`."""
         cell = await self._cells.get(_record(project, id_))
         if cell is None or cell.value is None:
-            raise DeploymentError(f"{project} has no deployment {id_}", "See `svc deployments`.")
+            raise DeploymentError(f"{project} has no deployment {id_}", "List them with `svc deployments`.")
         return decode(cell.value)
 
     async def deployments(self, project: str) -> list[Deployment]:
@@ -83,16 +83,17 @@ class History:
         return [decode(cell.value or b"") for cell in await self._cells.list(RECORDS)]
 
     async def live(self, project: str) -> Live | None:
-        """Return what serves a Project."""
+        """Return the live deployment of a Project."""
         cell = await self._cells.get(LIVE + project)
         return _live(cell) if cell is not None else None
 
     async def activate(
         self, project: str, id_: str, *, at_ns: int, by: str, revision: int | None, message: str = ""
     ) -> Live | Conflict:
-        """Have a deployment, new or old, serve its Project if `revision` is still that of `live` (or `None`).
+        """Make a deployment live by compare-and-set; return a conflict unless `revision` is the live one.
 
-        All its blobs are there then. Raises `DeploymentError`, and as `store.keep` does.
+        `revision` is `None` if no deployment is live yet. Raises `DeploymentError`, and as
+        `package_store.touch` does.
         """
         deployment = await self.get(project, id_)
         for part in deployment.resources.values():
@@ -104,23 +105,23 @@ class History:
         answer = await self._cells.cas(LIVE + project, _FLIPS.dump_json(flips), revision)
         if isinstance(answer, Conflict):
             return answer
-        # It may have been forgotten meanwhile, as one that does not serve; its blobs are kept for a while.
+        # Its record may have been removed meanwhile as not live. Its blobs still exist.
         await self._cells.cas(_record(project, id_), deployment.encode(), None)
         return Live(project, flips, answer)
 
     async def all_live(self) -> list[Live]:
-        """Return what serves each Project. Raises `RecordError`."""
+        """Return the live deployment of each Project. Raises `RecordError`."""
         return [_live(cell) for cell in await self._cells.list(LIVE)]
 
     async def watch(self, after: int = 0) -> AsyncGenerator[Live, None]:
-        """Yield what serves each Project, then each flip, as `Cells.watch` does."""
+        """Yield the live deployment of each Project, then each change, as the bucket's `watch` does."""
         async with aclosing(self._cells.watch(LIVE, after)) as cells:
             async for cell in cells:
                 if cell.value is not None:
                     yield _live(cell)
 
     async def forget_old(self, project: str, kept: int = MAX_DEPLOYMENTS) -> list[str]:
-        """Remove all but the newest records and the one that serves; return the ids of those removed."""
+        """Remove all but the newest records and the live one; return the removed ids."""
         cells = await self._cells.list(_record(project, ""))
         live = await self.live(project)
         removed = []
@@ -130,7 +131,7 @@ class History:
                 continue
             if isinstance(await self._cells.cas(cell.key, None, cell.revision), Conflict):
                 continue
-            # It may have gone live meanwhile: whoever comes last, here or in `flip`, has it back.
+            # It may have become live meanwhile: the later of this and `activate` restores it.
             live = await self.live(project)
             if live is not None and id_ == live.deployment:
                 await self._cells.cas(cell.key, cell.value, None)
@@ -150,4 +151,4 @@ def _live(cell: VersionedValue) -> Live:
             raise ValueError("none")
         return Live(cell.key.removeprefix(LIVE), flips, cell.revision)
     except ValueError as error:
-        raise RecordError(f"the cell {cell.key} is damaged", "Deploy the Project again.") from error
+        raise RecordError(f"the cell {cell.key} is corrupt", "Deploy the Project again.") from error

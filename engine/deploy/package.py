@@ -1,9 +1,7 @@
-"""An artifact as blobs: a package, which is a document that names the files of the artifact.
+"""Packages: documents that name the files of an artifact, each of which is a blob.
 
-Owns the document. Each file is a blob of its own, so that one that did not change is never sent again; the
-document is a blob too, and its sha256 is the package's name. Storing and fetching are `store.py`'s.
-
-The document is JSON in UTF-8, keys sorted, no spaces: equal artifacts make equal packages.
+Unchanged files are never uploaded again. The document is a blob too, and its sha256 is the package's name.
+It is canonical JSON in UTF-8 (sorted keys, no spaces), so equal artifacts make equal packages:
 `{"files":{"component.wasm":["<sha256>",<bytes>],…},"kind":"component","version":1}`.
 """
 
@@ -32,14 +30,14 @@ _NAMES = {
 
 
 class PackageError(SvcError):
-    """An artifact can not be packed, or a package is none."""
+    """An artifact cannot be packed, or a package is invalid."""
 
     code = "package"
 
 
 @dataclass(frozen=True, slots=True)
 class PackageFile:
-    """One file: its blob, and its size in bytes."""
+    """One file of a package: its blob, and its size in bytes."""
 
     digest: Digest
     size: int
@@ -47,7 +45,7 @@ class PackageFile:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The files of an artifact by their names, which are paths in the folder that it is unpacked to."""
+    """The files of an artifact by name: paths in the folder that it is unpacked to."""
 
     kind: ArtifactKind
     files: Mapping[str, PackageFile]
@@ -74,7 +72,7 @@ def decode(document: bytes) -> Package:
     try:
         read = json.loads(document)
         if isinstance(read, dict) and isinstance(read.get("version"), int) and read["version"] > VERSION:
-            raise PackageError("a package was made by a newer svc", "Update svc.")
+            raise PackageError("the package was made by a newer svc", "Update svc.")
         if read["version"] != VERSION or read["kind"] not in get_args(ArtifactKind):
             raise ValueError
         kind: ArtifactKind = read["kind"]
@@ -83,7 +81,9 @@ def decode(document: bytes) -> Package:
             raise ValueError
         return Package(kind, files)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadName) as error:
-        raise PackageError("what should be a package is none", "Deploy again what it belongs to.") from error
+        raise PackageError(
+            "the package is corrupt: not a package document", "Run svc deploy again."
+        ) from error
 
 
 def _name(kind: ArtifactKind, name: str) -> str:
@@ -101,7 +101,7 @@ def _part(entry: Any) -> PackageFile:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A package, and where its contents are: bytes in hand, or files of the artifact."""
+    """A package and its contents: bytes, or files of the artifact."""
 
     package: Package
     contents: Mapping[Digest, bytes | Path]
@@ -118,13 +118,13 @@ def pack(artifact: Artifact) -> Packed:
     else:
         raise PackageError(
             f"the folder {artifact.root} is served as it is and has no artifact",
-            "Build it for deploying first.",
+            "Build it in deploy mode.",
         )
     try:
         files = {name: _measured(source) for name, source in sources.items()}
     except OSError as error:
         raise PackageError(
-            f"{error.filename} can not be read: {error.strerror}", "Build again: svc build --no-cache"
+            f"cannot read {error.filename}: {error.strerror}", "Build again: svc build --no-cache"
         ) from error
     package = Package(kind, files)
     if package.artifact != artifact.digest:

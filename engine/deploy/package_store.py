@@ -1,8 +1,7 @@
-"""Packages among a bucket's blobs, and out of them as artifacts in a local folder.
+"""Packages in a bucket's blobs, and their unpacked artifacts in a local folder.
 
-Owns what is missing of one, and unpacking: under another name, so that a folder that has a package's name is
-whole. A package's document is sent last, so that one that is there is whole too; who sends is the client
-(`svc_tui/deploy/client.py`). Which packages are needed is not known here (`garbage.py`).
+A package is unpacked under a temporary name, so a folder with the name of a package is complete. Clients
+upload a package's document last, so a package whose document exists is complete too.
 """
 
 import asyncio
@@ -27,15 +26,15 @@ from engine.static_files.bundle import BLOBS, BundleCorrupt, blob_path, read_ind
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
 MAX_CONCURRENT = 8
-_REDEPLOY = "Deploy again what it belongs to."
+_REDEPLOY = "Run svc deploy in the Project again."
 _NEW, _GONE = ".new-", ".gone-"
 
 
 async def missing(blobs: Blobs, package: Package) -> frozenset[Digest]:
-    """Return which contents must be sent; the others are kept from now on for the time that garbage is."""
+    """Return the contents that must be uploaded. The others count as used now, so they are not collected."""
     digests = sorted(package.digests)
-    kept = await _each(blobs.touch, digests)
-    return frozenset(digest for digest, there in zip(digests, kept, strict=True) if not there)
+    present = await _each(blobs.touch, digests)
+    return frozenset(digest for digest, exists in zip(digests, present, strict=True) if not exists)
 
 
 async def load(blobs: Blobs, digest: Digest) -> Package:
@@ -44,10 +43,7 @@ async def load(blobs: Blobs, digest: Digest) -> Package:
 
 
 async def touch(blobs: Blobs, digest: Digest) -> Package:
-    """Return a package all of which is there, as it is for the time that garbage is kept from now on.
-
-    Raises as `load` does.
-    """
+    """Return a complete package and mark its blobs as used now. Raises as `load` does."""
     if not await blobs.touch(digest):
         raise BlobMissing(digest)
     package = await load(blobs, digest)
@@ -57,10 +53,10 @@ async def touch(blobs: Blobs, digest: Digest) -> Package:
 
 
 async def unpack(blobs: Blobs, digest: Digest, folder: Path) -> Artifact:
-    """Return the artifact of a package, in the folder of the package's name below `folder`.
+    """Return the artifact of a package, unpacked below `folder` in a folder with the package's name.
 
-    What is there already is checked, not made again, and counts as used now. Raises as `load` does, and
-    `PackageError` where the disk does not do its part.
+    A folder that exists is verified and counts as used now. Raises as `load` does, and `PackageError` if the
+    disk fails.
     """
     package = await load(blobs, digest)
     root = folder / digest
@@ -72,10 +68,10 @@ async def unpack(blobs: Blobs, digest: Digest, folder: Path) -> Artifact:
         return await asyncio.to_thread(_artifact, package, root)
     except OSError as error:
         raise PackageError(
-            f"the package sha256:{digest} can not be unpacked to {root}: {error.strerror}",
-            "Check that the folder can be written and that its disk has room.",
+            f"cannot unpack package sha256:{digest} to {root}: {error.strerror}",
+            "Check the permissions of the folder and the free space of its disk.",
             code="unavailable",
-            public_message=f"the package sha256:{digest} can not be unpacked: {error.strerror}",
+            public_message=f"cannot unpack package sha256:{digest}: {error.strerror}",
         ) from error
 
 
@@ -92,7 +88,7 @@ async def _unpack(blobs: Blobs, package: Package, root: Path) -> None:
 
 
 def _name(package: Package, new: Path, root: Path) -> None:
-    """Give an unpacked folder its name, unless another of the same has it by now."""
+    """Rename an unpacked folder to its final name, unless another process was first."""
     if root.exists():
         if _is_complete(package, root):
             return
@@ -114,35 +110,35 @@ def _is_complete(package: Package, root: Path) -> bool:
 async def evict_unpacked(
     folder: Path, needed: AbstractSet[Digest], before_ns: int, *, count_only: bool = False
 ) -> int:
-    """Remove, or only count, what was unpacked to `folder`, is not needed and was not used since a time.
+    """Remove, or only count, unpacked packages that are not needed and were not used since `before_ns`.
 
-    Nothing else there is touched, and no blob: where files are hard links, the blobs' names remain. Returns
-    how many folders. Raises `PackageError` where the disk does not do its part.
+    Blobs stay: where unpacked files are hard links, the blobs' names remain. Returns the number of folders.
+    Raises `PackageError` if the disk fails.
     """
-    forgotten = 0
+    evicted = 0
     try:
         for path in await asyncio.to_thread(_unpacked, folder):
             if path.name in needed or not _unused(path, before_ns):
                 continue
-            forgotten += 1
+            evicted += 1
             if count_only:
                 continue
-            # `unpack` marks what it uses on this thread too, so not between the look and the new name.
+            # `unpack` marks its folder on this thread too, so not between the check and the rename.
             gone = path if path.name.startswith(_GONE) else folder / f"{_GONE}{secrets.token_hex(8)}"
             path.rename(gone)
             await asyncio.to_thread(shutil.rmtree, gone)
     except OSError as error:
         raise PackageError(
-            f"what was unpacked to {folder} can not be removed: {error.strerror}",
-            "Check that the user who runs svc may write there.",
+            f"cannot remove unpacked packages in {folder}: {error.strerror}",
+            "Check the permissions of the folder.",
             code="unavailable",
-            public_message=f"what was unpacked can not be removed: {error.strerror}",
+            public_message=f"cannot remove unpacked packages: {error.strerror}",
         ) from error
-    return forgotten
+    return evicted
 
 
 def _unpacked(folder: Path) -> list[Path]:
-    """Return what this file made in a folder, what it left half done included."""
+    """Return the unpacked packages in a folder, including incomplete ones."""
     try:
         return [
             path for path in folder.iterdir() if is_digest(path.name) or path.name.startswith((_NEW, _GONE))
@@ -165,31 +161,33 @@ def _artifact(package: Package, root: Path) -> Artifact:
     try:
         script = (root / SCRIPT).read_bytes().decode() if SCRIPT in package.files else None
     except UnicodeDecodeError as error:
-        raise PackageError("the script of a component is no text in UTF-8", _REDEPLOY) from error
+        raise PackageError(
+            "the package is corrupt: the script of its component is not UTF-8", _REDEPLOY
+        ) from error
     source_map = (root / SOURCE_MAP).read_bytes() if SOURCE_MAP in package.files else None
     return ComponentArtifact(root / COMPONENT, package.artifact, script, source_map)
 
 
 def _image(package: Package, root: Path) -> StaticBundle:
-    """Hold an index, which whoever deploys has made, to the files that came with it."""
+    """Return a static bundle after checking its index, which the client made, against its files."""
     image = StaticBundle(root, package.artifact)
     try:
         named = {encoding for file in read_index(image) for encoding in file.encodings.values()}
     except BundleCorrupt as error:
-        raise PackageError("the index of an image is none", _REDEPLOY) from error
+        raise PackageError("the package is corrupt: missing or invalid file index", _REDEPLOY) from error
     for digest, size in named:
         part = package.files.get(f"{BLOBS}/{digest}")
         if part is None or part.digest != digest or blob_path(root, digest).stat().st_size != size:
-            raise PackageError("an image has not the files that its index names", _REDEPLOY)
+            raise PackageError("the package is corrupt: files of its index are missing", _REDEPLOY)
     return image
 
 
 async def _each(step: Callable[[Name], Awaitable[T]], names: Iterable[Name]) -> list[T]:
-    """Take a step for each name, a few at once, and return what they return; the first failure ends all."""
-    free = asyncio.Semaphore(MAX_CONCURRENT)
+    """Run `step` for each name, a few at once, and return the results; the first failure cancels the rest."""
+    slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def one(name: Name) -> T:
-        async with free:
+        async with slots:
             return await step(name)
 
     steps = [asyncio.ensure_future(one(name)) for name in names]

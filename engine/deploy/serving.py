@@ -1,7 +1,6 @@
 """Table of the Projects that one process serves, and their routes.
 
-A publication is prepared first and activated in one step. Unchanged Resources keep their version, so
-publishing costs only what changed.
+A publication is prepared first and activated in one step. Versions of unchanged Resources are reused.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""What each Project has in this process besides its routes: a timeline, and its open Doors.
-
-Owns their making, when a Project is first asked for, and their end.
-"""
+"""Timelines and open Doors of the Projects in this process, created on first use."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,12 +9,12 @@ from engine.timeline.bus import TimelineBus
 
 
 class Tenants:
-    """All Projects of this process by name; the empty name stands for the service itself."""
+    """The Projects of this process by name; the empty name is the service itself."""
 
     def __init__(
         self, doors: Sequence[Door], data: Callable[[str], Path], made: Callable[[str, TimelineBus], object]
     ) -> None:
-        """`data` tells the folder of a Project's data; `made` hears of each timeline when it is made."""
+        """`data` returns the data folder of a Project; `made` is called with each new timeline."""
         self._kinds = doors
         self._data = data
         self._made = made
@@ -38,10 +35,10 @@ class Tenants:
         return self._doors[project]
 
     def uses(self, project: str) -> DoorUsage:
-        """Return how often the Doors of a Project were asked, to look at or to add to."""
+        """Return the mutable usage counts of a Project's Doors."""
         return self._doors[project].uses if project in self._doors else DoorUsage()
 
     async def aclose(self) -> None:
-        """Close every Door; call when no guest runs any more."""
+        """Close every Door, after the last guest has finished."""
         for doors in self._doors.values():
             await doors.aclose()

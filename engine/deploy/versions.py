@@ -14,7 +14,7 @@ from engine.wasm.compile.check import error_context
 from engine.wasm.execution.runner import Runner
 
 BuildResult = Artifact | SvcError | None
-"""What a build of a Resource led to: its artifact or its error; `None` during the first build."""
+"""The artifact of a Resource, or its build error; `None` during the first build."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
-"""Changes of `svc.toml` by a program: what the file would become, and the way to the disk.
+"""Edits of the mounts in `svc.toml`: planned, validated and written atomically.
 
-Owns which changes there are, that each is allowed by the manifest's rules before anything is written, and
-that nothing is written over what somebody else wrote meanwhile. Where in the text a change goes is in
-`splice.py`.
+An edit is refused if the resulting manifest is invalid, or if the file has changed since the edit was
+planned. `text_edit.py` decides where in the text a change goes.
 """
 
 import fcntl
@@ -24,12 +23,12 @@ from engine.manifest.problems import ManifestError, did_you_mean
 from engine.manifest.text_edit import Splice, added, changed, removed, spliced
 
 _MARK = "\ufeff"
-"""What some editors put before UTF-8."""
+"""The byte order mark that some editors write before UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddMount:
-    """Mount `target` at `pattern` of `resource`. A mount that is there already is no change."""
+    """Mount `target` at `pattern` of `resource`. An existing equal mount stays as it is."""
 
     resource: str
     pattern: str
@@ -38,7 +37,7 @@ class AddMount:
 
 @dataclass(frozen=True, slots=True)
 class ChangeMount:
-    """Have the mount `pattern` of `resource` be `to`, and lead to `target`."""
+    """Change the pattern of the mount `pattern` of `resource` to `to`, and its target to `target`."""
 
     resource: str
     pattern: str
@@ -58,20 +57,20 @@ Change = AddMount | ChangeMount | RemoveMount
 
 
 class EditRefused(SvcError):
-    """The change asks for what is not there, or for what the rules of the manifest forbid."""
+    """The change names a missing object, or breaks the rules of the manifest."""
 
     code = "manifest"
 
 
 class ManifestChanged(SvcError):
-    """The file is not what it was when the change was planned."""
+    """The file has changed since the edit was planned."""
 
     code = "conflict"
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What `svc.toml` in `root` was and what it would become, as bytes."""
+    """Content of `svc.toml` in `root` before and after an edit."""
 
     root: Path
     before: bytes
@@ -79,7 +78,7 @@ class Edit:
 
     @property
     def diff(self) -> str:
-        """The unified diff, lines ending in `\\n`; empty where nothing changes."""
+        """The unified diff, lines ending in `\\n`; empty if nothing changes."""
         before, after = (
             decode(self.root / MANIFEST, content).splitlines(keepends=True)
             for content in (self.before, self.after)
@@ -91,10 +90,10 @@ class Edit:
 
 
 def plan(root: Path, changes: Sequence[Change]) -> Edit:
-    """Return what the manifest in a folder becomes by changes, one after the other. Writes nothing.
+    """Return the edit that applies these changes in order to the manifest in a folder. Writes nothing.
 
-    Raises `ManifestError` when the file is broken as it is, `NoProject` without one, and `EditRefused` for
-    what can not be done or is not allowed.
+    Raises `ManifestError` if the file is invalid, `NoProject` if it is missing, and `EditRefused` if a change
+    is impossible or not allowed.
     """
     before = read(root / MANIFEST)
     content = before
@@ -104,23 +103,23 @@ def plan(root: Path, changes: Sequence[Change]) -> Edit:
 
 
 def write(edit: Edit) -> None:
-    """Put what was planned on disk, whole; the file keeps owner and permissions, a symbolic link stays one.
+    """Write an edit atomically; owner, permissions and a symbolic link are preserved.
 
-    Raises `ManifestChanged` when the file is not what it was, `SvcError` when it can not be written.
+    Raises `ManifestChanged` if the file has changed since, `SvcError` if it cannot be written.
     """
     if edit.before == edit.after:
         return
     path = (edit.root / MANIFEST).resolve()
     try:
-        with _alone(path.parent):
+        with _locked(path.parent):
             if read(edit.root / MANIFEST) != edit.before:
                 raise ManifestChanged(
-                    f"{MANIFEST} was changed by somebody else meanwhile", "Look at it, and do this once more."
+                    f"{MANIFEST} was changed by another program meanwhile", "Check the file, then try again."
                 )
             _replace(path, edit.after)
     except OSError as error:
-        hint = "Its folder must be one that you may write in."
-        raise SvcError(f"{path} can not be written: {error.strerror}", hint) from error
+        hint = "Check the permissions of its folder."
+        raise SvcError(f"cannot write {path}: {error.strerror}", hint) from error
 
 
 def _changed(root: Path, content: bytes, change: Change) -> bytes:
@@ -137,7 +136,7 @@ def _changed(root: Path, content: bytes, change: Change) -> bytes:
             message = f"{change.resource} has {mounts[change.pattern]} mounted at {change.pattern} already"
             raise EditRefused(
                 message,
-                "Change that mount (`svc mount add --replace`), or take another path.",
+                "Change that mount (`svc mount add --replace`), or choose another path.",
                 code="conflict",
             )
         splices = (added(text, change.resource, change.pattern, change.target),)
@@ -153,24 +152,24 @@ def _changed(root: Path, content: bytes, change: Change) -> bytes:
             _check(project, change.to, change.target)
             if change.to in mounts:
                 message = f"{change.resource} has {mounts[change.to]} mounted at {change.to} already"
-                raise EditRefused(message, "Take another path.", code="conflict")
+                raise EditRefused(message, "Choose another path.", code="conflict")
             splices = changed(text, change.resource, change.pattern, change.to, change.target)
             mounts[change.to] = change.target
     return _checked(root, content, splices, project, replace(resource, mounts=()), mounts)
 
 
 def _resource(project: Project, name: str) -> Resource:
-    found = project.resources.get(name)
-    if found is None:
+    resource = project.resources.get(name)
+    if resource is None:
         raise EditRefused(f'there is no Resource "{name}"', did_you_mean(name, list(project.resources)))
-    return found
+    return resource
 
 
 def _check(project: Project, pattern: str, target: str) -> None:
-    """Refuse what could not be written; what must hold between mounts is seen in the whole."""
-    wrong = pattern_problem(pattern)
-    if wrong is not None:
-        raise EditRefused(*wrong)
+    """Refuse an invalid pattern or target; the edited manifest is validated as a whole later."""
+    problem = pattern_problem(pattern)
+    if problem is not None:
+        raise EditRefused(*problem)
     _resource(project, target)
 
 
@@ -182,7 +181,7 @@ def _checked(
     resource: Resource,
     mounts: dict[str, str],
 ) -> bytes:
-    """Make a change, and refuse it unless the manifest then says what it said, but for these mounts."""
+    """Apply splices, and refuse them unless only these mounts change the meaning of the manifest."""
     text = content.decode("utf-8")
     mark = _MARK if text.startswith(_MARK) else ""
     text = text.removeprefix(_MARK)
@@ -190,25 +189,25 @@ def _checked(
         text = spliced(text, splice)
     after = (mark + text).encode()
     try:
-        made = parse(root, after)
+        edited = parse(root, after)
     except ManifestError as error:
         problem = error.problems[0]
         raise EditRefused(problem.message, problem.hint) from error
     expected = {name: _meaning(each) for name, each in project.resources.items()}
     expected[resource.name] = (resource, mounts)
-    if {name: _meaning(each) for name, each in made.resources.items()} != expected:
-        raise EditRefused(f"{MANIFEST} is written in a way that svc can not change", "Edit it by hand.")
+    if {name: _meaning(each) for name, each in edited.resources.items()} != expected:
+        raise EditRefused(f"svc cannot edit {MANIFEST} in the form it is written in", "Edit it by hand.")
     return after
 
 
 def _meaning(resource: Resource) -> tuple[Resource, dict[str, str]]:
-    """Return a Resource without mounts, and its mounts whatever their order."""
+    """Return a Resource without mounts, and its mounts in a form that ignores order."""
     return replace(resource, mounts=()), {mount.pattern: mount.target for mount in resource.mounts}
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other programs of ours from changing a manifest in this folder."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock the manifest in a folder against edits by other svc processes."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -218,14 +217,16 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write beside the file, under a name that `ignore.py` says is nobody's source, and take its place."""
+    """Write a temporary file that the watcher ignores, then rename it over `path`."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             was = path.stat()
-            with suppress(PermissionError):  # who may not give files away is the owner already, or may write
+            with suppress(
+                PermissionError
+            ):  # a process that cannot change the owner is the owner, or has write access
                 os.fchown(descriptor, was.st_uid, was.st_gid)
             os.fchmod(descriptor, was.st_mode & 0o7777)
             sync(descriptor)

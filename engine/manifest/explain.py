@@ -1,7 +1,4 @@
-"""Says in our words what `tomllib` and pydantic found wrong.
-
-Owns those words; the rules are in `document.py` and `check.py`.
-"""
+"""Messages and hints for errors of `tomllib` and pydantic."""
 
 import datetime
 import re
@@ -45,7 +42,7 @@ _FORMS = {
     "check": ("a path", 'It begins with / and is written as in a URL: check = "/health".'),
     "redact_headers": ("the name of a header field", 'Names are as in ["x-api-key"].'),
 }
-_ONCE = "Each table and key may stand once: join them or rename one."
+_ONCE = "Merge the two, or rename one."
 _SYNTAX = "See https://toml.io for how it is written."
 _SYNTAX_HINTS = {
     "Expected '='": 'Write key = "value".',
@@ -70,17 +67,17 @@ def syntax_problem(message: str, text: str) -> Problem:
         twice = min(((place, path) for path, place in seen.again.items()), default=None)
         if twice is not None:
             (line, column), path = twice
-            message = f"it stands here a second time; the first is in line {seen.first[path].line}"
+            message = f"duplicate key; the first is in line {seen.first[path].line}"
             return Problem(line, column, dotted(path), message, _ONCE)
         return Problem(line, column, "", f"this is not TOML: {_lower(what)}", _ONCE)
     if found and not found.group(1) and what != "Invalid value":
-        return Problem(line, column, "", f"the text ends too early: {_lower(what)}", "Close what is open.")
+        return Problem(line, column, "", f"the text ends unexpectedly: {_lower(what)}", "Close what is open.")
     hint = next((hint for words, hint in _SYNTAX_HINTS.items() if words in what), _SYNTAX)
     return Problem(line, column, "", f"this is not TOML: {_lower(what)}", hint)
 
 
 def type_problem(detail: ErrorDetails, found: Positions) -> Problem:
-    """Explain what pydantic says of one key."""
+    """Explain a validation error of one key."""
     path: KeyPath = detail["loc"]
     message, hint = _explained(str(path[-1]), path, detail)
     place = found.nearest(path)
@@ -91,12 +88,12 @@ def _explained(key: str, path: KeyPath, detail: ErrorDetails) -> tuple[str, str]
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         if key == "runLimitSecs":
-            return "runLimitSecs is run_limit_secs by another name", "Keep one of the two."
+            return "runLimitSecs and run_limit_secs are the same key", "Remove one of the two."
         return f'unknown key "{key}"', did_you_mean(key, _known(path))
     if kind == "missing":
         return f'"{key}" is missing', f"Add {_example(key)}."
     if kind == "unknown_lane":
-        return f"there is no lane {_quoted(value)}", did_you_mean(str(value), list(registered_lanes()))
+        return f"unknown lane {_quoted(value)}", did_you_mean(str(value), list(registered_lanes()))
     if kind in ("greater_than_equal", "less_than_equal"):
         low, high = _range(key)
         return f"{value} is out of range", f"Allowed: {low} to {high}."
@@ -118,7 +115,7 @@ def _example(key: str) -> str:
 
 
 def _known(path: KeyPath) -> list[str]:
-    """Return the keys that the table around `path` may have."""
+    """Return the valid keys of the table around `path`."""
     model: type[BaseModel] = Document
     if len(path) > 1:
         model = ProjectTable if path[0] == "project" else ResourceTable
@@ -132,7 +129,7 @@ def _range(key: str) -> tuple[Any, Any]:
 
 
 def _remedy(path: KeyPath, kind: str, value: Any) -> str:
-    """Return how to write what was probably meant."""
+    """Return a hint with the value that was probably intended."""
     name = path[-1]
     if kind == "bool_type" and isinstance(value, str) and value.lower() in ("true", "false"):
         return f"Write it without quotes: {name} = {value.lower()}"
@@ -145,7 +142,7 @@ def _remedy(path: KeyPath, kind: str, value: Any) -> str:
     if kind == "list_type" and isinstance(value, str):
         return f'Write it in brackets: {name} = ["{value}"]'
     if path == ("resource",) or (path[0] == "resource" and len(path) == 2):
-        return "A Resource is a table of its own: [resource.web]"
+        return "Write a Resource as a table: [resource.web]"
     return ""
 
 

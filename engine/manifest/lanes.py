@@ -31,7 +31,7 @@ def register_lanes(specs: Iterable[LaneSpec]) -> None:
 
 
 def registered_lanes() -> Mapping[str, LaneSpec]:
-    """Return the registered lanes by name."""
+    """Return the registered lanes by name. Raises `RuntimeError` if there are none."""
     if not _registered:
         raise RuntimeError("no lanes are registered")
     return _registered

@@ -1,7 +1,6 @@
-"""`svc.toml` -> Project: finds it, reads it, and reports every mistake at once.
+"""Loader of `svc.toml`: finds and parses the file, and reports every mistake at once.
 
-Owns the way from the file to the values of `model.py`. The rules are in `document.py`, `check.py` and
-`mounts.py`, the words of what is wrong in `explain.py`.
+The rules are in `schema.py`, `validate.py` and `mounts.py`, the messages in `explain.py`.
 """
 
 import stat
@@ -22,11 +21,11 @@ from engine.manifest.schema import Document, ResourceTable
 from engine.manifest.validate import validate
 
 MAX_BYTES = 256 << 10
-"""A manifest is written by hand; what is larger is another file by mistake."""
+"""Maximum size. A manifest is written by hand, so a larger file is another file."""
 
 
 class NoProject(SvcError):
-    """There is no manifest here or above."""
+    """No manifest exists in the folder or its parents."""
 
     code = "no-project"
 
@@ -41,8 +40,8 @@ def find(start: Path) -> Path:
             continue
         return folder
     raise NoProject(
-        f"there is no {MANIFEST} in {start} or any folder above it",
-        "Make a Project with `svc new NAME`, or change to the folder of one.",
+        f"no {MANIFEST} in {start} or any folder above it",
+        "Create a Project with `svc new NAME`, or change to a Project folder.",
     )
 
 
@@ -52,13 +51,13 @@ def load(root: Path) -> Project:
 
 
 def parse(root: Path, content: bytes) -> Project:
-    """Return the Project that the content of the manifest in this folder says. Raises `ManifestError`."""
+    """Return the Project for the content of the manifest in a folder. Raises `ManifestError`."""
     path = root / MANIFEST
     text = decode(path, content)
     try:
         raw = tomllib.loads(text)
     except RecursionError as error:
-        problem = Problem(0, 0, "", "arrays or tables lie too deep in each other", "Nothing needs that here.")
+        problem = Problem(0, 0, "", "arrays or tables are nested too deeply", "No key needs them.")
         raise ManifestError(path, [problem]) from error
     except ValueError as error:
         raise ManifestError(path, [syntax_problem(str(error), text)]) from error
@@ -79,7 +78,7 @@ def parse(root: Path, content: bytes) -> Project:
 
 
 def warnings(project: Project) -> tuple[Problem, ...]:
-    """Return what is allowed but hardly meant."""
+    """Return problems that are allowed but probably not intended."""
     told = []
     if not any(resource.public for resource in project.resources.values()):
         name = next(iter(project.resources))
@@ -93,14 +92,14 @@ def warnings(project: Project) -> tuple[Problem, ...]:
                 continue
             key = f"resource.{resource.name}.output"
             message = f"{key} is the Project folder: {MANIFEST} and all sources are served with it"
-            told.append(Problem(0, 0, key, message, "Put the files to serve into a folder of their own."))
+            told.append(Problem(0, 0, key, message, "Move the files to serve to a separate folder."))
     return tuple(told)
 
 
 def read(path: Path) -> bytes:
-    """Return what the manifest holds, its first `MAX_BYTES` + 1 bytes.
+    """Return the first `MAX_BYTES` + 1 bytes of the manifest.
 
-    Raises `NoProject` without a file, `ManifestError` for one that can not be read.
+    Raises `NoProject` if the file is missing, `ManifestError` if it cannot be read.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -109,11 +108,11 @@ def read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
-        raise NoProject(f"{path} does not exist", "Make a Project with `svc new NAME`.") from error
+        raise NoProject(f"{path} does not exist", "Create a Project with `svc new NAME`.") from error
     except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or "its symbolic links go round in a circle"
+        reason = getattr(error, "strerror", None) or "its symbolic links form a loop"
         problem = Problem(
-            0, 0, "", f"{path} can not be read: {reason}", "It must be a file that you may read."
+            0, 0, "", f"cannot read {path}: {reason}", "Check the type and permissions of the file."
         )
         raise ManifestError(path, [problem]) from error
 
@@ -121,7 +120,8 @@ def read(path: Path) -> bytes:
 def decode(path: Path, content: bytes) -> str:
     """Return the text of the manifest, its lines ending in `\\n`. Raises `ManifestError`."""
     if len(content) > MAX_BYTES:
-        problem = Problem(0, 0, "", f"larger than {MAX_BYTES >> 10} KiB", "This is hardly a manifest.")
+        hint = "Check that this is the right file."
+        problem = Problem(0, 0, "", f"larger than {MAX_BYTES >> 10} KiB", hint)
         raise ManifestError(path, [problem])
     try:
         text = content.decode("utf-8-sig")
@@ -134,7 +134,7 @@ def decode(path: Path, content: bytes) -> str:
 
 
 def _validate(raw: dict[str, Any], found: Positions) -> tuple[Document | None, list[Problem], set[KeyPath]]:
-    """Check types and ranges; what is wrong is left out, so that the rest can be checked further."""
+    """Validate types and ranges; remove invalid keys so that the rest can be validated too."""
     try:
         return Document.model_validate(raw), [], set()
     except ValidationError as error:
@@ -149,7 +149,7 @@ def _validate(raw: dict[str, Any], found: Positions) -> tuple[Document | None, l
 
 
 def _leave_out(raw: dict[str, Any], path: KeyPath, *, missing: bool) -> None:
-    """Take a broken key out of the tables, or put a sound value in its place when there must be one."""
+    """Remove an invalid key from the tables, or replace it by a valid value if it is required."""
     holder: Any = raw
     for key in path[:-1]:
         if not isinstance(holder, dict) or not isinstance(holder.get(str(key)), dict):

@@ -1,7 +1,4 @@
-"""A Project as the engine sees it: validated, immutable values.
-
-Owns no parsing: `load.py` makes these from `svc.toml`.
-"""
+"""Immutable, validated values of a manifest: Project, Resource and Mount."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Requests whose path matches `pattern` go to the Resource `target` (`seed` 2.3).
+    """Requests whose path matches `pattern` go to the Resource `target`.
 
     `pattern` is `/<prefix>/*` (everything below `/<prefix>/` and `/<prefix>` itself) or an exact path.
     """
@@ -20,7 +17,7 @@ class Mount:
 
     @property
     def exact(self) -> bool:
-        """Whether the pattern names one path only."""
+        """Return whether the pattern is one exact path."""
         return not self.pattern.endswith("/*")
 
     @property
@@ -29,7 +26,7 @@ class Mount:
         return self.pattern if self.exact else self.pattern[:-2]
 
     def matches(self, path: str) -> bool:
-        """Whether the URL path (no query, as sent by the client) belongs to this mount."""
+        """Return whether a URL path (without query, as sent by the client) belongs to this mount."""
         if self.exact:
             return path == self.pattern
         return path == self.prefix or path.startswith(self.prefix + "/")
@@ -62,11 +59,11 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder with one `svc.toml`; `resources` keeps the order of the file.
+    """A folder with one `svc.toml`; `resources` has the order of the file.
 
-    `check` is the path that each public Resource must answer before a deploy goes live, if there is one.
-    `recorded` is `None` where requests are not to be recorded in development; else it has the names, in lower
-    case, of header fields whose values are left out besides those that always are.
+    `check` is the path of the health check before a deployment becomes live, if any. `recorded` is `None` if
+    requests are not recorded in development. Otherwise it has the lower-case names of header fields whose
+    values are redacted too.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What must hold of the mounts of a manifest: patterns that can match, targets that exist, no circles."""
+"""Validation of mounts: patterns that can match, targets that exist, no cycles."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from engine.manifest.problems import did_you_mean
 from engine.manifest.schema import ResourceTable
 
 Finding = tuple[KeyPath, str, str]
-"""Where (key path), what is wrong, what to do."""
+"""Key path, message and hint of a mistake."""
 
 _PATH = re.compile(r"/(?:[A-Za-z0-9\-._~!$&'()+,;=:@/]|%[0-9A-Fa-f]{2})*")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -17,7 +17,7 @@ _UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]")
 
 
 def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterator[Finding]:
-    """Yield what is wrong with one Resource's mounts; `names` are all Resources of the file."""
+    """Yield the mistakes in one Resource's mounts; `names` are all Resources of the file."""
     seen: dict[str, str] = {}
     for pattern, target in table.mounts.items():
         where = ("resource", name, "mounts", pattern)
@@ -36,7 +36,7 @@ def mount_findings(name: str, table: ResourceTable, names: list[str]) -> Iterato
 
 
 def pattern_problem(pattern: str) -> tuple[str, str] | None:
-    """Return what is wrong with a path pattern, and the remedy."""
+    """Return message and hint for an invalid path pattern, `None` for a valid one."""
     path = pattern[:-1] if pattern.endswith("/*") else pattern
     if not pattern.startswith("/"):
         return f'the path "{pattern}" does not start with /', f'Write "/{pattern}".'
@@ -52,7 +52,7 @@ def pattern_problem(pattern: str) -> tuple[str, str] | None:
 
 
 def _normal(pattern: str) -> str:
-    """Return the pattern with its needless percent-encoding undone."""
+    """Return the pattern without unnecessary percent-encoding."""
 
     def plain(match: re.Match[str]) -> str:
         char = unquote(match.group(), encoding="latin-1")
@@ -62,7 +62,7 @@ def _normal(pattern: str) -> str:
 
 
 def circle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
-    """Yield each circle of mounts once, at the mount that closes it."""
+    """Yield each cycle of mounts once, at the mount that closes it."""
     done: set[str] = set()
     for start in tables:
         trail = [start]
@@ -84,7 +84,7 @@ def circle_findings(tables: Mapping[str, ResourceTable]) -> Iterator[Finding]:
 
 
 def _targets(name: str, tables: Mapping[str, ResourceTable]) -> Iterator[tuple[str, str]]:
-    """Iterate over a Resource's mounts, each target once, without those to itself or to nothing."""
+    """Yield pattern and target of a Resource's valid mounts, each target once."""
     seen = {name}
     for pattern, target in tables[name].mounts.items():
         if target in tables and target not in seen:

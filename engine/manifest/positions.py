@@ -1,8 +1,7 @@
-"""Finds where each key of a TOML text stands: line and column of tables, keys and array elements, and where
-in the text its pairs and table headers begin and end.
+"""Positions in a TOML text: line and column of tables, keys and array elements, and the spans of pairs.
 
-Owns positions only, never values: `tomllib` reads those. A text that is not TOML is followed as far as it
-can be, so that a key given twice can be told with both places.
+`tomllib` reads the values. A text that is not valid TOML is scanned as far as possible, so that a duplicate
+key can be reported with both positions.
 """
 
 import re
@@ -38,7 +37,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Where one `key = value` stands, as offsets into the text.
+    """Position of one `key = value`, as offsets into the text.
 
     `base` is the table that the key is relative to: of a header, or of an inline table. `parts` has the start
     of each part of the key (`a.b` has two) and `key_end` the end of the last; the value is from `value` up to
@@ -53,13 +52,13 @@ class Pair:
 
     @property
     def start(self) -> int:
-        """Where the key begins."""
+        """The start of the key."""
         return self.parts[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where keys stand. `again` holds the keys given a second time, with their second place.
+    """Positions of keys. `again` has duplicate keys with their second position.
 
     `pairs` has every `key = value`, those in inline tables too, in the order of their ends; `headers` has the
     offset behind each `[table]`.
@@ -71,7 +70,7 @@ class Positions:
     headers: dict[KeyPath, int] = field(default_factory=dict)
 
     def nearest(self, path: KeyPath) -> Position:
-        """Return the place of a key, or of the nearest table around it."""
+        """Return the position of a key, or of the nearest table around it."""
         return next(
             (self.first[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self.first),
             Position(1, 1),
@@ -79,11 +78,11 @@ class Positions:
 
 
 class _ScanError(Exception):
-    """The text goes on in a way that is not TOML."""
+    """The rest of the text is not TOML."""
 
 
 def find_positions(text: str) -> Positions:
-    """Return the places in a text whose lines end in `\\n`."""
+    """Return the positions in a text whose lines end in `\\n`."""
     scan = _Scan(text)
     with suppress(_ScanError):
         scan.document()
@@ -103,7 +102,7 @@ class _Scan:
         self._tables: set[KeyPath] = set()
 
     def document(self) -> None:
-        """Follow the whole text."""
+        """Scan the text."""
         table: KeyPath = ()
         while self._skip(_BLANK) < len(self._text):
             if self._text.startswith("[[", self._at):
@@ -135,7 +134,7 @@ class _Scan:
         self.found.pairs.setdefault(path, Pair(table, parts, key_end, value, end))
 
     def _key(self, base: KeyPath, *, header: bool = False) -> KeyPath:
-        """Read a dotted key below `base`, note where its parts stand, and return its path."""
+        """Scan a dotted key below `base`, record the positions of its parts, and return its path."""
         path = base
         self._parts.clear()
         while True:
@@ -168,7 +167,7 @@ class _Scan:
             self._take(_STRING if opening in ('"', "'") else _SCALAR)
 
     def _series(self, path: KeyPath, closing: str, depth: int) -> None:
-        """Follow an array or an inline table."""
+        """Scan an array or an inline table."""
         self._at += 1
         index = 0
         while self._skip(_BLANK) < len(self._text):

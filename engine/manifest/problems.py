@@ -1,4 +1,4 @@
-"""What is wrong with a manifest: every mistake at once, each with its place and remedy."""
+"""Mistakes in a manifest, each with its position and a hint."""
 
 import json
 import re
@@ -18,7 +18,7 @@ class Problem:
     """One mistake.
 
     `line` and `column` count from 1; line 0 means the file as a whole. `key` is the key's path as TOML
-    writes it (`resource.web.mounts."/api/*"`), or empty. `hint` is the remedy, or empty.
+    writes it (`resource.web.mounts."/api/*"`), or empty. `hint` is the next step, or empty.
     """
 
     line: int
@@ -29,7 +29,7 @@ class Problem:
 
 
 class ManifestError(SvcError):
-    """`svc.toml` is not valid; `problems` are in the order of the file, `path` is the file."""
+    """`svc.toml` is invalid. `problems` are in the order of the file, `path` is the file."""
 
     code = "manifest"
 
@@ -47,7 +47,7 @@ class ManifestError(SvcError):
 
 
 def dotted(path: KeyPath) -> str:
-    """Write a key's path as TOML does: `resource.web.egress[0]`, `mounts."/api/*"`."""
+    """Format a key path as TOML does: `resource.web.egress[0]`, `mounts."/api/*"`."""
     written = ""
     for part in path:
         if isinstance(part, int):
@@ -59,7 +59,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def did_you_mean(word: str, choices: list[str]) -> str:
-    """Return `Did you mean "…"?`, or what there is to choose from."""
+    """Return `Did you mean "…"?`, or the list of choices."""
     close = get_close_matches(word.lower(), choices, n=1, cutoff=0.5)
     if close:
         return f'Did you mean "{close[0]}"?'

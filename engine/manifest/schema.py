@@ -1,7 +1,6 @@
-"""The shape of `svc.toml`, as pydantic models: types, ranges and the words that document each key.
+"""Schema of `svc.toml` as pydantic models: types, ranges and the description of each key.
 
-Owns what can be said of one key alone. What relates keys to each other, or to folders, is in `check.py`.
-The JSON Schema is generated from here.
+`validate.py` has the rules between keys. The JSON Schema is generated from these models.
 """
 
 import re
@@ -28,7 +27,7 @@ _VARIABLE_NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def is_name(text: str) -> bool:
-    """Whether the text may name a Project or a Resource: `--` separates the two in host names."""
+    """Return whether a text is a valid name of a Project or Resource. Host names join the two with `--`."""
     return len(text) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN[1:-1], text) is not None
 
 
@@ -65,13 +64,13 @@ class ResourceTable(_Table):
     output: Annotated[
         str | None,
         Field(
-            description="static: folder to serve. Otherwise: the component that build leaves.", min_length=1
+            description="static: folder to serve. Otherwise: the component that build writes.", min_length=1
         ),
         WithJsonSchema({"type": "string", "minLength": 1}),
     ] = None
     entry: Annotated[
         str | None,
-        Field(description="js: the module that exports the handler, relative to workdir.", min_length=1),
+        Field(description="js: module that exports the handler, relative to workdir.", min_length=1),
         WithJsonSchema({"type": "string", "minLength": 1}),
     ] = None
     spa: Annotated[
@@ -90,11 +89,11 @@ class ResourceTable(_Table):
             ge=1,
             le=900,
             validation_alias=AliasChoices("run_limit_secs", "runLimitSecs"),
-            description="Seconds that one run may take, its streamed response included. Also: runLimitSecs.",
+            description="Maximum seconds of a request, including its streamed response. Also: runLimitSecs.",
         ),
     ] = 30
     memory_limit_mb: Annotated[
-        int, Field(ge=16, le=1024, description="MiB of memory that one instance may use.")
+        int, Field(ge=16, le=1024, description="Memory limit of an instance in MiB.")
     ] = 128
     egress: Annotated[
         list[str], Field(description="Origins that the Resource may call, e.g. https://api.example.com.")
@@ -109,7 +108,7 @@ class ResourceTable(_Table):
     secrets: Annotated[
         list[str],
         Field(
-            description="Names of environment variables whose values are kept outside the manifest.",
+            description="Names of environment variables whose values are stored outside the manifest.",
         ),
     ] = []
 
@@ -125,25 +124,23 @@ class ProjectTable(_Table):
     check: Annotated[
         str | None,
         Field(
-            description="Path that every public Resource must answer below 400 before a deploy goes live.",
+            description="Path that public Resources must answer below 400 before a deployment is live.",
             pattern=r"^/[!-~]*$",
         ),
         WithJsonSchema({"type": "string", "pattern": "^/[!-~]*$"}),
     ] = None
     record_bodies: Annotated[
         bool,
-        Field(
-            description="svc dev keeps requests and responses, so that they can be looked at and replayed."
-        ),
+        Field(description="svc dev records requests and responses for inspection and replay."),
     ] = True
     redact_headers: Annotated[
         list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]],
-        Field(description="Header fields whose values are never kept, besides those that never are."),
+        Field(description="Header fields to redact in recordings, in addition to the default ones."),
     ] = []
 
 
 class Document(_Table):
-    """A whole `svc.toml`."""
+    """A complete `svc.toml`."""
 
     project: Annotated[ProjectTable, Field(description="The Project.")]
     resource: Annotated[

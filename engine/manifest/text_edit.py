@@ -1,8 +1,7 @@
-"""Changes of a manifest's text: where a mount is written, and what has to be written there instead.
+"""Text edits of mounts in a manifest, each of which replaces one span and preserves all other bytes.
 
-Owns the four ways in which TOML can say `mounts` (an inline table, a table with a header of its own, dotted
-keys, or not at all so far) and nothing of what a mount may be. Every change is one span of the text that is
-replaced, so that all that stands around it stays as it is, byte by byte.
+TOML can express `mounts` as an inline table, as a table with a header, or as dotted keys; they may also be
+missing.
 """
 
 import re
@@ -15,7 +14,7 @@ _INDENT = re.compile(r"[ \t]*")
 
 
 class Splice(NamedTuple):
-    """Put `text` in the place of what is from `start` up to `end`, offsets into the text."""
+    """Replacement of the text from offset `start` up to `end` by `text`."""
 
     start: int
     end: int
@@ -23,7 +22,7 @@ class Splice(NamedTuple):
 
 
 def added(text: str, resource: str, pattern: str, target: str) -> Splice:
-    """Return how a mount is added behind those that are there, or behind the keys of its Resource."""
+    """Return the edit that adds a mount after the existing ones, or after the keys of its Resource."""
     table: KeyPath = ("resource", resource)
     mounts: KeyPath = (*table, "mounts")
     found = find_positions(text)
@@ -46,9 +45,9 @@ def added(text: str, resource: str, pattern: str, target: str) -> Splice:
 
 
 def removed(text: str, resource: str, pattern: str) -> Splice:
-    """Return how a mount is removed; a key `mounts` of which nothing would be left goes too.
+    """Return the edit that removes a mount, and the key `mounts` if it would be empty.
 
-    A comment on a mount's own line goes with it; one behind an inline table stays, with the table.
+    A comment on the mount's own line is removed; a comment after an inline table stays.
     """
     mounts: KeyPath = ("resource", resource, "mounts")
     found = find_positions(text)
@@ -66,16 +65,16 @@ def removed(text: str, resource: str, pattern: str) -> Splice:
 
 
 def changed(text: str, resource: str, pattern: str, to: str, target: str) -> tuple[Splice, Splice]:
-    """Return how a mount gets another pattern and another target; the later place first."""
+    """Return the edits that change pattern and target of a mount, the later position first."""
     pair = find_positions(text).pairs["resource", resource, "mounts", pattern]
     key = Splice(pair.parts[-1], pair.key_end, _quoted(to))
     return Splice(pair.value, pair.end, _quoted(target)), key
 
 
 def spliced(original: str, splice: Splice) -> str:
-    """Return the original text with a change whose offsets and line ends are those of `original` with `\\n`.
+    """Return the original text with an edit whose offsets refer to `original` with line ends `\\n`.
 
-    New lines end as the line does that stands before them, or else the one behind.
+    New lines take the line end of the line before them, or else of the line after them.
     """
     returns = [match.start() - index for index, match in enumerate(re.finditer("\r\n", original))]
     start, end = (place + sum(at < place for at in returns) for place in splice[:2])
@@ -89,7 +88,7 @@ def spliced(original: str, splice: Splice) -> str:
 
 
 def _below(found: Positions, path: KeyPath) -> list[Pair]:
-    """Return the pairs that say something of the table `path`, from where it or a table around it begins."""
+    """Return the pairs that belong to the table `path`, relative to it or to a table around it."""
     whole = path in found.headers or path in found.pairs
     bases = {path} if whole else {path[:length] for length in range(len(path) + 1)}
     below = [pair for key, pair in found.pairs.items() if key[: len(path)] == path != key]
@@ -109,7 +108,7 @@ def _into_inline(text: str, found: Positions, mounts: KeyPath, mount: str) -> Sp
 
 
 def _line(text: str, behind: int, key: str, like: int) -> Splice:
-    """Return how a pair gets a line of its own below that of `behind`, as far in as the line of `like` is."""
+    """Return the edit that adds a line for a pair below `behind`, indented as the line of `like`."""
     end = _line_end(text, behind)
     indent = _INDENT.match(text, text.rfind("\n", 0, like) + 1)
     line = (indent.group() if indent else "") + key
@@ -134,5 +133,5 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Write a text that has neither quotes, backslashes nor control characters."""
+    """Quote a text that has no quotes, backslashes or control characters."""
     return f'"{text}"'

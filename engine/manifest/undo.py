@@ -1,4 +1,4 @@
-"""What undoes changes of a manifest. Owns no text: what undoes a change is one as any other."""
+"""Inverse changes of manifest edits."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from engine.manifest.model import Project
 
 
 def inverse(before: Project, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return the changes that undo `changes`, which could be made in `before`, one after the other.
+    """Return the changes that undo `changes`, which apply to `before` in order.
 
-    A mount that comes back stands behind the others then, and without the comment of its line.
+    A restored mount comes last and loses the comment of its line.
     """
     mounts = {
         name: {mount.pattern: mount.target for mount in resource.mounts}

@@ -1,8 +1,4 @@
-"""What must hold between the keys of a manifest, and between them and the Project folder.
-
-Owns the rules that one key alone cannot show, apart from those of mounts. Each finds every mistake of its
-kind and raises none.
-"""
+"""Validation rules between the keys of a manifest, and between keys and the Project folder."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -18,17 +14,16 @@ RESERVED = re.compile(r"SVC_.*|TRACEPARENT|OTEL_EXPORTER_OTLP_ENDPOINT")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OUTPUTS = {"component": "app.wasm", "image": "public"}
 _LABEL = 63
-"""Characters that a part of a host name may have (RFC 1035, 2.3.4)."""
+"""Maximum length of a host name label (RFC 1035, 2.3.4)."""
 
 
 def validate(
     document: Document, root: Path, names: Sequence[str], broken: Set[KeyPath] = frozenset()
 ) -> Iterator[Finding]:
-    """Yield every mistake in a document whose types are right.
+    """Yield every mistake in a document with valid types.
 
-    `root` is the resolved Project folder. `names` are the Resources of the file, those included whose
-    tables are too broken to be in the document; `broken` are the keys that were left out of it, about
-    which nothing more can be said.
+    `root` is the resolved Project folder. `names` are all Resources of the file, including those with tables
+    too broken to be in the document. `broken` are the keys that were removed from the document.
     """
     if not is_name(document.project.name):
         yield ("project", "name"), f'"{document.project.name}" is not a name for a Project', NAME_RULE
@@ -50,9 +45,7 @@ def _name(where: tuple[str, ...], name: str, table: ResourceTable, project: str)
     if not is_name(name):
         yield where, f'"{name}" is not a name for a Resource', NAME_RULE
     elif table.public and len(label := f"{name}--{project}") > _LABEL:
-        message = (
-            f'the host name part "{label}" has {len(label)} characters; {_LABEL} is the most there can be'
-        )
+        message = f'the host name part "{label}" has {len(label)} characters; the maximum is {_LABEL}'
         yield where, message, "Shorten the name of the Resource or of the Project."
 
 
@@ -68,11 +61,11 @@ def _paths(where: tuple[str, ...], table: ResourceTable, root: Path) -> Iterator
 
 
 def _inside(base: Path, value: str, root: Path) -> Path | str:
-    """Resolve a path, its symlinks too; return what is wrong with it when it is not inside `root`."""
+    """Return a path with symlinks resolved, or the mistake if it is not inside `root`."""
     try:
         path = (base / value).resolve()
     except (OSError, ValueError, RuntimeError):
-        return f'"{value}" is not a path that can be followed'
+        return f'"{value}" cannot be resolved'
     return path if path.is_relative_to(root) else f'"{value}" is outside the Project folder'
 
 
@@ -124,7 +117,7 @@ def _variables(where: tuple[str, ...], table: ResourceTable) -> Iterator[Finding
         if not _VARIABLE.fullmatch(name):
             yield place, f'"{name}" is not a variable name', "Use letters, digits and _, no digit first."
         elif RESERVED.fullmatch(name):
-            yield place, f"{name} is set by the platform", "Take another name."
+            yield place, f"{name} is set by the platform", "Choose another name."
     for index, name in enumerate(table.secrets):
         if name in table.env:
-            yield (*where, "secrets", index), f"{name} is in env as well", "Keep it in one of them."
+            yield (*where, "secrets", index), f"{name} is in env as well", "Remove it from one of them."

@@ -1,11 +1,9 @@
-"""The format of a static image: a canonical `index.json` and `blobs/<sha256>`.
-
-Owns reading and writing the index; the blobs are plain bytes that others copy and serve.
+"""Format of a static bundle: a canonical `index.json` and `blobs/<sha256>`.
 
 The index is JSON in UTF-8, keys sorted, no spaces, files in the order of their paths:
 `{"files":[{"encodings":{"br":["<sha256>",<bytes>],…},"path":"a/b.css","type":"text/css"}],"version":1}`.
 
-An index may come from whoever deploys: what is read of one can be used as a name, a path and a header.
+An index can come from an untrusted client. Its values are validated for use as names, paths and headers.
 """
 
 import hashlib
@@ -28,15 +26,15 @@ _TYPE = re.compile(r"[!-~][ -~]{0,254}")
 
 
 class BundleCorrupt(SvcError):
-    """An image in the cache can not be read as one."""
+    """A bundle has an invalid index or missing blobs."""
 
     code = "image-damaged"
 
     def __init__(self, folder: Path, reason: str) -> None:
         super().__init__(
-            f"the static image {folder} is damaged: {reason}",
+            f"the static bundle {folder} is corrupt: {reason}",
             "Delete the folder and build again.",
-            public_message=f"the static image is damaged: {reason}",
+            public_message=f"the static bundle is corrupt: {reason}",
         )
 
 
@@ -51,40 +49,40 @@ def encode_index(files: Iterable[BundleFile]) -> bytes:
 
 
 def index_digest(index: bytes) -> str:
-    """Return the image's name: the sha256 (hex) of its index."""
+    """Return the digest of a bundle: the sha256 (hex) of its index."""
     return hashlib.sha256(index).hexdigest()
 
 
 def decode_index(index: bytes) -> tuple[BundleFile, ...]:
-    """Return the files of an index. Raises `ValueError` when it is not one."""
+    """Parse an index. Raises `ValueError` if it is invalid."""
     try:
         document = json.loads(index)
         if document["version"] != VERSION:
             raise ValueError(f"not an index of version {VERSION}")
         return tuple(_decode_file(entry) for entry in document["files"])
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError("it has the wrong shape") from error
+        raise ValueError("its structure is invalid") from error
 
 
 def _decode_file(entry: dict[str, Any]) -> BundleFile:
     encodings = {coding: (sha256, size) for coding, (sha256, size) in entry["encodings"].items()}
     if "identity" not in encodings or not encodings.keys() <= _CODINGS:
-        raise ValueError("an entry has no identity encoding, or one that is not known")
+        raise ValueError("an entry has no identity encoding, or an unknown one")
     for sha256, size in encodings.values():
         if not _SHA256.fullmatch(sha256) or type(size) is not int or size < 0:
             raise ValueError("an entry names no blob")
     path, content_type = entry["path"], entry["type"]
     if not all(map(is_servable, path.split("/"))) or not _TYPE.fullmatch(content_type):
-        raise ValueError("an entry has a path or a type that can not be served")
+        raise ValueError("an entry has a path or type that cannot be served")
     return BundleFile(path, content_type, encodings)
 
 
 def read_index(image: StaticBundle) -> tuple[BundleFile, ...]:
-    """Return the files of an image on disk. Raises `BundleCorrupt`."""
+    """Return the files of a bundle on disk. Raises `BundleCorrupt`."""
     try:
         index = (image.folder / INDEX).read_bytes()
         if index_digest(index) != image.digest:
-            raise ValueError("the index is not the one that its name says")
+            raise ValueError("the index does not match its digest")
         return decode_index(index)
     except OSError as error:
         raise BundleCorrupt(image.folder, error.strerror or "unreadable") from error
@@ -93,5 +91,5 @@ def read_index(image: StaticBundle) -> tuple[BundleFile, ...]:
 
 
 def blob_path(folder: Path, sha256: str) -> Path:
-    """Return where the image in `folder` keeps a blob."""
+    """Return the path of a blob in the bundle `folder`."""
     return folder / BLOBS / sha256

@@ -1,7 +1,7 @@
-"""What `svc dev` prints of the timeline: one line a request, the guest's own lines under it.
+"""Request log of `svc dev`: one line per request, with the guest's own lines below it.
 
-Owns the layout of those lines. A request that runs longer than a moment (a stream) has its guest's lines
-printed as they come, and its own line when it ends.
+A request that runs longer than a moment (a stream) prints its guest's lines as they arrive, and its own line
+at its end.
 """
 
 import json
@@ -17,7 +17,7 @@ from svc_tui.terminal.stdout import Styled
 TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
 MAX_ENDED = 64
-"""How many requests that ended are known: what a Door still has of a guest that did not wait comes later."""
+"""Number of ended requests remembered: records of a Door can arrive after the end of their request."""
 _STATUS = {2: "bold green", 3: "bold cyan", 4: "bold yellow", 5: "bold red"}
 _QUIET = frozenset({"client-gone", "stopping"})
 _BADGE = {
@@ -31,12 +31,12 @@ _BADGE = {
     "FATAL": "bold red",
 }
 LogRecord = LineRecord | PlatformRecord | StructuredRecord
-"""What is said in words, in a request or beside all of them."""
+"""A record with a text, within a request or outside of all requests."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A request that has not ended: its lines, and the spans of the Resources it was handed to."""
+    """A request in progress: its lines, and the spans of the Resources on its way."""
 
     lines: list[LogRecord] = field(default_factory=list)
     spans: list[RequestRecord] = field(default_factory=list)
@@ -44,7 +44,7 @@ class _Open:
 
 
 def duration(nanoseconds: int) -> str:
-    """Return a duration for a person: `0.8 ms`, `12 ms`, `3.4 s`."""
+    """Format a duration: `0.8 ms`, `12 ms`, `3.4 s`."""
     milliseconds = nanoseconds / 1e6
     if milliseconds < 10:
         return f"{milliseconds:.1f} ms"
@@ -63,7 +63,7 @@ def _second(seconds: int) -> str:
 
 
 class RequestLog:
-    """Turns records into lines; `write` takes each."""
+    """Formats timeline records as lines; `write` receives each line."""
 
     def __init__(self, write: Callable[[Styled], None]) -> None:
         self._write = write
@@ -71,7 +71,7 @@ class RequestLog:
         self._ended: deque[str] = deque(maxlen=MAX_ENDED)
 
     def __call__(self, record: Record) -> None:
-        """Take the next record of the timeline."""
+        """Print or buffer the next record of the timeline."""
         if isinstance(record, RequestRecord):
             self._span(record)
         elif record.request_id and record.request_id not in self._ended:
@@ -84,7 +84,7 @@ class RequestLog:
             self._write(_line(record, record.request_id))
 
     def tick(self, now_ns: int) -> None:
-        """Print what waits for a request that is still running."""
+        """Print the buffered lines of requests that are still running."""
         for request_id, entry in self._open.items():
             if entry.lines and (entry.live or entry.lines[0].time_ns < now_ns - LIVE_AFTER_NS):
                 entry.live = True
@@ -105,7 +105,7 @@ class RequestLog:
 
 
 def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
-    """Return the line of a request; spans come innermost first."""
+    """Return the line of a request; `spans` has the innermost one first."""
     front, inner = spans[-1], spans[0]
     line: Styled = [
         (when, "dim"),
@@ -129,7 +129,7 @@ def request_line(spans: Sequence[RequestRecord], when: str) -> Styled:
 
 
 def _line(record: LogRecord, request_id: str, *, indent: bool = False) -> Styled:
-    """Return a guest's or the platform's own line."""
+    """Return the line of a guest or of the platform."""
     line: Styled = [("    │ ", "dim")] if indent else [(clock(record.time_ns) + " ", "dim")]
     line.append(badge(record))
     if not indent and record.resource:
@@ -141,7 +141,7 @@ def _line(record: LogRecord, request_id: str, *, indent: bool = False) -> Styled
 
 
 def badge(record: LogRecord) -> tuple[str, str]:
-    """Return what kind of line it is, as wide as every other."""
+    """Return the badge of a record's kind, padded to a fixed width, and its color."""
     if isinstance(record, LineRecord):
         name: str = record.stream
     else:
@@ -150,7 +150,7 @@ def badge(record: LogRecord) -> tuple[str, str]:
 
 
 def format_text(record: LogRecord) -> Styled:
-    """Return what was said. Further lines are indented, so that none looks like a line of the log's own."""
+    """Return the text of a record. Its further lines are indented, so that they cannot pass for log lines."""
     if isinstance(record, StructuredRecord):
         attributes = "".join(f" {key}={_value(value)}" for key, value in record.attributes.items())
         return [(_indented(record.body), ""), (_indented(attributes), "dim")]
@@ -162,5 +162,5 @@ def _indented(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    """Return an attribute's value; one that would run into the next is quoted."""
+    """Return the value of an attribute, quoted if it is ambiguous."""
     return text if text and not any(c in text for c in ' \t\n"=') else json.dumps(text, ensure_ascii=False)

@@ -195,7 +195,7 @@ def test_a_static_resource_without_a_command_counts_all_that_it_serves(project: 
 
 
 def test_too_much_to_read_is_built_every_time(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "MOST_BYTES", 2)
+    monkeypatch.setattr(inputs, "MAX_BYTES", 2)
     assert [project.anew(), project.anew()] == [True, True]
 
 

@@ -128,7 +128,7 @@ def test_nothing_unpacked_is_removed_while_it_is_not_known_what_is_needed(tmp_pa
 def test_a_folder_that_can_not_be_looked_at_is_an_error_of_its_own(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         (tmp_path / "unpacked").write_text("a file")
-        with pytest.raises(PackageError, match="can not be removed"):
+        with pytest.raises(PackageError, match="cannot remove unpacked packages"):
             await collect_garbage(bucket, time.time_ns(), unpacked=tmp_path / "unpacked")
 
     opened(tmp_path / "bucket", scenario)

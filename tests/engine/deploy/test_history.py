@@ -52,9 +52,9 @@ def test_a_record_that_is_damaged_or_newer_says_so(tmp_path: Path) -> None:
             record | {"resources": {"web": {key: value for key, value in web.items() if key != "env"}}},
         ]
         for wrong in mistakes:
-            with pytest.raises(RecordError, match="damaged"):
+            with pytest.raises(RecordError, match="corrupt"):
                 decode(json.dumps(wrong).encode())
-        with pytest.raises(RecordError, match="damaged"):
+        with pytest.raises(RecordError, match="corrupt"):
             decode(b"\xff")
         with pytest.raises(RecordError, match="newer svc"):
             decode(json.dumps({"version": 2}).encode())
@@ -218,7 +218,7 @@ class Meanwhile:
     """A bucket in which something happens just before a cell that begins so is changed, once."""
 
     def __init__(self, bucket: FolderBucket, prefix: str, happens: Callable[[], Awaitable[object]]) -> None:
-        self.blobs, self.log, self.cells = bucket.blobs, bucket.log, self
+        self.blobs, self.log, self.kv = bucket.blobs, bucket.log, self
         self._cells = bucket.kv
         self._prefix = prefix
         self._happens: Callable[[], Awaitable[object]] | None = happens

@@ -248,7 +248,7 @@ def test_a_folder_that_may_not_be_written_is_an_error_that_says_so(tmp_path: Pat
     edit = plan(tmp_path, [ADD])
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(SvcError, match="can not be written"):
+        with pytest.raises(SvcError, match="cannot write"):
             write(edit)
     finally:
         tmp_path.chmod(0o700)
