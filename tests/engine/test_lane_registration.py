@@ -60,7 +60,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_manifest_rejects_a_lane_that_is_not_registered(project: Path) -> None:
-    with pytest.raises(ManifestError, match='there is no lane "upper"'):
+    with pytest.raises(ManifestError, match='unknown lane "upper"'):
         load(project)
 
 

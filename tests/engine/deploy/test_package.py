@@ -108,7 +108,7 @@ def test_an_artifact_that_has_changed_or_gone_since_its_build_is_refused(tmp_pat
     with pytest.raises(PackageError, match="has changed since it was built"):
         pack(artifact)
     artifact.component.unlink()
-    with pytest.raises(PackageError, match="can not be read"):
+    with pytest.raises(PackageError, match="cannot read"):
         pack(artifact)
 
 
