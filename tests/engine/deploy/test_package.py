@@ -157,7 +157,7 @@ def test_a_folder_that_can_not_be_unpacked_to_is_a_clear_error(tmp_path: Path) -
     async def scenario(bucket: FolderBucket) -> None:
         package = (await stored(bucket, made("js", tmp_path / "build"))).package
         (tmp_path / "file").write_text("a file")
-        with pytest.raises(PackageError, match="cannot unpack package sha256:.* to "):
+        with pytest.raises(PackageError, match=r"cannot unpack package sha256:.* to "):
             await unpack(bucket.blobs, package, tmp_path / "file")
 
     opened(tmp_path / "bucket", scenario)
