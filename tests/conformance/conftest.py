@@ -12,14 +12,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     host.close()
 
 
-@pytest.fixture(params=["plain", "overlaid"])
+@pytest.fixture(params=["plain", "patched"])
 def either_host(host: Host, request: pytest.FixtureRequest) -> Iterator[Host]:
-    """The host, for guests whose bytes cross as lists and for guests with an overlay."""
-    host.overlaid = request.param == "overlaid"
+    """The host, for guests whose bytes cross as lists and for guests with fast streams."""
+    host.patched = request.param == "patched"
     yield host
-    host.overlaid = False
+    host.patched = False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ask what was called when everything was."""
+    """Run the coverage test last."""
     items.sort(key=lambda item: item.name == "test_every_hosted_function_was_called")

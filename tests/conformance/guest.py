@@ -143,7 +143,7 @@ class Guest:
         return body, self.call("outgoing-body.write", body, report=False)
 
     def finish(self, body: Step, stream: Step | None = None) -> Step:
-        """Let go of the stream and end the body."""
+        """Drop the stream and finish the body."""
         if stream is not None:
             self.drop(stream)
         return self.call("outgoing-body.finish", body, None)

@@ -58,7 +58,7 @@ class Client:
 
 @dataclass
 class Answer:
-    """What the client saw of a run, what the engine says of it, and what the guest's calls returned."""
+    """A run's response as seen by the client, its report, and the results of the guest's calls."""
 
     guest: Guest
     report: RunReport = None  # type: ignore[assignment]
@@ -79,7 +79,7 @@ class Answer:
         return self.report.detail
 
     def reached(self, step: Step) -> bool:
-        """Whether the guest came to report this step."""
+        """Return whether the guest reported this step."""
         return step.number in self._areas
 
     def __getitem__(self, step: Step) -> Any:
@@ -94,7 +94,7 @@ class Answer:
         return load(step.place.type, step.place.at, read)
 
     def take(self, stream: str, text: str) -> int | None:
-        """Take a printed line; return the number of a step that is now reported."""
+        """Parse a printed line; return the number of a completed step, if any."""
         mark, digits = text[:1], text[1:]
         if stream != "stdout" or mark not in ("=", "+", "."):
             self.lines.append((stream, text))
@@ -113,7 +113,7 @@ class Answer:
 
 @contextmanager
 def _recording(called: set[str]) -> Iterator[None]:
-    """Have what is linked in here note which host functions are called."""
+    """Record which host functions are called by components linked in this context."""
 
     def recorded(name: str, function: HostFunction) -> HostFunction:
         def body(run: Any, *values: Any) -> Any:
@@ -133,11 +133,11 @@ def _recording(called: set[str]) -> Iterator[None]:
 class Host:
     """An engine on an event loop of its own; `called` are the host functions that its guests have called.
 
-    While it is `overlaid`, components get an overlay and have the shape that one fits.
+    While `patched` is set, components get fast streams and the structure that they need.
     """
 
     def __init__(self, cache: Path) -> None:
-        self.overlaid = False
+        self.patched = False
         self.called: set[str] = set()
         self.loop = asyncio.new_event_loop()
         self.runner: engine.wasm.execution.runner.Runner = self.wait(self._start(cache))
@@ -163,8 +163,8 @@ class Host:
         """Run a guest; `fields` are the Resource's, and the Doors that are open for it."""
         client = client or Client()
         script, doors = fields.pop("script", None), fields.pop("doors", {})
-        binary = add_probe(bytes(wat2wasm(guest.text(shim=self.overlaid))))
-        if self.overlaid:
+        binary = add_probe(bytes(wat2wasm(guest.text(shim=self.patched))))
+        if self.patched:
             plain, binary = binary, add_fast_streams(binary)
             assert binary != plain
         live = engine.wasm.execution.runner.Guest(

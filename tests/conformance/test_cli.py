@@ -6,7 +6,7 @@ from tests.conformance.guest import Guest
 from tests.conformance.host import TRACEPARENT, Host
 
 
-def test_the_environment_is_the_manifests_and_the_platforms(host: Host) -> None:
+def test_environment_has_manifest_and_platform_variables(host: Host) -> None:
     guest = Guest()
     environment = guest.call("get-environment")
     answer = host.run(guest, env={"COLOUR": "bläu", "EMPTY": ""})
@@ -19,7 +19,7 @@ def test_the_environment_is_the_manifests_and_the_platforms(host: Host) -> None:
     ]
 
 
-def test_there_are_no_arguments_no_folder_and_no_terminal(host: Host) -> None:
+def test_arguments_cwd_and_terminals_are_absent(host: Host) -> None:
     guest = Guest()
     arguments, folder = guest.call("get-arguments"), guest.call("initial-cwd")
     terminals = [guest.call(f"get-terminal-{name}") for name in ("stdin", "stdout", "stderr")]
@@ -38,9 +38,7 @@ def test_there_are_no_arguments_no_folder_and_no_terminal(host: Host) -> None:
         (("exit-with-code", 255), "the guest exited with status 255"),
     ],
 )
-def test_a_guest_that_exits_without_an_answer_has_failed(
-    host: Host, call: tuple[object, ...], detail: str
-) -> None:
+def test_exit_before_response_fails_the_run(host: Host, call: tuple[object, ...], detail: str) -> None:
     guest = Guest()
     guest.call(*call)  # type: ignore[arg-type]
     after = guest.call("get-arguments")
@@ -50,7 +48,7 @@ def test_a_guest_that_exits_without_an_answer_has_failed(
 
 
 @pytest.mark.parametrize("call", [("exit", "ok"), ("exit-with-code", 0)])
-def test_a_guest_may_exit_when_its_answer_is_whole(host: Host, call: tuple[object, ...]) -> None:
+def test_exit_after_complete_response_succeeds(host: Host, call: tuple[object, ...]) -> None:
     guest = Guest()
     guest.answer(b"whole")
     guest.call(*call)  # type: ignore[arg-type]
@@ -59,7 +57,7 @@ def test_a_guest_may_exit_when_its_answer_is_whole(host: Host, call: tuple[objec
     assert (answer.report.outcome, answer.detail) == ("ok", "")
 
 
-def test_a_guest_that_exits_with_an_error_after_its_answer_has_failed(host: Host) -> None:
+def test_exit_with_error_after_response_fails_the_run(host: Host) -> None:
     guest = Guest()
     guest.answer(b"whole")
     guest.call("exit", "err")
@@ -68,7 +66,7 @@ def test_a_guest_that_exits_with_an_error_after_its_answer_has_failed(host: Host
     assert answer.report.outcome == "guest-failed"
 
 
-def test_a_guest_that_exits_in_the_middle_of_its_answer_has_failed(host: Host) -> None:
+def test_exit_during_response_fails_the_run(host: Host) -> None:
     guest = Guest()
     _, stream = guest.body()
     guest.call("output-stream.blocking-write-and-flush", stream, b"half")
@@ -78,7 +76,7 @@ def test_a_guest_that_exits_in_the_middle_of_its_answer_has_failed(host: Host) -
     assert answer.report.outcome == "guest-failed"
 
 
-def test_standard_input_is_closed(host: Host) -> None:
+def test_stdin_is_closed(host: Host) -> None:
     guest = Guest()
     stdin = guest.call("get-stdin")
     again = guest.call("get-stdin")
@@ -93,7 +91,7 @@ def test_standard_input_is_closed(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
-def test_what_a_guest_prints_becomes_lines(host: Host, name: str) -> None:
+def test_printed_output_becomes_lines(host: Host, name: str) -> None:
     guest = Guest()
     stream = guest.call(f"get-{name}")
     for part in (b"one\ntw", b"o\r\n", b"\xff\n"):
@@ -109,7 +107,7 @@ def test_what_a_guest_prints_becomes_lines(host: Host, name: str) -> None:
     ]
 
 
-def test_both_streams_may_be_had_often_and_never_wait(host: Host) -> None:
+def test_stdout_and_stderr_can_be_requested_repeatedly_and_never_block(host: Host) -> None:
     guest = Guest()
     for name in ("get-stdout", "get-stderr"):
         stream, other = guest.call(name), guest.call(name)
@@ -121,7 +119,7 @@ def test_both_streams_may_be_had_often_and_never_wait(host: Host) -> None:
     assert host.run(guest)[last] == ("ok", None)
 
 
-def test_there_are_no_folders(host: Host) -> None:
+def test_no_folders_are_preopened(host: Host) -> None:
     guest = Guest()
     folders = guest.call("get-directories")
     assert host.run(guest)[folders] == []
@@ -135,7 +133,7 @@ def test_sockets_are_denied(host: Host, family: str) -> None:
     assert answer[tcp] == answer[udp] == ("err", "access-denied")
 
 
-def test_names_are_not_looked_up(host: Host) -> None:
+def test_name_lookup_is_denied(host: Host) -> None:
     guest = Guest()
     network = guest.call("instance-network")
     found = [guest.call("resolve-addresses", network, name) for name in ("localhost", "127.0.0.1", "")]
@@ -144,7 +142,7 @@ def test_names_are_not_looked_up(host: Host) -> None:
     assert {answer[step] for step in found} == {("err", "access-denied")}
 
 
-def test_a_script_is_only_there_for_a_loader(host: Host) -> None:
+def test_script_source_without_script_traps(host: Host) -> None:
     guest = Guest()
     source = guest.call("source")
     assert host.run(guest, script="export default 1")[source] == "export default 1"

@@ -10,7 +10,7 @@ HOUR = 3600 * SECOND
 FOREVER = (1 << 64) - 1
 
 
-def test_the_monotonic_clock_starts_anew_in_every_run_and_never_goes_back(host: Host) -> None:
+def test_monotonic_clock_restarts_per_run_and_never_decreases(host: Host) -> None:
     guest = Guest()
     times = [guest.call("monotonic-clock/now") for _ in range(20)]
     for _ in range(2):
@@ -20,14 +20,14 @@ def test_the_monotonic_clock_starts_anew_in_every_run_and_never_goes_back(host: 
         assert read == sorted(read)
 
 
-def test_the_clocks_say_how_fine_they_are(host: Host) -> None:
+def test_clocks_report_their_resolution(host: Host) -> None:
     guest = Guest()
     monotonic, wall = guest.call("monotonic-clock/resolution"), guest.call("wall-clock/resolution")
     answer = host.run(guest)
     assert answer[monotonic] == 1 and answer[wall] == (0, 1)
 
 
-def test_an_instant_that_has_passed_is_ready_and_one_to_come_is_not(host: Host) -> None:
+def test_past_instant_is_ready_and_future_instant_is_not(host: Host) -> None:
     guest = Guest()
     past, future = guest.call("subscribe-instant", 0), guest.call("subscribe-instant", HOUR)
     ready = [guest.call("pollable.ready", pollable) for pollable in (past, future)]
@@ -36,7 +36,7 @@ def test_an_instant_that_has_passed_is_ready_and_one_to_come_is_not(host: Host) 
     assert [answer[step] for step in ready] == [True, False]
 
 
-def test_a_duration_is_waited_for(host: Host) -> None:
+def test_blocking_on_duration_waits(host: Host) -> None:
     guest = Guest()
     before = guest.call("monotonic-clock/now")
     pollable = guest.call("subscribe-duration", 30_000_000)
@@ -46,7 +46,7 @@ def test_a_duration_is_waited_for(host: Host) -> None:
     assert answer[ready] and answer[after] - answer[before] >= 30_000_000
 
 
-def test_an_instant_is_waited_for(host: Host) -> None:
+def test_blocking_on_instant_waits(host: Host) -> None:
     guest = Guest()
     pollable = guest.call("subscribe-instant", 50_000_000)
     guest.call("pollable.block", pollable)
@@ -54,7 +54,7 @@ def test_an_instant_is_waited_for(host: Host) -> None:
     assert host.run(guest)[after] >= 50_000_000
 
 
-def test_no_duration_is_over_at_once_and_the_longest_never(host: Host) -> None:
+def test_zero_duration_is_ready_and_maximum_duration_never(host: Host) -> None:
     guest = Guest()
     none, longest = guest.call("subscribe-duration", 0), guest.call("subscribe-duration", FOREVER)
     last = guest.call("subscribe-instant", FOREVER)
@@ -66,7 +66,7 @@ def test_no_duration_is_over_at_once_and_the_longest_never(host: Host) -> None:
     assert answer[first] == [2]
 
 
-def test_the_wall_clock_tells_the_time(host: Host) -> None:
+def test_wall_clock_matches_host_time(host: Host) -> None:
     guest = Guest()
     now = guest.call("wall-clock/now")
     before = time.time()
@@ -74,7 +74,7 @@ def test_the_wall_clock_tells_the_time(host: Host) -> None:
     assert int(before) <= seconds <= time.time() and 0 <= nanoseconds < SECOND
 
 
-def test_every_guest_lives_in_utc(host: Host) -> None:
+def test_timezone_is_utc(host: Host) -> None:
     guest = Guest()
     steps = [
         (guest.call("timezone/display", when), guest.call("timezone/utc-offset", when))

@@ -1,4 +1,4 @@
-"""The suite covers what is hosted: nothing is hosted that no guest of it calls."""
+"""Coverage of the suite: a guest of the suite calls every host function."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ ADDED = "svc:bytes/"
 """Interfaces that no component imports by itself."""
 
 
-def test_every_hosted_function_can_be_called_by_the_suite() -> None:
+def test_suite_can_call_every_host_function() -> None:
     assert HANDLER
     hosted = {name for name in FUNCTIONS if not name.startswith(ADDED)}
     assert {function.key for function in functions().values()} == hosted
 
 
-def test_every_hosted_function_was_called(host: Host, request: pytest.FixtureRequest) -> None:
+def test_suite_called_every_host_function(host: Host, request: pytest.FixtureRequest) -> None:
     folder = Path(__file__).parent
     collected = {item.path for item in request.session.items}
     chosen = request.config.getoption("keyword") or any("::" in name for name in request.config.args)

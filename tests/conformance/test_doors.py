@@ -1,4 +1,4 @@
-"""Doors: requests to reserved host names, answered inside the process on behalf of whom the engine says."""
+"""Doors: requests to reserved host names, answered in-process for the caller known to the engine."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -8,7 +8,7 @@ import pytest
 
 from engine.door import Caller, DoorRequest, DoorResponse
 from engine.wasm.outbound.door_calls import DoorBinding
-from tests.conformance.calling import MILLISECOND, MOST, making, taking
+from tests.conformance.client import MILLISECOND, MOST, new_request, take_response
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
 
@@ -16,7 +16,7 @@ PORCH = "porch.svc.internal"
 
 
 class Porch:
-    """A Door that keeps what it was asked, and answers in one of several ways."""
+    """A Door that stores requests and responds in one of several ways."""
 
     def __init__(self) -> None:
         self.asked: list[DoorRequest] = []
@@ -58,7 +58,7 @@ def through(host: Host, porch: Porch, guest: Guest, **fields: Any) -> Answer:
 
 def posting(guest: Guest, path: str, *parts: bytes) -> tuple[Step, Step]:
     """Send a request with a body: the answer to come, and what finishing the body returned."""
-    request = making(guest, PORCH, path, ("x-kind", b"a"), ("x-kind", b"b"), method="post")
+    request = new_request(guest, PORCH, path, ("x-kind", b"a"), ("x-kind", b"b"), method="post")
     body = guest.call("outgoing-request.body", request)
     stream = guest.call("outgoing-body.write", body)
     future = guest.call("outgoing-handler/handle", request, None)
@@ -72,10 +72,10 @@ def reading(guest: Guest, response: Step) -> Step:
     return guest.call("input-stream.blocking-read", source, MOST)
 
 
-def test_a_door_gets_the_whole_request_and_who_asks(host: Host, porch: Porch) -> None:
+def test_door_receives_request_and_caller(host: Host, porch: Porch) -> None:
     guest = Guest()
     future, finished = posting(guest, "/v1/thing?a=1&b=2", b"one, ", b"two")
-    response = taking(guest, future)
+    response = take_response(guest, future)
     status = guest.call("incoming-response.status", response)
     entries = guest.call("fields.entries", guest.call("incoming-response.headers", response))
     read = reading(guest, response)
@@ -95,20 +95,20 @@ def test_a_door_gets_the_whole_request_and_who_asks(host: Host, porch: Porch) ->
     assert asked.caller == Caller("api", "request-1", "7" * 32, "3" * 16)
 
 
-def test_a_request_without_a_body_has_an_empty_one(host: Host, porch: Porch) -> None:
+def test_door_request_without_body_has_empty_body(host: Host, porch: Porch) -> None:
     guest = Guest()
-    future = guest.call("outgoing-handler/handle", making(guest, PORCH, "?q"), None)
-    taking(guest, future)
+    future = guest.call("outgoing-handler/handle", new_request(guest, PORCH, "?q"), None)
+    take_response(guest, future)
     guest.answer(b"fine")
     assert through(host, porch, guest).body == b"fine"
     assert (porch.asked[0].method, porch.asked[0].path, porch.asked[0].query) == ("GET", "/", "q")
     assert porch.asked[0].body == b""
 
 
-def test_a_door_may_take_its_time(host: Host, porch: Porch) -> None:
+def test_slow_door_response_is_delivered(host: Host, porch: Porch) -> None:
     guest = Guest()
     future, _ = posting(guest, "/later", b"slow")
-    read = reading(guest, taking(guest, future))
+    read = reading(guest, take_response(guest, future))
     guest.answer(b"fine")
     assert through(host, porch, guest)[read] == ("ok", b"slow")
 
@@ -117,10 +117,10 @@ def test_a_door_may_take_its_time(host: Host, porch: Porch) -> None:
     "authority",
     [PORCH.upper(), f"{PORCH}.", f"{PORCH}:80"],
 )
-def test_a_reserved_name_may_be_written_in_any_way(host: Host, porch: Porch, authority: str) -> None:
+def test_reserved_host_name_variants_reach_door(host: Host, porch: Porch, authority: str) -> None:
     guest = Guest()
-    future = guest.call("outgoing-handler/handle", making(guest, authority, "/"), None)
-    taking(guest, future)
+    future = guest.call("outgoing-handler/handle", new_request(guest, authority, "/"), None)
+    take_response(guest, future)
     guest.answer(b"fine")
     assert through(host, porch, guest).body == b"fine" and len(porch.asked) == 1
 
@@ -128,9 +128,9 @@ def test_a_reserved_name_may_be_written_in_any_way(host: Host, porch: Porch, aut
 @pytest.mark.parametrize(
     "authority", ["svc.internal", "other.svc.internal", f"a.{PORCH}", f"{PORCH}:8080", f"{PORCH}:443"]
 )
-def test_no_reserved_name_leaves_the_process(host: Host, porch: Porch, authority: str) -> None:
+def test_reserved_host_names_are_never_sent_out(host: Host, porch: Porch, authority: str) -> None:
     guest = Guest()
-    denied = guest.call("outgoing-handler/handle", making(guest, authority, "/"), None)
+    denied = guest.call("outgoing-handler/handle", new_request(guest, authority, "/"), None)
     guest.answer(b"fine")
     answer = through(host, porch, guest, egress=(f"http://{authority}", "http://*.svc.internal"))
     assert answer[denied] == ("err", "HTTP-request-denied") and porch.asked == []
@@ -138,33 +138,31 @@ def test_no_reserved_name_leaves_the_process(host: Host, porch: Porch, authority
     assert level == "WARN" and f"http://{authority}" in told and f"http://{PORCH}" in told
 
 
-def test_a_body_that_is_too_large_is_answered_before_its_end(host: Host, porch: Porch) -> None:
+def test_oversized_door_body_is_rejected_early(host: Host, porch: Porch) -> None:
     guest = Guest()
     future, _ = posting(guest, "/", b"x" * 4000)
-    response = taking(guest, future)
+    response = take_response(guest, future)
     status = guest.call("incoming-response.status", response)
     guest.answer(b"fine")
     assert through(host, porch, guest)[status] == 413 and porch.asked == []
 
 
-def test_a_body_that_is_given_up_asks_nothing(host: Host, porch: Porch) -> None:
+def test_abandoned_door_body_calls_nothing(host: Host, porch: Porch) -> None:
     guest = Guest()
-    request = making(guest, PORCH, "/", method="post")
+    request = new_request(guest, PORCH, "/", method="post")
     body = guest.call("outgoing-request.body", request)
     stream = guest.call("outgoing-body.write", body)
     future = guest.call("outgoing-handler/handle", request, None)
     guest.drop(stream, body)
-    response = taking(guest, future)
+    response = take_response(guest, future)
     guest.answer(b"fine")
     answer = through(host, porch, guest)
     assert answer[response] == ("ok", ("err", "HTTP-protocol-error")) and porch.asked == []
 
 
-def test_what_was_wholly_sent_arrives_whether_or_not_anybody_waits_for_the_answer(
-    host: Host, porch: Porch
-) -> None:
+def test_complete_door_request_arrives_even_without_waiting(host: Host, porch: Porch) -> None:
     guest = Guest()
-    request = making(guest, PORCH, "/", method="post")
+    request = new_request(guest, PORCH, "/", method="post")
     body = guest.call("outgoing-request.body", request)
     stream = guest.call("outgoing-body.write", body)
     future = guest.call("outgoing-handler/handle", request, None)
@@ -177,10 +175,10 @@ def test_what_was_wholly_sent_arrives_whether_or_not_anybody_waits_for_the_answe
     assert [request.body for request in porch.asked] == [b"a record"]
 
 
-def test_a_door_that_fails_fails_alone(host: Host, porch: Porch) -> None:
+def test_failing_door_returns_problem(host: Host, porch: Porch) -> None:
     guest = Guest()
     future, _ = posting(guest, "/fault", b"")
-    response = taking(guest, future)
+    response = take_response(guest, future)
     status = guest.call("incoming-response.status", response)
     read = reading(guest, response)
     guest.answer(b"fine")
@@ -189,35 +187,35 @@ def test_a_door_that_fails_fails_alone(host: Host, porch: Porch) -> None:
     assert any(level == "ERROR" and "the porch is on fire" in text for level, text in answer.lines)
 
 
-def test_a_guest_may_lose_its_patience_with_a_door(host: Host, porch: Porch) -> None:
+def test_door_timeout_reports_read_timeout(host: Host, porch: Porch) -> None:
     guest = Guest()
     options = guest.call("request-options.constructor")
     guest.call("request-options.set-first-byte-timeout", options, 5 * MILLISECOND)
-    future = guest.call("outgoing-handler/handle", making(guest, PORCH, "/never"), options)
-    response = taking(guest, future)
+    future = guest.call("outgoing-handler/handle", new_request(guest, PORCH, "/never"), options)
+    response = take_response(guest, future)
     guest.answer(b"fine")
     answer = through(host, porch, guest)
     assert answer[response] == ("ok", ("err", "connection-read-timeout")) and porch.given_up.is_set()
 
 
-def test_an_answer_that_nobody_waits_for_is_given_up(host: Host, porch: Porch) -> None:
+def test_dropped_future_cancels_door_call(host: Host, porch: Porch) -> None:
     guest = Guest()
-    dropped = guest.call("outgoing-handler/handle", making(guest, PORCH, "/never"), None)
-    taking(guest, posting(guest, "/later", b"first")[0])
+    dropped = guest.call("outgoing-handler/handle", new_request(guest, PORCH, "/never"), None)
+    take_response(guest, posting(guest, "/later", b"first")[0])
     guest.drop(dropped)
-    taking(guest, posting(guest, "/later", b"second")[0])
+    take_response(guest, posting(guest, "/later", b"second")[0])
     guest.answer(b"gave up")
     assert through(host, porch, guest).body == b"gave up" and porch.given_up.is_set()
 
 
-def test_what_a_run_leaves_open_ends_with_it(host: Host, porch: Porch) -> None:
+def test_open_door_calls_are_cancelled_at_end_of_run(host: Host, porch: Porch) -> None:
     guest = Guest()
-    guest.call("outgoing-handler/handle", making(guest, PORCH, "/never"), None)
+    guest.call("outgoing-handler/handle", new_request(guest, PORCH, "/never"), None)
     guest.answer(b"left")
     assert through(host, porch, guest).body == b"left"
 
 
-def test_a_door_is_asked_in_one_call(host: Host, porch: Porch) -> None:
+def test_door_can_be_called_in_one_host_call(host: Host, porch: Porch) -> None:
     guest = Guest()
     made = guest.call("ask", "porch", "/v1/thing?a=1", "one ü")
     later = guest.call("ask", "porch", "/later", "two")
@@ -239,7 +237,7 @@ def test_a_door_is_asked_in_one_call(host: Host, porch: Porch) -> None:
     "door",
     ["other", "", "a.porch", "porch.svc.internal:80/x?", "user@porch", "porch:80", "127.0.0.1/", "PORCH\n"],
 )
-def test_one_call_reaches_no_other_place(host: Host, porch: Porch, door: str) -> None:
+def test_one_host_call_reaches_only_doors(host: Host, porch: Porch, door: str) -> None:
     guest = Guest()
     nothing = guest.call("ask", door, "/", "body")
     no_path = guest.call("ask", "porch", "//evil.example\r\n", "body")

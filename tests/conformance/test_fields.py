@@ -14,7 +14,7 @@ FORBIDDEN = [
 ]
 
 
-def test_new_fields_are_empty_and_can_be_changed(host: Host) -> None:
+def test_new_fields_are_empty_and_mutable(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.constructor")
     steps = [
@@ -33,7 +33,7 @@ def test_new_fields_are_empty_and_can_be_changed(host: Host) -> None:
     ]
 
 
-def test_order_and_duplicates_are_kept(host: Host) -> None:
+def test_order_and_duplicates_are_preserved(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.from-list", MIXED)
     entries, both = guest.call("fields.entries", fields), guest.call("fields.get", fields, "accept")
@@ -45,7 +45,7 @@ def test_order_and_duplicates_are_kept(host: Host) -> None:
     assert answer[grown] == [*MIXED, ("accept", b"d")]
 
 
-def test_names_are_the_same_in_either_case(host: Host) -> None:
+def test_field_names_are_case_insensitive(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.from-list", [("X-Name", b"1"), ("x-nAME", b"2")])
     got, has = guest.call("fields.get", fields, "x-NAME"), guest.call("fields.has", fields, "X-NAME")
@@ -55,7 +55,7 @@ def test_names_are_the_same_in_either_case(host: Host) -> None:
     assert (answer[got], answer[has], answer[left]) == ([b"1", b"2"], True, [])
 
 
-def test_set_replaces_all_values_and_no_values_remove_a_name(host: Host) -> None:
+def test_set_replaces_values_and_empty_set_removes_name(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.from-list", MIXED)
     replaced = guest.call("fields.set", fields, "Accept", [b"x", b"y"])
@@ -68,7 +68,7 @@ def test_set_replaces_all_values_and_no_values_remove_a_name(host: Host) -> None
     assert ("x-b", b"1") in answer[entries]
 
 
-def test_deleting_what_is_not_there_does_nothing(host: Host) -> None:
+def test_delete_missing_name_does_nothing(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.from-list", MIXED)
     deleted, entries = guest.call("fields.delete", fields, "other"), guest.call("fields.entries", fields)
@@ -76,7 +76,7 @@ def test_deleting_what_is_not_there_does_nothing(host: Host) -> None:
     assert answer[deleted] == ("ok", None) and answer[entries] == MIXED
 
 
-def test_a_clone_lives_for_itself(host: Host) -> None:
+def test_clone_is_independent(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.from-list", MIXED)
     clone = guest.call("fields.clone", fields)
@@ -90,7 +90,7 @@ def test_a_clone_lives_for_itself(host: Host) -> None:
     assert answer[copied] == answer[after] == [*MIXED, ("new", b"1")]
 
 
-def test_malformed_names_are_refused_and_never_found(host: Host) -> None:
+def test_malformed_names_are_rejected(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.constructor")
     refused, absent = [], []
@@ -110,7 +110,7 @@ def test_malformed_names_are_refused_and_never_found(host: Host) -> None:
     assert answer[entries] == []
 
 
-def test_malformed_values_are_refused(host: Host) -> None:
+def test_malformed_values_are_rejected(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.from-list", [("a", b"kept")])
     refused = []
@@ -128,7 +128,7 @@ def test_malformed_values_are_refused(host: Host) -> None:
     assert answer[entries] == [("a", b"kept")]
 
 
-def test_values_may_have_any_byte_that_http_allows(host: Host) -> None:
+def test_values_accept_all_bytes_of_http(host: Host) -> None:
     value = b"\t !~" + bytes(range(0x80, 0x100)) + b"x"
     guest = Guest()
     fields = guest.call("fields.from-list", [("a", value), ("b", b"  in  between\t")])
@@ -137,7 +137,7 @@ def test_values_may_have_any_byte_that_http_allows(host: Host) -> None:
     assert answer[got] == [value.strip(b"\t ")] and answer[trimmed] == [b"in  between"]
 
 
-def test_names_that_belong_to_the_connection_are_forbidden(host: Host) -> None:
+def test_connection_level_names_are_forbidden(host: Host) -> None:
     guest = Guest()
     fields = guest.call("fields.constructor")
     refused = []
@@ -153,7 +153,7 @@ def test_names_that_belong_to_the_connection_are_forbidden(host: Host) -> None:
 
 
 @pytest.mark.parametrize("message", ["incoming-request", "outgoing-request", "outgoing-response"])
-def test_the_fields_of_a_message_can_not_be_changed(host: Host, message: str) -> None:
+def test_message_fields_are_immutable(host: Host, message: str) -> None:
     guest = Guest()
     if message == "incoming-request":
         headers = guest.call("incoming-request.headers", guest.request)
@@ -175,7 +175,7 @@ def test_the_fields_of_a_message_can_not_be_changed(host: Host, message: str) ->
     assert answer[entries] == answer[again] == [("accept", b"1")]
 
 
-def test_an_immutable_name_is_called_immutable_even_where_it_is_forbidden(host: Host) -> None:
+def test_immutable_error_precedes_forbidden(host: Host) -> None:
     guest = Guest()
     headers = guest.call("incoming-request.headers", guest.request)
     step = guest.call("fields.delete", headers, "host")

@@ -21,7 +21,7 @@ def upload(*pieces: bytes) -> Client:
     return Client("POST", headers=[(b"transfer-encoding", b"chunked")], pieces=list(pieces), open=not pieces)
 
 
-def test_a_read_never_waits_and_returns_no_more_than_asked(either_host: Host) -> None:
+def test_read_never_blocks_and_respects_maximum(either_host: Host) -> None:
     guest, _, stream = reading()
     nothing, none = guest.call("input-stream.read", stream, MOST), guest.call("input-stream.read", stream, 0)
     guest.call("pollable.block", guest.call("input-stream.subscribe", stream))
@@ -33,7 +33,7 @@ def test_a_read_never_waits_and_returns_no_more_than_asked(either_host: Host) ->
     assert (answer[some], answer[rest]) == (("ok", b"abc"), ("ok", b"defgh"))
 
 
-def test_a_blocking_read_waits_for_a_byte(either_host: Host) -> None:
+def test_blocking_read_waits_for_a_byte(either_host: Host) -> None:
     guest, _, stream = reading()
     before = guest.call("input-stream.blocking-read", stream, 0)
     read = guest.call("input-stream.blocking-read", stream, MOST)
@@ -43,7 +43,7 @@ def test_a_blocking_read_waits_for_a_byte(either_host: Host) -> None:
     assert (answer[before], answer[read]) == (("ok", b""), ("ok", b"late"))
 
 
-def test_a_skip_is_a_read_that_returns_the_count(either_host: Host) -> None:
+def test_skip_returns_count_of_discarded_bytes(either_host: Host) -> None:
     guest, _, stream = reading()
     nothing = guest.call("input-stream.skip", stream, MOST)
     zero = guest.call("input-stream.blocking-skip", stream, 0)
@@ -59,7 +59,7 @@ def test_a_skip_is_a_read_that_returns_the_count(either_host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", READS + SKIPS)
-def test_the_end_of_the_body_is_the_end_of_the_stream(either_host: Host, name: str) -> None:
+def test_end_of_body_closes_stream(either_host: Host, name: str) -> None:
     guest, _, stream = reading()
     first = guest.call("input-stream.blocking-read", stream, MOST)
     pollable = guest.call("input-stream.subscribe", stream)
@@ -71,7 +71,7 @@ def test_the_end_of_the_body_is_the_end_of_the_stream(either_host: Host, name: s
     assert [answer[step] for step in ended] == [("err", "closed")] * 3
 
 
-def test_a_request_without_a_body_has_a_stream_that_is_closed(either_host: Host) -> None:
+def test_request_without_body_has_closed_stream(either_host: Host) -> None:
     guest, _, stream = reading()
     ready = guest.call("pollable.ready", guest.call("input-stream.subscribe", stream))
     read = guest.call("input-stream.read", stream, MOST)
@@ -80,7 +80,7 @@ def test_a_request_without_a_body_has_a_stream_that_is_closed(either_host: Host)
 
 
 @pytest.mark.parametrize("name", READS + SKIPS)
-def test_a_body_that_breaks_off_fails_once_and_is_closed_from_then_on(either_host: Host, name: str) -> None:
+def test_truncated_body_fails_once_then_is_closed(either_host: Host, name: str) -> None:
     guest, body, stream = reading()
     first = guest.call("input-stream.blocking-read", stream, MOST)
     pollable = guest.call("input-stream.subscribe", stream)
@@ -101,7 +101,7 @@ def test_a_body_that_breaks_off_fails_once_and_is_closed_from_then_on(either_hos
     assert answer[trailers] == ("ok", ("err", "connection-terminated"))
 
 
-def test_a_long_body_arrives_in_pieces_in_order(either_host: Host) -> None:
+def test_long_body_arrives_in_order(either_host: Host) -> None:
     content = bytes(range(256)) * 1024
     guest, _, stream = reading()
     body, out = guest.body()
@@ -114,7 +114,7 @@ def test_a_long_body_arrives_in_pieces_in_order(either_host: Host) -> None:
     assert answer.body == content and answer.report.bytes_in == len(content)
 
 
-def test_a_body_is_consumed_once_and_its_stream_taken_once(either_host: Host) -> None:
+def test_request_body_and_stream_can_be_taken_once(either_host: Host) -> None:
     guest, body, _ = reading()
     steps = [guest.call("incoming-request.consume", guest.request) for _ in range(2)]
     steps += [guest.call("incoming-body.stream", body) for _ in range(2)]
@@ -122,7 +122,7 @@ def test_a_body_is_consumed_once_and_its_stream_taken_once(either_host: Host) ->
     assert {answer[step] for step in steps} == {("err", None)}
 
 
-def test_trailers_come_when_the_body_is_over_and_once(either_host: Host) -> None:
+def test_trailers_are_available_once_after_body(either_host: Host) -> None:
     guest, body, stream = reading()
     guest.call("input-stream.blocking-read", stream, MOST)
     guest.drop(stream)
@@ -142,7 +142,7 @@ def test_trailers_come_when_the_body_is_over_and_once(either_host: Host) -> None
 
 
 @pytest.mark.parametrize("pieces", [(), (b"x",), (bytes(60_000),) * 8])
-def test_a_body_may_be_finished_without_reading_it(either_host: Host, pieces: tuple[bytes, ...]) -> None:
+def test_unread_body_can_be_finished(either_host: Host, pieces: tuple[bytes, ...]) -> None:
     guest = Guest()
     body = guest.call("incoming-request.consume", guest.request)
     future = guest.call("incoming-body.finish", body)
@@ -153,7 +153,7 @@ def test_a_body_may_be_finished_without_reading_it(either_host: Host, pieces: tu
     assert answer[trailers] == ("ok", ("ok", None)) and answer.body == b"done"
 
 
-def test_a_body_can_not_be_finished_or_dropped_while_its_stream_is_there(either_host: Host) -> None:
+def test_finish_or_drop_body_before_stream_traps(either_host: Host) -> None:
     for end in ("finish", "drop"):
         guest, body, _ = reading()
         if end == "finish":
@@ -166,7 +166,7 @@ def test_a_body_can_not_be_finished_or_dropped_while_its_stream_is_there(either_
         assert "incoming-body" in answer.detail and "input-stream" in answer.detail
 
 
-def test_what_was_not_read_may_be_dropped_from_the_inside_out(either_host: Host) -> None:
+def test_unread_resources_can_be_dropped_children_first(either_host: Host) -> None:
     guest, body, stream = reading()
     pollable = guest.call("input-stream.subscribe", stream)
     guest.drop(pollable, stream, body, guest.request)
@@ -175,14 +175,14 @@ def test_what_was_not_read_may_be_dropped_from_the_inside_out(either_host: Host)
     assert answer.body == b"fine" and answer.report.outcome == "ok"
 
 
-def test_the_body_outlives_its_request(either_host: Host) -> None:
+def test_body_outlives_request_resource(either_host: Host) -> None:
     guest, _, stream = reading()
     guest.drop(guest.request)
     read = guest.call("input-stream.blocking-read", stream, MOST)
     assert either_host.run(guest, upload(b"still here"))[read] == ("ok", b"still here")
 
 
-def test_a_response_may_begin_before_the_request_is_read(either_host: Host) -> None:
+def test_response_can_start_before_request_is_read(either_host: Host) -> None:
     guest, _, stream = reading()
     body, out = guest.body()
     first = guest.call("output-stream.blocking-write-and-flush", out, b"you said: ")

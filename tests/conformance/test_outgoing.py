@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from tests.conformance.calling import MOST, SERVER, call, making, name_server, taking
 from tests.conformance.canonical import HANDLE
+from tests.conformance.client import MOST, SERVER, call, new_request, set_authority_placeholder, take_response
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Client, Host
 from tests.conformance.upstream import upstream
 
 
-def test_an_answer_has_status_headers_and_a_body(host: Host) -> None:
+def test_response_has_status_headers_and_body(host: Host) -> None:
     guest = Guest()
-    future = guest.call("outgoing-handler/handle", making(guest, SERVER, "/headers"), None)
+    future = guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/headers"), None)
     early = guest.call("future-incoming-response.get", future)
-    response = taking(guest, future)
+    response = take_response(guest, future)
     again = [guest.call("future-incoming-response.get", future) for _ in range(2)]
     status = guest.call("incoming-response.status", response)
     headers = guest.call("incoming-response.headers", response)
@@ -43,7 +43,7 @@ def test_an_answer_has_status_headers_and_a_body(host: Host) -> None:
 def sending(*fields: tuple[str, bytes]) -> tuple[Guest, Step, Step, Step]:
     """A guest that has sent the head of a request to `/echo`: the body, its stream, and the answer."""
     guest = Guest()
-    request = making(guest, SERVER, "/echo", *fields, method="post")
+    request = new_request(guest, SERVER, "/echo", *fields, method="post")
     body = guest.call("outgoing-request.body", request)
     guest.call("outgoing-request.body", request)
     stream = guest.call("outgoing-body.write", body)
@@ -51,12 +51,12 @@ def sending(*fields: tuple[str, bytes]) -> tuple[Guest, Step, Step, Step]:
 
 
 @pytest.mark.parametrize("announced", [False, True])
-def test_a_body_is_sent_as_it_is_written(host: Host, announced: bool) -> None:
+def test_request_body_is_streamed(host: Host, announced: bool) -> None:
     guest, body, stream, future = sending(*[("content-length", b"8")] * announced)
     for part in (b"one,", b"two."):
         guest.call("output-stream.blocking-write-and-flush", stream, part)
     finished = guest.finish(body, stream)
-    response = taking(guest, future)
+    response = take_response(guest, future)
     source = guest.call("incoming-body.stream", guest.call("incoming-response.consume", response))
     read = guest.call("input-stream.blocking-read", source, MOST)
     answer, server = call(host, guest)
@@ -67,7 +67,7 @@ def test_a_body_is_sent_as_it_is_written(host: Host, announced: bool) -> None:
     assert ("transfer-encoding: chunked" in head) is not announced
 
 
-def test_a_requests_body_is_had_once(host: Host) -> None:
+def test_outgoing_body_can_be_taken_once(host: Host) -> None:
     guest = Guest()
     request = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
     first, second = (guest.call("outgoing-request.body", request) for _ in range(2))
@@ -76,14 +76,14 @@ def test_a_requests_body_is_had_once(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("announced", "written"), [(8, 3), (2, 3)])
-def test_a_request_that_is_not_as_long_as_announced_fails(host: Host, announced: int, written: int) -> None:
+def test_request_length_differs_from_content_length_fails(host: Host, announced: int, written: int) -> None:
     guest, body, stream, future = sending(("content-length", str(announced).encode()))
     wrote = guest.call("output-stream.blocking-write-and-flush", stream, bytes(written))
     if written > announced:
         code = guest.call("http-error-code", wrote["err"]["last-operation-failed"])
         guest.drop(wrote["err"]["last-operation-failed"])
     finished = guest.finish(body, stream)
-    response = taking(guest, future)
+    response = take_response(guest, future)
     answer, _ = call(host, guest)
     assert answer[finished] == ("err", ("HTTP-request-body-size", written))
     if written > announced:
@@ -92,19 +92,19 @@ def test_a_request_that_is_not_as_long_as_announced_fails(host: Host, announced:
     assert answer[response] == ("ok", ("err", ("HTTP-request-body-size", written)))
 
 
-def test_a_request_whose_body_is_dropped_without_an_end_fails(host: Host) -> None:
+def test_request_with_unfinished_body_fails(host: Host) -> None:
     guest, body, stream, future = sending()
     guest.call("output-stream.blocking-write-and-flush", stream, b"half")
     guest.drop(stream, body)
-    response = taking(guest, future)
+    response = take_response(guest, future)
     answer, server = call(host, guest)
     assert answer[response] == ("ok", ("err", "HTTP-protocol-error")) and server.requests == []
 
 
-def test_a_request_can_not_be_sent_or_dropped_before_its_headers(host: Host) -> None:
+def test_send_or_drop_request_before_headers_traps(host: Host) -> None:
     for end in ("send", "drop"):
         guest = Guest()
-        request = making(guest, "localhost", "/")
+        request = new_request(guest, "localhost", "/")
         guest.call("outgoing-request.headers", request)
         if end == "send":
             guest.call("outgoing-handler/handle", request, None)
@@ -116,9 +116,11 @@ def test_a_request_can_not_be_sent_or_dropped_before_its_headers(host: Host) -> 
         assert "outgoing-request" in answer.detail and "headers" in answer.detail
 
 
-def test_a_response_can_not_be_dropped_before_its_headers(host: Host) -> None:
+def test_drop_response_before_headers_traps(host: Host) -> None:
     guest = Guest()
-    response = taking(guest, guest.call("outgoing-handler/handle", making(guest, SERVER, "/headers"), None))
+    response = take_response(
+        guest, guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/headers"), None)
+    )
     guest.call("incoming-response.headers", response)
     guest.drop(response)
     guest.answer()
@@ -126,33 +128,37 @@ def test_a_response_can_not_be_dropped_before_its_headers(host: Host) -> None:
     assert answer.status is None and "incoming-response was dropped before its headers" in answer.detail
 
 
-def test_an_answer_may_come_before_the_request_is_whole(host: Host) -> None:
+def test_response_can_arrive_before_request_is_complete(host: Host) -> None:
     guest = Guest()
-    request = making(guest, SERVER, "/early", ("content-length", b"4"), method="post")
+    request = new_request(guest, SERVER, "/early", ("content-length", b"4"), method="post")
     body = guest.call("outgoing-request.body", request)
     stream = guest.call("outgoing-body.write", body)
     future = guest.call("outgoing-handler/handle", request, None)
     guest.call("output-stream.blocking-write-and-flush", stream, b"more")
     guest.finish(body, stream)
     source = guest.call(
-        "incoming-body.stream", guest.call("incoming-response.consume", taking(guest, future))
+        "incoming-body.stream", guest.call("incoming-response.consume", take_response(guest, future))
     )
     read = guest.call("input-stream.blocking-read", source, MOST)
     answer, _ = call(host, guest)
     assert answer[read] == ("ok", b"early")
 
 
-def test_redirects_are_the_guests(host: Host) -> None:
+def test_redirects_are_not_followed(host: Host) -> None:
     guest = Guest()
-    response = taking(guest, guest.call("outgoing-handler/handle", making(guest, SERVER, "/redirect"), None))
+    response = take_response(
+        guest, guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/redirect"), None)
+    )
     status = guest.call("incoming-response.status", response)
     answer, server = call(host, guest)
     assert answer[status] == 302 and len(server.requests) == 1
 
 
-def test_trailers_of_an_answer_are_not_passed_on(host: Host) -> None:
+def test_response_trailers_are_dropped(host: Host) -> None:
     guest = Guest()
-    response = taking(guest, guest.call("outgoing-handler/handle", making(guest, SERVER, "/trailers"), None))
+    response = take_response(
+        guest, guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/trailers"), None)
+    )
     body = guest.call("incoming-response.consume", response)
     stream = guest.call("incoming-body.stream", body)
     read = guest.call("input-stream.blocking-read", stream, MOST)
@@ -164,9 +170,9 @@ def test_trailers_of_an_answer_are_not_passed_on(host: Host) -> None:
     assert answer[trailers] == ("ok", ("ok", None))
 
 
-def test_an_answer_that_is_not_waited_for_is_given_up(host: Host) -> None:
+def test_dropped_future_cancels_request(host: Host) -> None:
     guest = Guest()
-    future = guest.call("outgoing-handler/handle", making(guest, SERVER, "/hang"), None)
+    future = guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/hang"), None)
     source = guest.call("incoming-body.stream", guest.call("incoming-request.consume", guest.request))
     guest.call("input-stream.blocking-read", source, 1)
     guest.drop(future)
@@ -174,7 +180,7 @@ def test_an_answer_that_is_not_waited_for_is_given_up(host: Host) -> None:
 
     async def run() -> Answer:
         async with upstream() as server:
-            name_server(guest, server.authority)
+            set_authority_placeholder(guest, server.authority)
             client = Client("POST", headers=[(b"transfer-encoding", b"chunked")], open=True)
             asked = asyncio.create_task(host.ask(guest, client, egress=(f"http://{server.authority}",)))
             await server.arrived.wait()
@@ -185,20 +191,22 @@ def test_an_answer_that_is_not_waited_for_is_given_up(host: Host) -> None:
     assert host.wait(run()).body == b"gave up"
 
 
-def test_a_request_that_is_given_up_at_once_is_not_sent(host: Host) -> None:
+def test_immediately_dropped_future_sends_nothing(host: Host) -> None:
     guest = Guest()
-    guest.drop(guest.call("outgoing-handler/handle", making(guest, SERVER, "/headers"), None))
-    sent = taking(guest, guest.call("outgoing-handler/handle", making(guest, SERVER, "/redirect"), None))
+    guest.drop(guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/headers"), None))
+    sent = take_response(
+        guest, guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/redirect"), None)
+    )
     guest.call("pollable.block", guest.call("subscribe-duration", 100_000_000))
     answer, server = call(host, guest)
     assert answer[sent] == ("ok", ("ok", HANDLE))
     assert [head.split(" ")[1] for head, _ in server.requests] == ["/redirect"]
 
 
-def test_a_dropped_answer_lets_go_of_its_body(host: Host) -> None:
+def test_dropped_response_releases_body(host: Host) -> None:
     guest = Guest()
-    future = guest.call("outgoing-handler/handle", making(guest, SERVER, "/half"), None)
-    guest.drop(taking(guest, future), future)
+    future = guest.call("outgoing-handler/handle", new_request(guest, SERVER, "/half"), None)
+    guest.drop(take_response(guest, future), future)
     guest.answer(b"fine")
     answer, server = call(host, guest)
     assert answer.body == b"fine" and answer.report.outcome == "ok" and len(server.requests) == 1

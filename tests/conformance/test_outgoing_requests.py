@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.calling import MOST
+from tests.conformance.client import MOST
 from tests.conformance.guest import Guest
 from tests.conformance.host import Host
 
 
-def test_a_request_is_a_get_of_nothing_until_it_is_told(host: Host) -> None:
+def test_new_request_defaults_to_get_without_target(host: Host) -> None:
     guest = Guest()
     request = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
     steps = [
@@ -23,14 +23,12 @@ def test_a_request_is_a_get_of_nothing_until_it_is_told(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("kept", "ended"), [(128, False), (129, True)])
-def test_who_keeps_too_many_requests_without_sending_them_is_ended(
-    host: Host, kept: int, ended: bool
-) -> None:
+def test_too_many_unsent_requests_trap(host: Host, kept: int, ended: bool) -> None:
     guest = Guest()
     for _ in range(3):
         guest.drop(guest.call("outgoing-request.constructor", guest.call("fields.constructor")))
         sent = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
-        guest.call("outgoing-handler/handle", sent, None)  # leads nowhere, and is kept no longer
+        guest.call("outgoing-handler/handle", sent, None)  # is not routable, and is dropped
     for _ in range(kept):
         last = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
     answer = host.run(guest)
@@ -71,7 +69,7 @@ BAD: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("part", GOOD)
-def test_what_is_set_can_be_read(host: Host, part: str) -> None:
+def test_request_setters_and_getters_agree(host: Host, part: str) -> None:
     guest = Guest()
     request = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
     steps = [
@@ -87,7 +85,7 @@ def test_what_is_set_can_be_read(host: Host, part: str) -> None:
 
 
 @pytest.mark.parametrize("part", BAD)
-def test_what_is_malformed_is_refused_and_changes_nothing(host: Host, part: str) -> None:
+def test_malformed_request_part_is_rejected_without_change(host: Host, part: str) -> None:
     guest = Guest()
     request = guest.call("outgoing-request.constructor", guest.call("fields.constructor"))
     before = GOOD[part][-1]
@@ -100,7 +98,7 @@ def test_what_is_malformed_is_refused_and_changes_nothing(host: Host, part: str)
 
 
 @pytest.mark.parametrize("name", ["connect", "first-byte", "between-bytes"])
-def test_time_outs_can_be_set_and_read(host: Host, name: str) -> None:
+def test_timeouts_can_be_set_and_read(host: Host, name: str) -> None:
     guest = Guest()
     options = guest.call("request-options.constructor")
     before = guest.call(f"request-options.{name}-timeout", options)

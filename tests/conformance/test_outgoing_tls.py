@@ -1,4 +1,4 @@
-"""What wasi:http/outgoing-handler says of servers that are called over TLS."""
+"""Responses and error codes of wasi:http/outgoing-handler for servers over TLS."""
 
 import socket
 import ssl
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.certificates import self_signed
-from tests.conformance.calling import MOST, SERVER, making, name_server, taking
+from tests.conformance.client import MOST, SERVER, new_request, set_authority_placeholder, take_response
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
 
@@ -19,7 +19,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nsecured"
 
 @pytest.fixture
 def untrusted(tmp_path: Path) -> ssl.SSLContext:
-    """What a server shows that has a certificate of its own making."""
+    """Return the TLS context of a server with a self-signed certificate."""
     return server_context(*self_signed(tmp_path))
 
 
@@ -64,59 +64,57 @@ def server(context: ssl.SSLContext | None, says: bytes) -> Iterator[str]:
 
 def call(host: Host, guest: Guest, context: ssl.SSLContext | None, says: bytes = OK) -> Answer:
     with server(context, says) as authority:
-        name_server(guest, authority)
+        set_authority_placeholder(guest, authority)
         return host.run(guest, egress=(f"https://{authority}",))
 
 
 def secured(guest: Guest) -> Step:
-    request = making(guest, SERVER, "/")
+    request = new_request(guest, SERVER, "/")
     guest.call("outgoing-request.set-scheme", request, "HTTPS")
-    return taking(guest, guest.call("outgoing-handler/handle", request, None))
+    return take_response(guest, guest.call("outgoing-handler/handle", request, None))
 
 
-def test_an_answer_comes_over_tls_from_who_is_trusted(trusting: tuple[Host, ssl.SSLContext]) -> None:
+def test_trusted_tls_server_responds(trusting: tuple[Host, ssl.SSLContext]) -> None:
     guest = Guest()
     body = guest.call("incoming-response.consume", secured(guest))
     read = guest.call("input-stream.blocking-read", guest.call("incoming-body.stream", body), MOST)
     assert call(trusting[0], guest, trusting[1])[read] == ("ok", b"secured")
 
 
-def test_a_certificate_that_nobody_vouches_for_is_its_own_error(
-    host: Host, untrusted: ssl.SSLContext
-) -> None:
+def test_untrusted_certificate_reports_certificate_error(host: Host, untrusted: ssl.SSLContext) -> None:
     guest = Guest()
     response = secured(guest)
     assert call(host, guest, untrusted)[response] == ("ok", ("err", "TLS-certificate-error"))
 
 
-def test_a_server_without_tls_breaks_its_protocol(host: Host) -> None:
+def test_server_without_tls_reports_protocol_error(host: Host) -> None:
     guest = Guest()
     response = secured(guest)
     assert call(host, guest, None)[response] == ("ok", ("err", "TLS-protocol-error"))
 
 
-def test_a_server_that_hangs_up_in_the_handshake_has_terminated(host: Host) -> None:
+def test_disconnect_in_handshake_reports_connection_terminated(host: Host) -> None:
     guest = Guest()
     response = secured(guest)
     assert call(host, guest, None, b"")[response] == ("ok", ("err", "connection-terminated"))
 
 
-def test_an_alert_is_told_with_its_name(host: Host) -> None:
+def test_tls_alert_is_reported_by_name(host: Host) -> None:
     guest = Guest()
     response = secured(guest)
     answer = call(host, guest, None, b"\x15\x03\x03\x00\x02\x02\x28")
     assert answer[response] == ("ok", ("err", ("TLS-alert-received", (None, "handshake failure"))))
 
 
-def test_the_time_for_the_connection_includes_the_handshake(host: Host) -> None:
+def test_connect_timeout_includes_tls_handshake(host: Host) -> None:
     guest = Guest()
-    request = making(guest, SERVER, "/")
+    request = new_request(guest, SERVER, "/")
     guest.call("outgoing-request.set-scheme", request, "HTTPS")
     options = guest.call("request-options.constructor")
     guest.call("request-options.set-connect-timeout", options, 50_000_000)
-    response = taking(guest, guest.call("outgoing-handler/handle", request, options))
+    response = take_response(guest, guest.call("outgoing-handler/handle", request, options))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         authority = f"127.0.0.1:{silent.getsockname()[1]}"
-        name_server(guest, authority)
+        set_authority_placeholder(guest, authority)
         answer = host.run(guest, egress=(f"https://{authority}",))
     assert answer[response] == ("ok", ("err", "connection-timeout"))

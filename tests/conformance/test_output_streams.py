@@ -12,7 +12,7 @@ OVER = 1 << 20
 
 
 def unsent(guest: Guest) -> tuple[Step, Step, Step]:
-    """Make a response that is not given yet, so that nobody takes its bytes; and its body, and the stream."""
+    """Return a response that is not set yet, so its bytes are not drained, its body and its stream."""
     response = guest.call("outgoing-response.constructor", guest.call("fields.constructor"))
     body = guest.call("outgoing-response.body", response)
     return response, body, guest.call("outgoing-body.write", body)
@@ -28,7 +28,7 @@ def fill(guest: Guest, stream: Step) -> None:
         guest.call("output-stream.blocking-write-zeroes-and-flush", stream, CHUNK, report=False)
 
 
-def test_a_write_needs_a_permit_and_may_use_it_up(either_host: Host) -> None:
+def test_write_uses_up_permit(either_host: Host) -> None:
     guest = Guest()
     body, stream = guest.body()
     permit = guest.call("output-stream.check-write", stream)
@@ -46,7 +46,7 @@ def test_a_write_needs_a_permit_and_may_use_it_up(either_host: Host) -> None:
 
 
 @pytest.mark.parametrize("content", [b"only ascii" * 100, bytes(range(256)) * 16], ids=["text", "bytes"])
-def test_bytes_leave_as_they_were_written(either_host: Host, content: bytes) -> None:
+def test_written_bytes_are_sent_unchanged(either_host: Host, content: bytes) -> None:
     guest = Guest()
     body, stream = guest.body()
     guest.call("output-stream.blocking-write-and-flush", stream, content)
@@ -56,7 +56,7 @@ def test_bytes_leave_as_they_were_written(either_host: Host, content: bytes) -> 
     assert either_host.run(guest).body == content * 2
 
 
-def test_nothing_may_be_written_without_a_permit(either_host: Host) -> None:
+def test_write_without_permit_traps(either_host: Host) -> None:
     guest = Guest()
     body, stream = guest.body()
     steps = [
@@ -70,7 +70,7 @@ def test_nothing_may_be_written_without_a_permit(either_host: Host) -> None:
 
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("name", ["write", "write-zeroes"])
-def test_writing_more_than_permitted_is_a_trap(either_host: Host, name: str, checked: bool) -> None:
+def test_write_above_permit_traps(either_host: Host, name: str, checked: bool) -> None:
     guest = Guest()
     _, stream = guest.body()
     if checked:
@@ -82,7 +82,7 @@ def test_writing_more_than_permitted_is_a_trap(either_host: Host, name: str, che
     assert answer.report.outcome == "guest-failed" and not answer.ended
 
 
-def test_a_permit_is_for_the_bytes_that_it_names_not_for_each_write(either_host: Host) -> None:
+def test_permit_covers_bytes_of_several_writes(either_host: Host) -> None:
     guest = Guest()
     _, stream = guest.body()
     guest.call("output-stream.check-write", stream)
@@ -94,7 +94,7 @@ def test_a_permit_is_for_the_bytes_that_it_names_not_for_each_write(either_host:
 
 
 @pytest.mark.parametrize("name", ["blocking-write-and-flush", "blocking-write-zeroes-and-flush"])
-def test_a_blocking_write_carries_at_most_4096_bytes(either_host: Host, name: str) -> None:
+def test_blocking_write_above_4096_bytes_traps(either_host: Host, name: str) -> None:
     guest = Guest()
     _, stream = guest.body()
     zeroes = name == "blocking-write-zeroes-and-flush"
@@ -108,7 +108,7 @@ def test_a_blocking_write_carries_at_most_4096_bytes(either_host: Host, name: st
     assert answer.body == bytes(CHUNK + 1)
 
 
-def test_where_there_is_no_room_nothing_is_permitted_until_there_is(either_host: Host) -> None:
+def test_full_buffer_permits_nothing_until_drained(either_host: Host) -> None:
     guest = Guest()
     response, body, stream = unsent(guest)
     fill(guest, stream)
@@ -134,7 +134,7 @@ def test_where_there_is_no_room_nothing_is_permitted_until_there_is(either_host:
         ("blocking-flush", [], b""),
     ],
 )
-def test_a_blocking_call_waits_for_room(
+def test_blocking_write_waits_for_buffer_space(
     either_host: Host, last: str, arguments: list[object], written: bytes
 ) -> None:
     guest = Guest()
@@ -149,7 +149,7 @@ def test_a_blocking_call_waits_for_room(
     assert answer.body == bytes(BUFFER_BYTES) + written
 
 
-def test_a_flush_lets_what_was_written_leave(either_host: Host) -> None:
+def test_flush_sends_written_bytes(either_host: Host) -> None:
     guest = Guest()
     body, stream = guest.body()
     guest.call("output-stream.check-write", stream)
@@ -176,9 +176,7 @@ OPERATIONS = [
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation[0]))
-def test_a_stream_fails_once_and_is_closed_from_then_on(
-    either_host: Host, operation: tuple[object, ...]
-) -> None:
+def test_output_stream_fails_once_then_is_closed(either_host: Host, operation: tuple[object, ...]) -> None:
     guest = Guest()
     _, stream = guest.body(200, ("content-length", b"3"))
     guest.call("output-stream.check-write", stream)
@@ -209,9 +207,7 @@ def until_the_client_leaves(guest: Guest) -> Client:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation[0]))
-def test_the_stream_is_closed_when_the_client_has_left(
-    either_host: Host, operation: tuple[object, ...]
-) -> None:
+def test_client_disconnect_closes_stream(either_host: Host, operation: tuple[object, ...]) -> None:
     guest = Guest()
     _, stream = guest.body()
     guest.call("output-stream.blocking-write-and-flush", stream, b"first")
@@ -225,7 +221,7 @@ def test_the_stream_is_closed_when_the_client_has_left(
     assert answer.report.outcome == "client-gone" and answer.body == b"first"
 
 
-def test_a_body_can_not_be_finished_well_when_the_client_has_left(either_host: Host) -> None:
+def test_finish_after_client_disconnect_fails(either_host: Host) -> None:
     guest = Guest()
     body, stream = guest.body()
     client = until_the_client_leaves(guest)
@@ -249,7 +245,7 @@ def upload(*pieces: bytes, more: bool = False) -> Client:
     )
 
 
-def test_a_splice_moves_what_is_there_and_no_more_than_asked(either_host: Host) -> None:
+def test_splice_moves_available_bytes_up_to_maximum(either_host: Host) -> None:
     guest, source, body, stream = splicing()
     nothing = guest.call("output-stream.splice", stream, source, 100)
     waited = guest.call("output-stream.blocking-splice", stream, source, 3)
@@ -269,7 +265,7 @@ def test_a_splice_moves_what_is_there_and_no_more_than_asked(either_host: Host) 
     assert answer.body == b"abcdefgh"
 
 
-def test_a_blocking_splice_waits_for_the_source(either_host: Host) -> None:
+def test_blocking_splice_waits_for_source(either_host: Host) -> None:
     guest, source, body, stream = splicing()
     pollable = guest.call("input-stream.subscribe", source)
     before = guest.call("pollable.ready", pollable)
@@ -284,7 +280,7 @@ def test_a_blocking_splice_waits_for_the_source(either_host: Host) -> None:
     assert (answer[moved], answer[ended]) == (("ok", 4), ("err", "closed"))
 
 
-def test_a_splice_waits_for_room(either_host: Host) -> None:
+def test_blocking_splice_waits_for_buffer_space(either_host: Host) -> None:
     guest = Guest()
     source = guest.call("incoming-body.stream", guest.call("incoming-request.consume", guest.request))
     response, body, stream = unsent(guest)
@@ -299,7 +295,7 @@ def test_a_splice_waits_for_room(either_host: Host) -> None:
     assert answer.body == bytes(BUFFER_BYTES) + b"abc"
 
 
-def test_a_splice_tells_of_either_end(either_host: Host) -> None:
+def test_splice_reports_end_of_either_stream(either_host: Host) -> None:
     guest = Guest()
     stdin = guest.call("get-stdin")
     _, stream = guest.body(200, ("content-length", b"0"))
@@ -312,7 +308,7 @@ def test_a_splice_tells_of_either_end(either_host: Host) -> None:
     assert {answer[step] for step in (closed_source, closed_target, blocked)} == {("err", "closed")}
 
 
-def test_a_stream_can_not_be_used_when_it_was_dropped(either_host: Host) -> None:
+def test_dropped_stream_traps(either_host: Host) -> None:
     guest = Guest()
     _, stream = guest.body()
     guest.drop(stream)

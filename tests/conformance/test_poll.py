@@ -23,21 +23,21 @@ async def _nowhere(_message: dict[str, Any]) -> None:
     return
 
 
-def test_polling_nothing_is_a_trap(host: Host) -> None:
+def test_poll_empty_list_traps(host: Host) -> None:
     guest = Guest()
     guest.call("poll", [])
     answer = host.run(guest)
     assert answer.report.outcome == "guest-failed" and "empty list" in answer.detail
 
 
-def test_polling_one_waits_for_it(host: Host) -> None:
+def test_poll_waits_for_single_pollable(host: Host) -> None:
     guest = Guest()
     pollable = guest.call("subscribe-duration", 5_000_000)
     positions = guest.call("poll", [pollable])
     assert host.run(guest)[positions] == [0]
 
 
-def test_polling_many_names_all_that_are_ready_and_no_other(host: Host) -> None:
+def test_poll_returns_exactly_ready_positions(host: Host) -> None:
     guest = Guest()
     never = guest.call("subscribe-duration", HOUR)
     ready = [guest.call("subscribe-duration", 0) for _ in range(40)]
@@ -45,7 +45,7 @@ def test_polling_many_names_all_that_are_ready_and_no_other(host: Host) -> None:
     assert host.run(guest)[positions] == [0, *range(2, 41)]
 
 
-def test_a_pollable_may_be_in_a_list_twice(host: Host) -> None:
+def test_poll_accepts_duplicate_pollables(host: Host) -> None:
     guest = Guest()
     soon = guest.call("subscribe-duration", 1_000_000)
     positions = guest.call("poll", [soon, soon])
@@ -53,7 +53,7 @@ def test_a_pollable_may_be_in_a_list_twice(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("count", "trapped"), [(MAX_POLLABLES, False), (MAX_POLLABLES + 1, True)])
-def test_a_list_has_a_longest_length(host: Host, count: int, trapped: bool) -> None:
+def test_poll_list_length_is_limited(host: Host, count: int, trapped: bool) -> None:
     guest = Guest()
     ready = guest.call("subscribe-duration", 0)
     positions = guest.call("poll", [ready] * count)
@@ -66,7 +66,7 @@ def test_a_list_has_a_longest_length(host: Host, count: int, trapped: bool) -> N
     )
 
 
-def test_to_wait_for_many_costs_the_host_no_more_than_for_few() -> None:
+def test_poll_of_many_costs_as_little_as_few() -> None:
     """Looked at each time that something happens are what can be ready first, not all that is in the list."""
     exchange = Exchange("GET", "http", "x", "/", [], _nothing, _nowhere, {}, lambda stream, text: None, 0)
     run = Run(exchange, [], lambda *_: None, None, has_body=True)
@@ -79,7 +79,7 @@ def test_to_wait_for_many_costs_the_host_no_more_than_for_few() -> None:
     assert waiting.finish() == [1001]
 
 
-def test_what_was_ready_stays_ready(host: Host) -> None:
+def test_ready_pollable_stays_ready(host: Host) -> None:
     guest = Guest()
     pollable = guest.call("subscribe-duration", 0)
     steps = [guest.call("poll", [pollable]) for _ in range(3)]
@@ -88,7 +88,7 @@ def test_what_was_ready_stays_ready(host: Host) -> None:
     assert [answer[step] for step in steps] == [[0]] * 3
 
 
-def test_a_stream_and_a_clock_are_waited_for_together(host: Host) -> None:
+def test_poll_waits_for_stream_and_clock_together(host: Host) -> None:
     guest = Guest()
     body = guest.call("incoming-request.consume", guest.request)
     stream = guest.call("incoming-body.stream", body)
@@ -102,7 +102,7 @@ def test_a_stream_and_a_clock_are_waited_for_together(host: Host) -> None:
     assert (answer[before], answer[positions], answer[after]) == (False, [1], True)
 
 
-def test_a_pollable_may_outlive_what_it_waits_for(host: Host) -> None:
+def test_pollable_outlives_its_source(host: Host) -> None:
     guest = Guest()
     stdin = guest.call("get-stdin")
     pollable = guest.call("input-stream.subscribe", stdin)
@@ -114,7 +114,7 @@ def test_a_pollable_may_outlive_what_it_waits_for(host: Host) -> None:
     assert answer[ready] is True and answer.body == b"fine"
 
 
-def test_a_dropped_pollable_can_not_be_used(host: Host) -> None:
+def test_dropped_pollable_traps(host: Host) -> None:
     for name in ("pollable.ready", "pollable.block"):
         guest = Guest()
         pollable = guest.call("subscribe-duration", 0)
@@ -124,7 +124,7 @@ def test_a_dropped_pollable_can_not_be_used(host: Host) -> None:
         assert not answer.reached(step) and "handle" in answer.detail
 
 
-def test_a_handle_can_not_be_dropped_twice(host: Host) -> None:
+def test_double_drop_traps(host: Host) -> None:
     guest = Guest()
     pollable = guest.call("subscribe-duration", 0)
     guest.drop(pollable, pollable)
@@ -132,7 +132,7 @@ def test_a_handle_can_not_be_dropped_twice(host: Host) -> None:
     assert answer.report.outcome == "guest-failed" and "handle" in answer.detail
 
 
-def test_a_handle_of_another_resource_is_refused(host: Host) -> None:
+def test_handle_of_wrong_type_traps(host: Host) -> None:
     guest = Guest()
     stdin = guest.call("get-stdin")
     step = guest.call("pollable.ready", stdin.place)

@@ -9,7 +9,7 @@ BYTES = ["get-random-bytes", "get-insecure-random-bytes"]
 
 
 @pytest.mark.parametrize("name", BYTES)
-def test_as_many_random_bytes_as_were_asked_for(host: Host, name: str) -> None:
+def test_random_bytes_have_requested_length(host: Host, name: str) -> None:
     guest = Guest()
     none, some, again, most = (guest.call(name, count) for count in (0, 32, 32, 65536))
     answer = host.run(guest)
@@ -19,7 +19,7 @@ def test_as_many_random_bytes_as_were_asked_for(host: Host, name: str) -> None:
 
 @pytest.mark.parametrize("count", [65537, 1 << 32, (1 << 64) - 1])
 @pytest.mark.parametrize("name", BYTES)
-def test_more_random_bytes_than_fit_a_call_are_a_trap(host: Host, name: str, count: int) -> None:
+def test_random_bytes_above_limit_trap(host: Host, name: str, count: int) -> None:
     guest = Guest()
     guest.call(name, count)
     answer = host.run(guest)
@@ -34,7 +34,7 @@ def test_random_numbers_differ(host: Host, name: str) -> None:
     assert len({answer[step] for step in steps}) == 4
 
 
-def test_a_seed_is_two_numbers_that_differ_from_run_to_run(host: Host) -> None:
+def test_insecure_seed_differs_per_run(host: Host) -> None:
     guest = Guest()
     seed = guest.call("insecure-seed")
     first, second = host.run(guest)[seed], host.run(guest)[seed]

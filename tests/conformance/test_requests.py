@@ -10,14 +10,14 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE"
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_known_methods_have_their_own_case(host: Host, name: str) -> None:
+def test_known_methods_map_to_variants(host: Host, name: str) -> None:
     guest = Guest()
     method = guest.call("incoming-request.method", guest.request)
     assert host.run(guest, Client(name))[method] == name.lower()
 
 
 @pytest.mark.parametrize("name", ["PURGE", "get", "M-SEARCH"])
-def test_other_methods_are_told_as_they_are(host: Host, name: str) -> None:
+def test_other_methods_are_passed_through(host: Host, name: str) -> None:
     guest = Guest()
     method = guest.call("incoming-request.method", guest.request)
     assert host.run(guest, Client(name))[method] == ("other", name)
@@ -26,14 +26,14 @@ def test_other_methods_are_told_as_they_are(host: Host, name: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "told"), [("http", "HTTP"), ("https", "HTTPS"), ("gopher", ("other", "gopher"))]
 )
-def test_the_scheme_is_the_front_ends(host: Host, scheme: str, told: object) -> None:
+def test_scheme_is_that_of_the_server_address(host: Host, scheme: str, told: object) -> None:
     guest = Guest()
     step = guest.call("incoming-request.scheme", guest.request)
     assert host.run(guest, Client(scheme=scheme))[step] == told
 
 
 @pytest.mark.parametrize("target", ["/", "/a/b?c=d&e=%20/?", "*", "/%C3%A4"])
-def test_path_and_authority_are_told_as_they_were_sent(host: Host, target: str) -> None:
+def test_path_and_authority_are_passed_through(host: Host, target: str) -> None:
     guest = Guest()
     path = guest.call("incoming-request.path-with-query", guest.request)
     authority = guest.call("incoming-request.authority", guest.request)
@@ -51,7 +51,7 @@ def test_header_fields_arrive_in_order_with_duplicates_and_raw_values(host: Host
     assert answer[both] == [b"1", b"2"]
 
 
-def test_headers_may_be_had_often(host: Host) -> None:
+def test_headers_can_be_requested_repeatedly(host: Host) -> None:
     guest = Guest()
     steps = [guest.call("incoming-request.headers", guest.request) for _ in range(3)]
     guest.drop(*steps, guest.request)
@@ -60,7 +60,7 @@ def test_headers_may_be_had_often(host: Host) -> None:
     assert [answer[step] for step in steps] == [HANDLE] * 3 and answer.body == b"fine"
 
 
-def test_a_request_can_not_be_dropped_before_its_headers(host: Host) -> None:
+def test_drop_incoming_request_before_headers_traps(host: Host) -> None:
     guest = Guest()
     guest.call("incoming-request.headers", guest.request)
     guest.drop(guest.request)
@@ -69,7 +69,7 @@ def test_a_request_can_not_be_dropped_before_its_headers(host: Host) -> None:
     assert answer.status is None and "before its headers" in answer.detail
 
 
-def test_headers_that_were_given_away_do_not_hold_the_request(host: Host) -> None:
+def test_headers_passed_on_do_not_block_request_drop(host: Host) -> None:
     guest = Guest()
     headers = guest.call("incoming-request.headers", guest.request)
     response = guest.call("outgoing-response.constructor", headers)
@@ -82,7 +82,7 @@ def test_headers_that_were_given_away_do_not_hold_the_request(host: Host) -> Non
     ]
 
 
-def test_a_dropped_request_can_not_be_used(host: Host) -> None:
+def test_dropped_request_traps(host: Host) -> None:
     guest = Guest()
     guest.drop(guest.request)
     step = guest.call("incoming-request.method", guest.request)

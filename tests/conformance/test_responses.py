@@ -33,7 +33,7 @@ def error_codes() -> list[object]:
     return found
 
 
-def test_a_new_response_has_status_200_and_its_headers(host: Host) -> None:
+def test_new_response_has_status_200_and_given_headers(host: Host) -> None:
     guest = Guest()
     made = response(guest, ("x", b"1"), ("x", b"2"))
     status = guest.call("outgoing-response.status-code", made)
@@ -48,7 +48,7 @@ def test_a_new_response_has_status_200_and_its_headers(host: Host) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 204, 304, 404, 418, 500, 599])
-def test_a_status_is_sent_as_it_was_set(host: Host, status: int) -> None:
+def test_status_is_sent_as_set(host: Host, status: int) -> None:
     guest = Guest()
     made = response(guest)
     done = guest.call("outgoing-response.set-status-code", made, status)
@@ -59,7 +59,7 @@ def test_a_status_is_sent_as_it_was_set(host: Host, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1, 99, 100, 101, 199, 600, 999, 65535])
-def test_what_is_no_status_of_an_answer_is_refused(host: Host, status: int) -> None:
+def test_invalid_status_is_rejected(host: Host, status: int) -> None:
     guest = Guest()
     made = response(guest)
     refused = guest.call("outgoing-response.set-status-code", made, status)
@@ -68,7 +68,7 @@ def test_what_is_no_status_of_an_answer_is_refused(host: Host, status: int) -> N
     assert (answer[refused], answer[now]) == (("err", None), 200)
 
 
-def test_a_body_is_had_once_and_its_stream_once(host: Host) -> None:
+def test_response_body_and_stream_can_be_taken_once(host: Host) -> None:
     guest = Guest()
     made = response(guest)
     body = guest.call("outgoing-response.body", made)
@@ -81,7 +81,7 @@ def test_a_body_is_had_once_and_its_stream_once(host: Host) -> None:
     assert [answer[step] for step in (*again, after)] == [("err", None)] * 3
 
 
-def test_a_body_may_be_filled_before_the_response_is_given(host: Host) -> None:
+def test_body_can_be_written_before_response_is_set(host: Host) -> None:
     guest = Guest()
     made = response(guest)
     body = guest.call("outgoing-response.body", made)
@@ -94,7 +94,7 @@ def test_a_body_may_be_filled_before_the_response_is_given(host: Host) -> None:
     assert answer.body == b"early" and (b"content-length", b"5") in answer.headers
 
 
-def test_a_body_may_be_finished_without_a_stream(host: Host) -> None:
+def test_body_can_be_finished_without_stream(host: Host) -> None:
     guest = Guest()
     made = response(guest)
     body = guest.call("outgoing-response.body", made)
@@ -104,7 +104,7 @@ def test_a_body_may_be_finished_without_a_stream(host: Host) -> None:
     assert answer[finished] == ("ok", None) and answer.ended and answer.report.outcome == "ok"
 
 
-def test_the_body_outlives_its_response(host: Host) -> None:
+def test_body_outlives_response_resource(host: Host) -> None:
     guest = Guest()
     body, stream = guest.body()
     guest.drop(guest.request)
@@ -114,7 +114,9 @@ def test_the_body_outlives_its_response(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("announced", "written"), [(5, 3), (5, 0), (0, 0), (3, 3)])
-def test_a_body_is_as_long_as_announced_or_broken(host: Host, announced: int, written: int) -> None:
+def test_body_length_differs_from_content_length_breaks_response(
+    host: Host, announced: int, written: int
+) -> None:
     guest = Guest()
     body, stream = guest.body(200, ("content-length", str(announced).encode()))
     if written:
@@ -129,7 +131,7 @@ def test_a_body_is_as_long_as_announced_or_broken(host: Host, announced: int, wr
         assert f"{written} bytes" in answer.detail
 
 
-def test_a_response_without_a_body_that_announced_one_is_broken(host: Host) -> None:
+def test_missing_body_with_content_length_breaks_response(host: Host) -> None:
     guest = Guest()
     guest.call("response-outparam.set", guest.outparam, ("ok", response(guest, ("content-length", b"5"))))
     answer = host.run(guest)
@@ -137,7 +139,7 @@ def test_a_response_without_a_body_that_announced_one_is_broken(host: Host) -> N
 
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 304)])
-def test_a_length_may_tell_of_another_answer(host: Host, method: str, status: int) -> None:
+def test_content_length_of_head_and_304_is_not_enforced(host: Host, method: str, status: int) -> None:
     guest = Guest()
     made = response(guest, ("content-length", b"5"))
     guest.call("outgoing-response.set-status-code", made, status)
@@ -146,7 +148,7 @@ def test_a_length_may_tell_of_another_answer(host: Host, method: str, status: in
     assert answer.report.outcome == "ok" and (b"content-length", b"5") in answer.headers
 
 
-def test_a_body_that_is_dropped_without_an_end_is_broken(host: Host) -> None:
+def test_dropped_unfinished_body_breaks_response(host: Host) -> None:
     guest = Guest()
     body, stream = guest.body()
     guest.call("output-stream.blocking-write-and-flush", stream, b"half")
@@ -157,7 +159,7 @@ def test_a_body_that_is_dropped_without_an_end_is_broken(host: Host) -> None:
 
 
 @pytest.mark.parametrize("dropped", [False, True])
-def test_a_handler_that_returns_while_its_body_is_open_has_failed(host: Host, dropped: bool) -> None:
+def test_handler_returns_with_open_body_fails_the_run(host: Host, dropped: bool) -> None:
     guest = Guest()
     _, stream = guest.body()
     guest.call("output-stream.blocking-write-and-flush", stream, b"half")
@@ -168,7 +170,7 @@ def test_a_handler_that_returns_while_its_body_is_open_has_failed(host: Host, dr
 
 
 @pytest.mark.parametrize("end", ["finish", "drop"])
-def test_a_body_can_not_be_ended_before_its_stream_is_dropped(host: Host, end: str) -> None:
+def test_finish_body_before_stream_is_dropped_traps(host: Host, end: str) -> None:
     guest = Guest()
     body, _ = guest.body()
     if end == "finish":
@@ -182,7 +184,7 @@ def test_a_body_can_not_be_ended_before_its_stream_is_dropped(host: Host, end: s
 
 
 @pytest.mark.parametrize("end", ["give", "drop"])
-def test_a_response_can_not_be_given_or_dropped_before_its_headers(host: Host, end: str) -> None:
+def test_set_or_drop_response_before_headers_traps(host: Host, end: str) -> None:
     guest = Guest()
     made = response(guest)
     guest.call("outgoing-response.headers", made)
@@ -196,7 +198,7 @@ def test_a_response_can_not_be_given_or_dropped_before_its_headers(host: Host, e
     assert "outgoing-response" in answer.detail and "headers" in answer.detail
 
 
-def test_what_was_not_given_may_be_dropped(host: Host) -> None:
+def test_unsent_response_can_be_dropped(host: Host) -> None:
     guest = Guest()
     made = response(guest)
     body = guest.call("outgoing-response.body", made)
@@ -207,7 +209,7 @@ def test_what_was_not_given_may_be_dropped(host: Host) -> None:
     assert answer.body == b"another" and answer.report.outcome == "ok"
 
 
-def test_trailers_are_taken_and_not_sent(host: Host) -> None:
+def test_trailers_are_accepted_and_not_sent(host: Host) -> None:
     guest = Guest()
     body, stream = guest.body()
     guest.call("output-stream.blocking-write-and-flush", stream, b"body")
@@ -220,7 +222,7 @@ def test_trailers_are_taken_and_not_sent(host: Host) -> None:
 
 
 @pytest.mark.parametrize("code", error_codes(), ids=str)
-def test_a_guest_may_answer_with_any_error(host: Host, code: object) -> None:
+def test_guest_can_respond_with_any_error_code(host: Host, code: object) -> None:
     guest = Guest()
     done = guest.call("response-outparam.set", guest.outparam, ("err", code))
     answer = host.run(guest)
@@ -230,7 +232,7 @@ def test_a_guest_may_answer_with_any_error(host: Host, code: object) -> None:
 
 
 @pytest.mark.parametrize("dropped", [False, True])
-def test_a_guest_that_gives_no_response_has_failed(host: Host, dropped: bool) -> None:
+def test_missing_response_fails_the_run(host: Host, dropped: bool) -> None:
     guest = Guest()
     if dropped:
         guest.drop(guest.outparam)
@@ -240,7 +242,7 @@ def test_a_guest_that_gives_no_response_has_failed(host: Host, dropped: bool) ->
 
 
 @pytest.mark.parametrize("first", ["ok", "err"])
-def test_a_response_is_given_once(host: Host, first: str) -> None:
+def test_second_response_traps(host: Host, first: str) -> None:
     guest = Guest()
     made, other = response(guest), response(guest)
     given = ("ok", made) if first == "ok" else ("err", "configuration-error")
@@ -250,7 +252,7 @@ def test_a_response_is_given_once(host: Host, first: str) -> None:
     assert not answer.reached(again) and answer.report.outcome == "guest-failed"
 
 
-def test_a_response_that_was_given_can_not_be_used(host: Host) -> None:
+def test_using_response_after_set_traps(host: Host) -> None:
     guest = Guest()
     made = response(guest)
     guest.call("response-outparam.set", guest.outparam, ("ok", made))
@@ -278,7 +280,7 @@ def test_informational_responses_are_not_supported(host: Host, status: int, code
     assert answer.body == b"final" and answer.report.outcome == "ok"
 
 
-def test_a_guest_may_go_on_after_its_answer(host: Host) -> None:
+def test_guest_can_continue_after_response(host: Host) -> None:
     guest = Guest()
     guest.answer(b"done")
     guest.call("pollable.block", guest.call("subscribe-duration", 5_000_000))

@@ -101,7 +101,7 @@ class Function:
 
     @property
     def identifier(self) -> str:
-        """A name for component text, where brackets can not be."""
+        """The name in component text, which does not allow brackets."""
         return "$" + self.key.replace("[", "<").replace("]", ">")
 
 

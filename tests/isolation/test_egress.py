@@ -1,4 +1,4 @@
-"""What leaves on a guest's behalf: to origins that `egress` names, one well-formed request at a time."""
+"""Outgoing requests of guests: only to origins in `egress`, one well-formed request at a time."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 class Peer:
-    """Another server: keeps what each connection sent, and answers each head with the same bytes."""
+    """A server that stores the bytes of each connection and responds to each head with the same bytes."""
 
     def __init__(self, answer: bytes) -> None:
         self.answer = answer
@@ -116,7 +116,7 @@ def check(test: Callable[[OutboundHttp], Awaitable[None]], resolve: Any = None) 
     asyncio.run(main())
 
 
-def test_a_redirect_is_an_answer_like_others() -> None:
+def test_redirect_is_returned_to_the_guest() -> None:
     async def test(outgoing: OutboundHttp) -> None:
         async with peer() as secret:
             location = f"http://127.0.0.1:{secret.port}/".encode()
@@ -134,7 +134,7 @@ def test_a_redirect_is_an_answer_like_others() -> None:
     check(test)
 
 
-def test_a_name_that_leads_inside_is_denied_with_the_line_to_add() -> None:
+def test_name_resolving_to_private_address_is_denied_with_hint() -> None:
     async def inside(_host: str) -> list[str]:
         return ["127.0.0.1"]
 
@@ -155,8 +155,8 @@ def test_a_name_that_leads_inside_is_denied_with_the_line_to_add() -> None:
     check(test, inside)
 
 
-def test_a_connection_that_another_resource_may_have_is_not_lent() -> None:
-    """The first one names the address; the second one must not reach it through the connection kept open."""
+def test_connections_are_not_shared_between_resources() -> None:
+    """Only the first resource lists the address; the second must not reuse its open connection."""
 
     async def inside(_host: str) -> list[str]:
         return ["127.0.0.1"]
@@ -173,7 +173,7 @@ def test_a_connection_that_another_resource_may_have_is_not_lent() -> None:
     check(test, inside)
 
 
-def test_a_resource_that_holds_all_its_connections_holds_up_no_other() -> None:
+def test_exhausted_connections_do_not_block_other_resources() -> None:
     """A Resource of another Project, which may call the same server, gets connections of its own."""
 
     async def test(outgoing: OutboundHttp) -> None:
@@ -198,7 +198,7 @@ def test_a_resource_that_holds_all_its_connections_holds_up_no_other() -> None:
         ("/", b"hello", [], b"transfer-encoding: chunked\r\n"),
     ],
 )
-def test_what_is_sent_is_one_request(path: str, body: bytes | None, fields: Any, line: bytes) -> None:
+def test_exactly_one_request_is_sent(path: str, body: bytes | None, fields: Any, line: bytes) -> None:
     async def test(outgoing: OutboundHttp) -> None:
         async with peer() as there:
             caller = Caller(outgoing, f"http://127.0.0.1:{there.port}")
@@ -212,7 +212,7 @@ def test_what_is_sent_is_one_request(path: str, body: bytes | None, fields: Any,
 
 
 @pytest.mark.parametrize("length", [b"3", b"9", b"90"])
-def test_a_body_that_is_not_as_long_as_announced_never_becomes_a_second_request(length: bytes) -> None:
+def test_body_length_mismatch_never_becomes_second_request(length: bytes) -> None:
     smuggled = b"abcGET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
 
     async def test(outgoing: OutboundHttp) -> None:
@@ -229,13 +229,13 @@ def test_a_body_that_is_not_as_long_as_announced_never_becomes_a_second_request(
 @pytest.mark.parametrize(
     "path", ["http://evil.example/", "evil", "//\r\n", "/ HTTP/1.1\r\nx: y", "/\0", "/ü", "@x"]
 )
-def test_a_path_is_never_another_origin_or_another_line(path: str) -> None:
+def test_path_cannot_inject_origin_or_line(path: str) -> None:
     with pytest.raises(Err):
         set_path(Caller(OutboundHttp()).run, OutgoingRequest(http_fields.Fields()), path)
 
 
 @pytest.mark.parametrize("authority", ["a@b", "a/b", "a b", "a\r\nx: y", "a?b", "a#b", "a\\b", "ü", ""])
-def test_an_authority_has_no_user_and_no_path(authority: str) -> None:
+def test_authority_with_user_or_path_is_rejected(authority: str) -> None:
     with pytest.raises(Err):
         set_authority(Caller(OutboundHttp()).run, OutgoingRequest(http_fields.Fields()), authority)
 
@@ -248,13 +248,13 @@ def test_an_authority_has_no_user_and_no_path(authority: str) -> None:
         *(("Host", b"x"), ("transfer-encoding", b"chunked"), ("Connection", b"close"), ("upgrade", b"h2c")),
     ],
 )
-def test_fields_that_could_end_a_head_or_belong_to_the_connection(name: str, value: bytes) -> None:
+def test_unsafe_header_fields_are_rejected(name: str, value: bytes) -> None:
     with pytest.raises(Err):
         http_fields.from_list(Caller(OutboundHttp()).run, [(name, value)])
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "connect", "Connect"])
-def test_no_tunnels(method: str) -> None:
+def test_connect_tunnels_are_rejected(method: str) -> None:
     async def test(outgoing: OutboundHttp) -> None:
         caller = Caller(outgoing, "http://127.0.0.1:9")
         request = OutgoingRequest(http_fields.Fields())
@@ -267,7 +267,7 @@ def test_no_tunnels(method: str) -> None:
     check(test)
 
 
-def test_a_guest_that_tries_every_door_says_so_a_few_times_only() -> None:
+def test_repeated_denials_are_logged_a_limited_number_of_times() -> None:
     async def test(outgoing: OutboundHttp) -> None:
         caller = Caller(outgoing)
         for number in range(500):

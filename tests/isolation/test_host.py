@@ -14,9 +14,7 @@ from tests.engine.wasm.text_guest import serve
 
 
 @pytest.mark.slow
-def test_the_environment_is_the_manifests_and_nothing_of_the_hosts(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_has_nothing_of_the_host(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVC_SENTINEL", "of the host")
 
     async def test(guest: Any, _runner: Any) -> bytes:
@@ -28,7 +26,7 @@ def test_the_environment_is_the_manifests_and_nothing_of_the_hosts(
     assert os.environ["PATH"].encode() not in seen and str(Path.cwd()).encode() not in seen
 
 
-def test_there_are_no_folders_arguments_or_terminals() -> None:
+def test_folders_arguments_and_terminals_are_absent() -> None:
     empty: dict[str, Any] = {
         "wasi:filesystem/preopens#get-directories": [],
         "wasi:cli/environment#get-arguments": [],
@@ -39,7 +37,7 @@ def test_there_are_no_folders_arguments_or_terminals() -> None:
     assert {name: FUNCTIONS[name].body(None) for name in empty} == empty
 
 
-def test_nothing_opens_files_or_sockets() -> None:
+def test_files_and_sockets_cannot_be_opened() -> None:
     files = {name for name in FUNCTIONS if name.startswith("wasi:filesystem/")}
     assert files == {
         "wasi:filesystem/preopens#get-directories",

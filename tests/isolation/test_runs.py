@@ -1,4 +1,4 @@
-"""Nothing crosses from one run to the next, in slots that keep their memory and in those that do not."""
+"""Isolation between runs, in warm slots and in cold ones."""
 
 import asyncio
 import itertools
@@ -21,10 +21,10 @@ SLOTS = 8
 @pytest.mark.parametrize("pool", [COLD, WARM], ids=["cold", "warm"])
 @pytest.mark.parametrize("fast", [True, False], ids=["baseline", "optimised"])
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
-def test_memory_globals_and_tables_are_as_they_were_made(
+def test_memory_globals_and_tables_are_fresh_per_run(
     cache: Path, pool: PoolSettings, fast: bool, end: str
 ) -> None:
-    """The guest tells what it finds changed, then changes everything, and ends in one of five ways."""
+    """The guest reports leftover state, then changes everything, and ends in one of five ways."""
 
     async def test(guest: Any, _runner: Any) -> list[Answer]:
         return [await Client().call(guest, f"/i{end}") for _ in range(2 if end == "3" else SLOTS)]
@@ -35,7 +35,7 @@ def test_memory_globals_and_tables_are_as_they_were_made(
     assert {answer.report.outcome for answer in answers} == {expected}
 
 
-def test_the_guest_would_tell_what_is_left_over(cache: Path) -> None:
+def test_guest_detects_leftover_state(cache: Path) -> None:
     """The test above can fail: within one run, what was made dirty is found."""
 
     async def test(guest: Any, _runner: Any) -> bytes:
@@ -44,7 +44,7 @@ def test_the_guest_would_tell_what_is_left_over(cache: Path) -> None:
     assert serve(cache, test) == b"migxt"
 
 
-def test_runs_side_by_side_see_nothing_of_each_other(cache: Path) -> None:
+def test_concurrent_runs_are_isolated(cache: Path) -> None:
     async def test(guest: Any, _runner: Any) -> list[Answer]:
         ends = itertools.islice(itertools.cycle("0124"), 40)
         return await asyncio.gather(*[Client().call(guest, f"/i{end}") for end in ends])
@@ -53,7 +53,7 @@ def test_runs_side_by_side_see_nothing_of_each_other(cache: Path) -> None:
     assert [(answer.status, answer.body) for answer in answers] == [(200, b"")] * 40
 
 
-def test_clock_and_random_begin_anew(cache: Path) -> None:
+def test_clock_and_randomness_differ_per_run(cache: Path) -> None:
     async def test(guest: Any, _runner: Any) -> list[bytes]:
         await asyncio.sleep(0.3)
         return [(await Client().call(guest, "/r32")).body for _ in range(20)]
@@ -65,8 +65,8 @@ def test_clock_and_random_begin_anew(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 1000, 2**31 - 1])
-def test_a_handle_that_was_not_given_is_worth_nothing(cache: Path, number: int) -> None:
-    """Handles are numbers: another run's are none of this one's, though it uses the same numbers."""
+def test_forged_handle_traps(cache: Path, number: int) -> None:
+    """Handles are numbers: those of another run do not refer to its resources, even if they are equal."""
 
     async def test(guest: Any, _runner: Any) -> tuple[Answer, Answer]:
         other = asyncio.create_task(Client().call(guest, "/s500"))

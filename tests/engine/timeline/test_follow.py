@@ -40,7 +40,7 @@ def polled(follower: TimelineFollower) -> list[Record]:
     return [entry.record for entry in follower.poll().entries]
 
 
-def test_it_waits_for_a_file_that_is_not_there_and_makes_none(path: Path) -> None:
+def test_follower_waits_for_missing_file_without_creating_it(path: Path) -> None:
     follower = TimelineFollower(path, RecordFilter(), 0)
     assert polled(follower) == []
     assert not path.parent.exists()
@@ -49,7 +49,7 @@ def test_it_waits_for_a_file_that_is_not_there_and_makes_none(path: Path) -> Non
     follower.close()
 
 
-def test_each_record_comes_once_while_writers_come_and_go(path: Path) -> None:
+def test_follower_returns_each_record_once(path: Path) -> None:
     writing = subprocess.Popen([sys.executable, "-c", WRITE, str(path)])
     follower = TimelineFollower(path, RecordFilter(), 0)
     found: list[int] = []
@@ -62,7 +62,7 @@ def test_each_record_comes_once_while_writers_come_and_go(path: Path) -> None:
     assert found == list(range(3000))
 
 
-def test_a_place_can_be_taken_up_by_another_follower(path: Path) -> None:
+def test_follower_resumes_at_position(path: Path) -> None:
     write(path, *map(line, range(5)))
     first = TimelineFollower(path, RecordFilter(), 0)
     cursors = [entry.cursor for entry in first.poll().entries]
@@ -72,7 +72,7 @@ def test_a_place_can_be_taken_up_by_another_follower(path: Path) -> None:
     again.close()
 
 
-def test_what_is_not_wanted_is_not_looked_at_twice(path: Path) -> None:
+def test_follower_skips_filtered_records_once(path: Path) -> None:
     follower = TimelineFollower(path, RecordFilter(resource="api"), 0)
     write(path, *map(line, range(2500)), replace(LINE, resource="api"))
     assert polled(follower) == [replace(LINE, resource="api")]
@@ -82,7 +82,7 @@ def test_what_is_not_wanted_is_not_looked_at_twice(path: Path) -> None:
     follower.close()
 
 
-def test_a_slow_follower_is_told_how_much_it_missed(path: Path) -> None:
+def test_slow_follower_gets_missed_count(path: Path) -> None:
     write(path, line(1))
     follower = TimelineFollower(path, RecordFilter(), 0)
     assert polled(follower) == [line(1)]
@@ -98,7 +98,7 @@ def test_a_slow_follower_is_told_how_much_it_missed(path: Path) -> None:
     follower.close()
 
 
-def test_a_file_that_was_begun_anew_is_followed_from_its_beginning(path: Path) -> None:
+def test_follower_restarts_on_recreated_file(path: Path) -> None:
     write(path, line(1))
     follower = TimelineFollower(path, RecordFilter(), 0)
     assert polled(follower) == [line(1)]
@@ -110,7 +110,7 @@ def test_a_file_that_was_begun_anew_is_followed_from_its_beginning(path: Path) -
     follower.close()
 
 
-def test_a_place_beyond_the_end_is_one_of_another_file(path: Path) -> None:
+def test_follower_with_future_cursor_restarts(path: Path) -> None:
     write(path, line(1))
     follower = TimelineFollower(path, RecordFilter(), (1 << 63) - 1)
     assert polled(follower) == [line(1)]

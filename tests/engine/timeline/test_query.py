@@ -45,14 +45,14 @@ def found(reader: TimelineReader, wanted: RecordFilter) -> list[Record]:
     return [entry.record for entry in forwards]
 
 
-def test_a_resource_is_picked_by_name(reader: TimelineReader) -> None:
+def test_filter_by_resource(reader: TimelineReader) -> None:
     assert {record.resource for record in found(reader, RecordFilter(resource="api"))} == {"api"}
     assert len(found(reader, RecordFilter(resource="api"))) == 3
     assert found(reader, RecordFilter(resource="ap")) == []
     assert reader.resources() == {"api", "web"}
 
 
-def test_a_request_is_picked_with_all_that_it_said(reader: TimelineReader) -> None:
+def test_filter_by_request_includes_its_lines(reader: TimelineReader) -> None:
     assert len(found(reader, RecordFilter(request_id="02id"))) == 2
     assert found(reader, RecordFilter(request_id="' or 1=1 --")) == []
     assert found(reader, RecordFilter(request_id="")) == []
@@ -61,7 +61,7 @@ def test_a_request_is_picked_with_all_that_it_said(reader: TimelineReader) -> No
 @pytest.mark.parametrize(
     ("least", "count"), [("TRACE", 10), ("DEBUG", 10), ("INFO", 9), ("WARN", 4), ("ERROR", 2), ("FATAL", 0)]
 )
-def test_a_level_picks_what_matters_as_much_or_more(reader: TimelineReader, least: str, count: int) -> None:
+def test_filter_by_minimum_level(reader: TimelineReader, least: str, count: int) -> None:
     assert len(found(reader, RecordFilter(min_level=least))) == count  # type: ignore[arg-type]
 
 
@@ -77,13 +77,11 @@ def test_a_level_picks_what_matters_as_much_or_more(reader: TimelineReader, leas
         ("$^", 0),
     ],
 )
-def test_a_pattern_is_searched_in_what_a_record_says(
-    reader: TimelineReader, pattern: str, count: int
-) -> None:
+def test_filter_by_pattern_searches_text(reader: TimelineReader, pattern: str, count: int) -> None:
     assert len(found(reader, RecordFilter(pattern=re.compile(pattern)))) == count
 
 
-def test_all_that_is_asked_must_hold(reader: TimelineReader) -> None:
+def test_filter_conditions_are_combined(reader: TimelineReader) -> None:
     wanted = RecordFilter("web", "01id", "WARN", re.compile("low"))
     assert found(reader, wanted) == [SAID]
 
@@ -101,7 +99,7 @@ def many(path: Path) -> Iterator[TimelineReader]:
     reading.close()
 
 
-def test_pages_go_on_where_the_last_ended(many: TimelineReader) -> None:
+def test_pages_continue_at_last_cursor(many: TimelineReader) -> None:
     for wanted, count in (
         (RecordFilter(), 5000),
         (RecordFilter(resource="api"), 500),
@@ -116,7 +114,7 @@ def test_pages_go_on_where_the_last_ended(many: TimelineReader) -> None:
         assert len(texts) == count and texts == sorted(texts)
 
 
-def test_the_last_ones_are_found_however_far_back_they_are(many: TimelineReader) -> None:
+def test_tail_finds_distant_matches(many: TimelineReader) -> None:
     last = [
         entry.record.time_ns - BEGAN for entry in many.tail(3, RecordFilter(pattern=re.compile("^1?..0$")))
     ]
@@ -130,20 +128,18 @@ def test_the_last_ones_are_found_however_far_back_they_are(many: TimelineReader)
 
 
 @pytest.mark.parametrize("second", [0, 1, 250, 498, 499])
-def test_a_time_is_found_among_the_cursors(many: TimelineReader, second: int) -> None:
+def test_cursor_before_finds_time(many: TimelineReader, second: int) -> None:
     page = many.after(many.cursor_before(BEGAN + second * SECOND), RecordFilter(), most=10)
     assert page.entries[0].record == line(second * 10, "api")
 
 
-def test_times_before_and_after_all_records_are_their_ends(many: TimelineReader) -> None:
+def test_cursor_before_clamps_to_bounds(many: TimelineReader) -> None:
     first, last = many.bounds()
     assert many.cursor_before(0) == first - 1
     assert many.cursor_before(BEGAN + 500 * SECOND) == last
 
 
-def test_a_reader_is_told_how_many_records_were_removed_before_it_came_to_them(
-    path: Path, many: TimelineReader
-) -> None:
+def test_page_counts_missed_records(path: Path, many: TimelineReader) -> None:
     first = many.bounds()[0]
     store = TimelineStore(path, Retention(max_age_seconds=100))
     store.trim(BEGAN + 500 * SECOND)

@@ -50,11 +50,11 @@ def request(
     return RequestRecord(*head, wall_ns, 0, peak, 0, 0, root)
 
 
-def test_before_anything_happens_there_is_nothing(rates: RateMeter) -> None:
+def test_window_is_empty_initially(rates: RateMeter) -> None:
     assert rates.window() == RateWindow(1.0, {}, {})
 
 
-def test_requests_are_told_per_second_of_the_window(rates: RateMeter, clock: Clock) -> None:
+def test_requests_are_reported_per_second(rates: RateMeter, clock: Clock) -> None:
     clock.now += 100
     for _ in range(60):
         rates(request())
@@ -64,7 +64,7 @@ def test_requests_are_told_per_second_of_the_window(rates: RateMeter, clock: Clo
     assert window.resources["web"].requests == pytest.approx(60 / 10.5)
 
 
-def test_what_is_older_than_the_window_counts_no_longer(rates: RateMeter, clock: Clock) -> None:
+def test_old_seconds_leave_window(rates: RateMeter, clock: Clock) -> None:
     rates(request())
     clock.now += 30
     assert rates.window().resources["web"].requests > 0
@@ -73,7 +73,7 @@ def test_what_is_older_than_the_window_counts_no_longer(rates: RateMeter, clock:
     assert rates.window().resources == {}
 
 
-def test_shortly_after_the_start_rates_are_of_the_time_since(rates: RateMeter, clock: Clock) -> None:
+def test_rates_after_start_use_elapsed_time(rates: RateMeter, clock: Clock) -> None:
     for _ in range(8):
         rates(request())
     clock.now += 4
@@ -81,13 +81,13 @@ def test_shortly_after_the_start_rates_are_of_the_time_since(rates: RateMeter, c
     assert (rates.window().seconds, rates.window().resources["web"].requests) == (4.0, 2.0)
 
 
-def test_failures_are_those_of_500_and_up(rates: RateMeter) -> None:
+def test_failures_count_status_500_and_above(rates: RateMeter) -> None:
     for status in (200, 304, 404, 499, 500, 503, 504, 200):
         rates(request(status=status))
     assert rates.window().resources["web"].failures == pytest.approx(3 / 8)
 
 
-def test_the_highest_memory_is_kept(rates: RateMeter, clock: Clock) -> None:
+def test_window_reports_peak_memory(rates: RateMeter, clock: Clock) -> None:
     for peak in (None, 7, 9, 8):
         rates(request("api", peak=peak))
         clock.now += 1
@@ -96,7 +96,7 @@ def test_the_highest_memory_is_kept(rates: RateMeter, clock: Clock) -> None:
     assert (window.resources["api"].peak_memory, window.resources["web"].peak_memory) == (9, None)
 
 
-def test_95_of_100_are_below_the_time_that_is_told(rates: RateMeter) -> None:
+def test_p95_covers_95_of_100(rates: RateMeter) -> None:
     for number in range(100):
         rates(request(wall_ns=(1 + number) * MS))
     p95 = rates.window().resources["web"].p95_ns
@@ -104,13 +104,13 @@ def test_95_of_100_are_below_the_time_that_is_told(rates: RateMeter) -> None:
 
 
 @given(st.integers(0, 1 << 62))
-def test_times_are_told_within_seven_percent(wall_ns: int) -> None:
+def test_durations_are_accurate_to_seven_percent(wall_ns: int) -> None:
     rates = RateMeter(lambda: SHOP)
     rates(request(wall_ns=wall_ns))
     assert rates.window().resources["web"].p95_ns == pytest.approx(wall_ns, rel=0.07)
 
 
-def test_a_mount_counts_the_requests_that_took_it(rates: RateMeter, clock: Clock) -> None:
+def test_mount_counts_its_requests(rates: RateMeter, clock: Clock) -> None:
     for target in ("/api/x?y=1", "/api/old", "/api/z"):
         rates(request("api", target=target, span="inner", parent="outer", root=False))
         rates(request("web", target=target, span="outer"))
@@ -119,7 +119,7 @@ def test_a_mount_counts_the_requests_that_took_it(rates: RateMeter, clock: Clock
     assert rates.window().mounts == {("web", "/api/*"): 2.0, ("web", "/api/old"): 1.0}
 
 
-def test_records_of_guests_are_counted_and_lines_are_not(rates: RateMeter) -> None:
+def test_structured_records_count_and_lines_do_not(rates: RateMeter) -> None:
     rates(
         StructuredRecord(
             time_ns=1,
@@ -139,7 +139,7 @@ def test_records_of_guests_are_counted_and_lines_are_not(rates: RateMeter) -> No
     assert window.resources["api"].requests == 0 and window.resources["api"].p95_ns is None
 
 
-def test_fronts_that_never_come_are_forgotten(rates: RateMeter) -> None:
+def test_unfinished_fronts_are_dropped(rates: RateMeter) -> None:
     for number in range(30_000):
         rates(request("api", target="/api/x", span="i", parent=str(number), root=False))
     rates(request("web", target="/api/x", span="29999"))

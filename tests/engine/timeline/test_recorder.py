@@ -72,7 +72,7 @@ def told() -> Iterator[Told]:
     yield Told()
 
 
-def test_what_is_recorded_is_kept_when_it_ends_and_meanwhile(path: Path, told: Told) -> None:
+def test_recorder_writes_continuously_and_on_close(path: Path, told: Told) -> None:
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, told, interval=0.01)
     timeline.append(REQUEST)
@@ -84,12 +84,12 @@ def test_what_is_recorded_is_kept_when_it_ends_and_meanwhile(path: Path, told: T
     assert told.errors == []
 
 
-def test_nothing_is_made_where_nothing_happens(path: Path, told: Told) -> None:
+def test_recorder_without_records_creates_no_file(path: Path, told: Told) -> None:
     TimelineRecorder(path, TimelineBus(), told).close()
     assert not path.parent.exists()
 
 
-def test_many_threads_lose_nothing_and_keep_their_own_order(path: Path, told: Told) -> None:
+def test_concurrent_appends_lose_nothing_and_preserve_thread_order(path: Path, told: Told) -> None:
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, told, interval=0.01)
 
@@ -107,7 +107,7 @@ def test_many_threads_lose_nothing_and_keep_their_own_order(path: Path, told: To
         assert [record.time_ns for record in kept(path) if record.resource == who] == list(range(3000))
 
 
-def test_two_that_record_one_project_keep_everything(path: Path, told: Told) -> None:
+def test_two_recorders_of_one_project_lose_nothing(path: Path, told: Told) -> None:
     timelines = [TimelineBus(), TimelineBus()]
     recorders = [TimelineRecorder(path, timeline, told, interval=0.005) for timeline in timelines]
     for number in range(4000):
@@ -118,7 +118,7 @@ def test_two_that_record_one_project_keep_everything(path: Path, told: Told) -> 
     assert told.errors == []
 
 
-def test_it_goes_on_where_the_folder_was_deleted(path: Path, told: Told) -> None:
+def test_recorder_recreates_deleted_folder(path: Path, told: Told) -> None:
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, told, interval=0.01)
     timeline.append(line(1))
@@ -132,7 +132,7 @@ def test_it_goes_on_where_the_folder_was_deleted(path: Path, told: Told) -> None
     assert told.errors == []
 
 
-def test_a_file_that_is_damaged_is_put_aside_and_another_begun(path: Path, told: Told) -> None:
+def test_corrupt_file_is_quarantined_and_replaced(path: Path, told: Told) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
     timeline = TimelineBus()
@@ -146,7 +146,7 @@ def test_a_file_that_is_damaged_is_put_aside_and_another_begun(path: Path, told:
     assert "corrupt" in error.message and aside.name in error.hint
 
 
-def test_a_file_that_is_damaged_while_it_is_written_is_put_aside_too(path: Path, told: Told) -> None:
+def test_file_corrupted_while_open_is_quarantined(path: Path, told: Told) -> None:
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, told, interval=0.01, retry=0.01)
     timeline.append(line(1))
@@ -164,7 +164,7 @@ def test_a_file_that_is_damaged_while_it_is_written_is_put_aside_too(path: Path,
     assert len(list(path.parent.glob("timeline-damaged-*.db"))) == 1
 
 
-def test_a_file_whose_inside_is_damaged_is_put_aside_as_soon_as_that_shows(path: Path, told: Told) -> None:
+def test_internally_corrupt_file_is_quarantined_when_detected(path: Path, told: Told) -> None:
     store = TimelineStore(path)
     store.append([line(number) for number in range(5000)], BEGAN)
     store.close()
@@ -179,7 +179,7 @@ def test_a_file_whose_inside_is_damaged_is_put_aside_as_soon_as_that_shows(path:
     assert "corrupt" in told.errors[0].message
 
 
-def test_a_file_of_a_newer_svc_is_not_touched(path: Path, told: Told) -> None:
+def test_recorder_leaves_file_of_newer_svc_unchanged(path: Path, told: Told) -> None:
     TimelineStore(path).close()
     database = apsw.Connection(str(path))
     database.execute("pragma user_version = 99")
@@ -195,7 +195,7 @@ def test_a_file_of_a_newer_svc_is_not_touched(path: Path, told: Told) -> None:
     assert ["newer svc" in error.message for error in told.errors] == [True]
 
 
-def test_records_wait_for_a_folder_that_can_not_be_made_for_a_while(path: Path, told: Told) -> None:
+def test_recorder_retries_until_folder_is_available(path: Path, told: Told) -> None:
     path.parent.write_text("in the way")
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, told, interval=0.01, retry=0.01)
@@ -208,7 +208,7 @@ def test_records_wait_for_a_folder_that_can_not_be_made_for_a_while(path: Path, 
     assert len(told.errors) == 1
 
 
-def test_what_waits_is_bounded_and_the_timeline_says_how_much_is_lost(path: Path, told: Told) -> None:
+def test_pending_records_are_bounded_and_losses_reported(path: Path, told: Told) -> None:
     path.parent.write_text("in the way")
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, told, interval=60, max_pending_bytes=100_000)
@@ -222,7 +222,7 @@ def test_what_waits_is_bounded_and_the_timeline_says_how_much_is_lost(path: Path
     assert lost.text.startswith("900 records were lost")
 
 
-def test_a_full_disk_is_told_once_and_loses_nothing(path: Path, tmp_path: Path) -> None:
+def test_full_disk_warns_once_and_loses_nothing(path: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=False, timeout=150
     )
@@ -231,7 +231,7 @@ def test_a_full_disk_is_told_once_and_loses_nothing(path: Path, tmp_path: Path) 
     assert [record.time_ns for record in kept(path)] == list(range(601))
 
 
-def test_a_record_costs_its_appender_microseconds(path: Path, told: Told) -> None:
+def test_append_takes_microseconds(path: Path, told: Told) -> None:
     timeline = TimelineBus()
     recorder = TimelineRecorder(path, timeline, told)
     began = time.thread_time()

@@ -1,4 +1,4 @@
-"""Recordings in the timeline's file: what is kept, what is hidden, how much there is at most."""
+"""Recordings in the timeline's file: content, redaction and limits."""
 
 from pathlib import Path
 from typing import Any
@@ -48,14 +48,14 @@ def write(path: Path, *records: Record | Recording, keep: Retention | None = Non
 
 
 def kept(path: Path, *ids: str) -> list[str]:
-    """Return which of these requests are kept."""
+    """Return which of these requests have a recording."""
     reader = TimelineReader(path)
     found = [each for each in ids if reader.exchange(each) is not None]
     reader.close()
     return found
 
 
-def test_what_was_recorded_is_read_as_it_was(path: Path) -> None:
+def test_recording_round_trips(path: Path) -> None:
     made = recording()
     write(path, line(1), made)
     reader = TimelineReader(path)
@@ -67,7 +67,7 @@ def test_what_was_recorded_is_read_as_it_was(path: Path) -> None:
     assert found.request.complete and found.target == "/a?b=c"
 
 
-def test_a_body_is_kept_up_to_its_limit_whatever_its_pieces(path: Path) -> None:
+def test_body_is_cut_at_limit_for_any_chunks(path: Path) -> None:
     made = recording(body=b"")
     for size in (MAX_BODY_BYTES - 3, 7, 1000):
         made.add_request_message({"type": "http.request", "body": memoryview(b"x" * size), "more_body": True})
@@ -75,12 +75,12 @@ def test_a_body_is_kept_up_to_its_limit_whatever_its_pieces(path: Path) -> None:
     assert (found.body, found.size, found.complete) == (b"x" * MAX_BODY_BYTES, MAX_BODY_BYTES + 1004, False)
 
 
-def test_a_body_of_just_the_limit_is_whole() -> None:
+def test_body_of_exact_limit_is_complete() -> None:
     found = to_exchange(recording(body=b"x" * MAX_BODY_BYTES)).request
     assert len(found.body) == MAX_BODY_BYTES and found.complete
 
 
-def test_a_body_that_was_not_read_to_its_end_is_not_whole() -> None:
+def test_body_without_end_is_incomplete() -> None:
     made = recording()
     made.add_request_message({"type": "http.request", "body": b"more", "more_body": True})
     assert not to_exchange(made).request.complete
@@ -102,21 +102,21 @@ def test_secrets_in_headers_never_reach_the_file(path: Path, name: str) -> None:
     assert found.response.headers == ((name, REDACTED_VALUE),)
 
 
-def test_nobody_else_may_read_the_file(path: Path) -> None:
+def test_file_is_readable_by_owner_only(path: Path) -> None:
     store = TimelineStore(path)
     store.append([line(1), recording()], BEGAN)
     assert [file.name for file in path.parent.glob(f"{TIMELINE_FILE}*") if file.stat().st_mode & 0o077] == []
     store.close()
 
 
-def test_recordings_go_with_the_records_of_their_time(path: Path) -> None:
+def test_recordings_are_removed_with_their_records(path: Path) -> None:
     write(path, line(1), recording("01a"))
     write(path, *map(line, range(20_000)))
     write(path, line(2), recording("01b"), keep=Retention(max_bytes=1 << 20, max_age_seconds=1e12))
     assert kept(path, "01a", "01b") == ["01b"]
 
 
-def test_of_too_many_recordings_the_oldest_go(path: Path) -> None:
+def test_oldest_recordings_are_removed_above_limit(path: Path) -> None:
     ids = [f"01{n:02}" for n in range(40)]
     for each in ids:
         write(path, line(1), recording(each, b"x" * MAX_BODY_BYTES))
@@ -131,7 +131,7 @@ def test_of_too_many_recordings_the_oldest_go(path: Path) -> None:
     assert left == [*ids[-len(left) + 1 :], "02"] and 7 <= len(left) <= 10
 
 
-def test_a_timeline_without_recordings_takes_them_from_now_on(path: Path) -> None:
+def test_older_file_without_recordings_accepts_them(path: Path) -> None:
     write(path, line(1))
     database = apsw.Connection(str(path))
     database.execute("drop table exchange")
@@ -141,7 +141,7 @@ def test_a_timeline_without_recordings_takes_them_from_now_on(path: Path) -> Non
     assert kept(path, "01a") == ["01a"]
 
 
-def test_the_recorder_writes_what_is_handed_on(path: Path) -> None:
+def test_recorder_writes_published_recordings(path: Path) -> None:
     timeline, warnings = TimelineBus(), list[Exception]()
     recorder = TimelineRecorder(path, timeline, warnings.append, now_ns=lambda: BEGAN + SECOND)
     timeline.append(line(1))
@@ -152,7 +152,7 @@ def test_the_recorder_writes_what_is_handed_on(path: Path) -> None:
     assert kept(path, "01a", "01b", "01c") == ["01a", "01b"] and warnings == []
 
 
-def test_a_listener_that_fails_hears_no_more() -> None:
+def test_failing_listener_is_removed() -> None:
     timeline, heard = TimelineBus(), list[Recording]()
 
     def fail(recording: Recording) -> None:

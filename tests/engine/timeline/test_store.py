@@ -60,7 +60,7 @@ def appending(path: Path, times: int, who: str) -> subprocess.Popen[str]:
     )
 
 
-def test_every_kind_of_record_comes_back_as_it_was(path: Path) -> None:
+def test_every_record_kind_round_trips(path: Path) -> None:
     records = [REQUEST, replace(REQUEST, peak_memory=None, root=False, code="x", detail="y"), SAID, LINE]
     records += [BUILT, replace(LINE, stream="stderr"), replace(SAID, attributes={}, severity="FATAL")]
     written(path, *records)
@@ -111,7 +111,7 @@ anything = st.one_of(
     suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60)
 )
 @given(st.lists(anything, max_size=150))
-def test_nothing_in_a_text_is_lost(path: Path, records: list[Record]) -> None:
+def test_arbitrary_records_round_trip(path: Path, records: list[Record]) -> None:
     path.unlink(missing_ok=True)
     written(path, *records)
     assert kept(path) == records
@@ -120,12 +120,12 @@ def test_nothing_in_a_text_is_lost(path: Path, records: list[Record]) -> None:
 @pytest.mark.parametrize(
     "text", ["a\0b", "\x1b[2J\x9b", "\u202e", "日本語 🏴‍☠️", "\r\n", "x" * MAX_TEXT_CHARS]
 )
-def test_odd_texts_come_back_as_they_were(path: Path, text: str) -> None:
+def test_unusual_texts_round_trip(path: Path, text: str) -> None:
     written(path, replace(LINE, text=text), replace(SAID, body=text, attributes={text[:10]: text[:10]}))
     assert [getattr(record, "text", None) or record.body for record in kept(path)] == [text, text]  # type: ignore[union-attr]
 
 
-def test_what_no_file_can_hold_is_made_to_fit() -> None:
+def test_unstorable_text_is_adjusted() -> None:
     half = encode(replace(SAID, body="\ud800a", attributes={"\udfff": "\ud800"}, time_ns=1 << 64))
     record = decode(1, half).record
     assert isinstance(record, StructuredRecord)
@@ -137,7 +137,7 @@ def test_what_no_file_can_hold_is_made_to_fit() -> None:
     assert many.attributes["…"] == "35 more" and len(many.attributes) == 66
 
 
-def test_cursors_have_no_gaps_and_go_on_where_another_process_ended(path: Path) -> None:
+def test_cursors_are_contiguous_across_processes(path: Path) -> None:
     for _ in range(3):
         written(path, *map(line, range(73)))
     reader = TimelineReader(path)
@@ -147,7 +147,7 @@ def test_cursors_have_no_gaps_and_go_on_where_another_process_ended(path: Path) 
     reader.close()
 
 
-def test_cursors_of_a_file_that_is_begun_anew_are_above_all_before(path: Path) -> None:
+def test_cursors_of_recreated_file_exceed_old_ones(path: Path) -> None:
     written(path, LINE, LINE)
     reader = TimelineReader(path)
     last = reader.bounds()[1]
@@ -159,7 +159,7 @@ def test_cursors_of_a_file_that_is_begun_anew_are_above_all_before(path: Path) -
     reader.close()
 
 
-def test_processes_that_write_at_once_lose_nothing_and_keep_their_order(path: Path) -> None:
+def test_concurrent_writers_lose_nothing_and_preserve_order(path: Path) -> None:
     others = [appending(path, 30, who) for who in "abc"]
     assert [other.wait(100) for other in others] == [0, 0, 0]
     for other in others:
@@ -171,7 +171,7 @@ def test_processes_that_write_at_once_lose_nothing_and_keep_their_order(path: Pa
         assert of == [(number, str(i)) for number in range(30) for i in range(20)]
 
 
-def test_a_file_that_many_open_at_once_is_made_for_all_of_them(tmp_path: Path) -> None:
+def test_concurrent_creation_succeeds_for_all(tmp_path: Path) -> None:
     for round_ in range(10):
         path = timeline_path(tmp_path / str(round_))
         with ThreadPoolExecutor(6) as pool:
@@ -180,7 +180,7 @@ def test_a_file_that_many_open_at_once_is_made_for_all_of_them(tmp_path: Path) -
         assert kept(path) == [LINE] * 6
 
 
-def test_a_process_that_is_killed_leaves_whole_batches(path: Path) -> None:
+def test_killed_writer_leaves_complete_batches(path: Path) -> None:
     for who in "abc":
         other = appending(path, 1 << 30, who)
         assert other.stdout is not None and other.stdout.readline() == "begun\n"
@@ -192,7 +192,7 @@ def test_a_process_that_is_killed_leaves_whole_batches(path: Path) -> None:
     written(path, LINE)
 
 
-def test_what_is_too_old_is_removed_up_to_the_last(path: Path) -> None:
+def test_trim_removes_old_records_except_last(path: Path) -> None:
     keep = Retention(max_age_seconds=60)
     written(path, *map(line, range(25_000)), now_ns=BEGAN, keep=keep)
     written(path, line(1), now_ns=BEGAN + 60 * SECOND, keep=keep)
@@ -203,7 +203,7 @@ def test_what_is_too_old_is_removed_up_to_the_last(path: Path) -> None:
     assert kept(path) == [line(2)]
 
 
-def test_guests_can_not_make_records_stay_or_go_with_the_times_they_claim(path: Path) -> None:
+def test_trim_ignores_timestamps_of_guests(path: Path) -> None:
     keep = Retention(max_age_seconds=60)
     written(path, replace(SAID, time_ns=(1 << 64) - 1), replace(SAID, time_ns=0), LINE, keep=keep)
     assert len(kept(path)) == 3
@@ -211,7 +211,7 @@ def test_guests_can_not_make_records_stay_or_go_with_the_times_they_claim(path: 
     assert kept(path) == [line(1)]
 
 
-def test_the_file_stays_below_its_size_and_keeps_the_newest(path: Path) -> None:
+def test_trim_limits_file_size_and_retains_newest(path: Path) -> None:
     store, most = TimelineStore(path, Retention(max_bytes=1 << 20)), 0
     for batch in range(60):
         store.append([replace(line(batch * 100 + i), text=f"{i}" * 1000) for i in range(100)], BEGAN)
@@ -223,13 +223,13 @@ def test_the_file_stays_below_its_size_and_keeps_the_newest(path: Path) -> None:
     assert most < 2 << 20
 
 
-def test_a_clock_that_goes_back_changes_no_order(path: Path) -> None:
+def test_clock_going_back_preserves_order(path: Path) -> None:
     written(path, line(1), now_ns=BEGAN + 3600 * SECOND)
     written(path, line(2), now_ns=BEGAN)
     assert kept(path) == [line(1), line(2)]
 
 
-def test_git_leaves_the_folder_alone(path: Path) -> None:
+def test_data_folder_is_ignored_by_git(path: Path) -> None:
     written(path, LINE)
     root = path.parents[1]
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
@@ -237,7 +237,7 @@ def test_git_leaves_the_folder_alone(path: Path) -> None:
     assert done.stdout == b""
 
 
-def test_a_file_that_is_none_of_ours_is_refused(path: Path) -> None:
+def test_foreign_file_raises(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
     for opening in (TimelineStore, TimelineReader):
@@ -245,7 +245,7 @@ def test_a_file_that_is_none_of_ours_is_refused(path: Path) -> None:
             opening(path)
 
 
-def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
+def test_file_of_newer_svc_stays_unchanged(path: Path) -> None:
     written(path, LINE)
     database = apsw.Connection(str(path))
     database.execute("pragma user_version = 99")
@@ -255,19 +255,19 @@ def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
             opening(path)
 
 
-def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+def test_uncreatable_folder_raises(tmp_path: Path) -> None:
     (tmp_path / ".svc").write_text("in the way")
     with pytest.raises(TimelineError, match="cannot write"):
         TimelineStore(timeline_path(tmp_path))
 
 
-def test_reading_makes_no_file(path: Path) -> None:
+def test_reading_creates_no_file(path: Path) -> None:
     with pytest.raises(TimelineError):
         TimelineReader(path)
     assert not path.exists()
 
 
-def test_the_ends_are_found_without_reading_what_is_between(path: Path) -> None:
+def test_bounds_query_does_not_scan(path: Path) -> None:
     written(path, *map(line, range(20)))
     database = apsw.Connection(str(path))
     steps = database.execute(f"explain query plan {BOUNDS}").fetchall()
@@ -276,7 +276,7 @@ def test_the_ends_are_found_without_reading_what_is_between(path: Path) -> None:
     assert [step for *_, step in steps if step.startswith("SEARCH record")] != []
 
 
-def test_a_file_that_can_not_be_read_is_told_as_that(path: Path) -> None:
+def test_unreadable_file_raises_read_error(path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(TimelineError, match="cannot read"):
         TimelineReader(path)

@@ -58,7 +58,7 @@ def record(path: Path, *records: RequestRecord | LineRecord) -> None:
     recorder.close()
 
 
-def test_a_request_counts_in_the_minute_in_which_it_ends(path: Path) -> None:
+def test_request_counts_in_minute_of_its_end(path: Path) -> None:
     record(path, OK, OK, replace(OK, wall_ns=2 * MINUTE_NS), replace(OK, resource="api", peak_memory=None))
     assert kept(path) == {
         (1000, "web"): UsageCount(2, 0, 4_000_000, 10_000_000, 65_536, 6, 12),
@@ -81,18 +81,18 @@ def test_a_request_counts_in_the_minute_in_which_it_ends(path: Path) -> None:
         (200, "stopping", 0),
     ],
 )
-def test_failures_are_those_that_no_client_is_to_blame_for(status: int, code: str, failures: int) -> None:
+def test_failures_exclude_client_errors(status: int, code: str, failures: int) -> None:
     counter = Aggregator()
     counter(replace(OK, status=status, code=code))
     assert [count.failures for count in counter.take().values()] == [failures]
 
 
-def test_what_is_no_request_to_a_resource_is_not_counted(path: Path) -> None:
+def test_other_records_are_not_counted(path: Path) -> None:
     record(path, replace(OK, resource=""), LineRecord(BEGAN, "id", "web", "stdout", "text"))
     assert not path.exists()
 
 
-def test_it_is_written_while_requests_go_on(path: Path) -> None:
+def test_recorder_writes_during_requests(path: Path) -> None:
     timeline, store = TimelineBus(), UsageStore(path)
     recorder = UsageRecorder(path, timeline, raised, interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
@@ -106,7 +106,7 @@ def test_it_is_written_while_requests_go_on(path: Path) -> None:
     store.close()
 
 
-def test_counts_survive_a_file_that_can_not_be_written_for_a_while(path: Path) -> None:
+def test_counts_survive_temporary_write_failure(path: Path) -> None:
     warnings: list[SvcError] = []
     told = threading.Event()
 
@@ -126,7 +126,7 @@ def test_counts_survive_a_file_that_can_not_be_written_for_a_while(path: Path) -
     assert kept(path)[1000, "web"].requests == 2
 
 
-def test_a_damaged_file_is_put_aside_and_another_begun(path: Path) -> None:
+def test_corrupt_usage_file_is_quarantined_and_replaced(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
     warnings: list[SvcError] = []
@@ -141,7 +141,7 @@ def test_a_damaged_file_is_put_aside_and_another_begun(path: Path) -> None:
     assert str(path) in warning.message and "corrupt" in warning.message and str(aside) in warning.hint
 
 
-def test_a_file_that_is_damaged_inside_is_put_aside_when_that_shows(path: Path) -> None:
+def test_internally_corrupt_usage_file_is_quarantined_when_detected(path: Path) -> None:
     store = UsageStore(path)
     store.add({(minute, "web"): UsageCount(1) for minute in range(5000)})
     store.close()
@@ -157,7 +157,7 @@ def test_a_file_that_is_damaged_inside_is_put_aside_when_that_shows(path: Path) 
     assert len(list(path.parent.glob("usage-damaged-*.db"))) == len(warnings) == 1
 
 
-def test_it_goes_on_where_the_folder_was_deleted(path: Path) -> None:
+def test_recorder_recreates_deleted_folder(path: Path) -> None:
     timeline = TimelineBus()
     recorder = UsageRecorder(path, timeline, raised, interval=0.01, now_ns=lambda: BEGAN)
     timeline.append(OK)
@@ -170,7 +170,7 @@ def test_it_goes_on_where_the_folder_was_deleted(path: Path) -> None:
     assert kept(path)[1000, "web"].requests == 1
 
 
-def test_what_waits_for_a_file_is_bounded() -> None:
+def test_unwritten_sums_are_bounded() -> None:
     counter = Aggregator()
     counter(OK)
     counter.restore({(minute, "web"): UsageCount(1) for minute in range(2000)}, 10)
@@ -178,7 +178,7 @@ def test_what_waits_for_a_file_is_bounded() -> None:
     assert list(counts) == [(minute, "web") for minute in range(1990, 2000)]
 
 
-def test_minutes_older_than_a_month_are_forgotten(path: Path) -> None:
+def test_minutes_older_than_a_month_are_deleted(path: Path) -> None:
     store = UsageStore(path)
     old = 100_000
     store.add(
@@ -192,7 +192,7 @@ def test_minutes_older_than_a_month_are_forgotten(path: Path) -> None:
     store.close()
 
 
-def test_counts_are_exact_when_threads_append_at_once(path: Path) -> None:
+def test_counts_are_exact_with_concurrent_appends(path: Path) -> None:
     timeline = TimelineBus()
     recorder = UsageRecorder(path, timeline, raised, interval=0.001, now_ns=lambda: BEGAN)
 

@@ -39,7 +39,7 @@ def adding(path: Path, times: int) -> subprocess.Popen[str]:
     )
 
 
-def test_counts_add_up_and_the_highest_peak_stays(path: Path) -> None:
+def test_counts_add_up_and_peak_is_maximum(path: Path) -> None:
     store = UsageStore(path)
     store.add({(7, "web"): ONE, (8, "web"): ONE})
     store.add({(7, "web"): UsageCount(2, 1, 5, 6, 1_000, 1, 1), (7, "api"): ONE})
@@ -52,7 +52,7 @@ def test_counts_add_up_and_the_highest_peak_stays(path: Path) -> None:
     store.close()
 
 
-def test_counts_outlive_the_process_and_old_minutes_can_be_forgotten(path: Path) -> None:
+def test_counts_persist_and_old_minutes_can_be_deleted(path: Path) -> None:
     first = UsageStore(path)
     first.add({(minute, "web"): ONE for minute in range(10)})
     first.close()
@@ -63,7 +63,7 @@ def test_counts_outlive_the_process_and_old_minutes_can_be_forgotten(path: Path)
 
 
 @pytest.mark.slow
-def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
+def test_concurrent_writers_lose_nothing(path: Path) -> None:
     others = [adding(path, 200) for _ in range(3)]
     assert [other.wait(100) for other in others] == [0, 0, 0]
     for other in others:
@@ -77,7 +77,7 @@ def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_many_make_at_once_is_made_for_all_of_them(tmp_path: Path) -> None:
+def test_concurrent_creation_of_usage_file_succeeds_for_all(tmp_path: Path) -> None:
     for round_ in range(20):
         path, together = usage_path(tmp_path / str(round_)), threading.Barrier(6)
 
@@ -96,7 +96,7 @@ def test_a_file_that_many_make_at_once_is_made_for_all_of_them(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_leaves_whole_transactions(path: Path) -> None:
+def test_killed_writer_leaves_complete_transactions(path: Path) -> None:
     for _ in range(3):
         other = adding(path, 1 << 30)
         assert other.stdout is not None and other.stdout.readline() == "begun\n"
@@ -113,7 +113,7 @@ def test_a_process_that_is_killed_leaves_whole_transactions(path: Path) -> None:
     store.close()
 
 
-def test_a_reader_sees_what_another_process_has_written_and_keeps_nobody_waiting(path: Path) -> None:
+def test_reader_sees_other_process_without_blocking_it(path: Path) -> None:
     writer, reader = UsageStore(path), UsageStore(path)
     writer.add({(7, "web"): ONE})
     assert reader.read(0) == {(7, "web"): ONE}
@@ -123,7 +123,7 @@ def test_a_reader_sees_what_another_process_has_written_and_keeps_nobody_waiting
     reader.close()
 
 
-def test_git_leaves_the_folder_alone(path: Path) -> None:
+def test_data_folder_is_ignored_by_git(path: Path) -> None:
     UsageStore(path).close()
     root = path.parents[1]
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
@@ -131,7 +131,7 @@ def test_git_leaves_the_folder_alone(path: Path) -> None:
     assert done.stdout == b""
 
 
-def test_a_file_that_is_none_of_ours_is_refused_with_what_to_do(path: Path) -> None:
+def test_foreign_file_raises_with_hint(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(UsageError, match=r"usage\.db") as refused:
@@ -139,7 +139,7 @@ def test_a_file_that_is_none_of_ours_is_refused_with_what_to_do(path: Path) -> N
     assert "moves the file aside" in refused.value.hint
 
 
-def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
+def test_file_of_newer_svc_stays_unchanged(path: Path) -> None:
     UsageStore(path).close()
     database = apsw.Connection(str(path))
     database.execute("pragma user_version = 99")
@@ -148,7 +148,7 @@ def test_a_file_of_a_newer_svc_is_left_as_it_is(path: Path) -> None:
         UsageStore(path)
 
 
-def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+def test_uncreatable_folder_raises(tmp_path: Path) -> None:
     (tmp_path / ".svc").write_text("in the way")
     with pytest.raises(UsageError, match="cannot store usage"):
         UsageStore(usage_path(tmp_path))

@@ -17,7 +17,7 @@ SOURCE = Path(__file__).with_name("guest.js")
 
 @dataclass
 class Answer:
-    """What a client saw of one run, and what the engine says of it."""
+    """A run's response as seen by the client, and its report."""
 
     report: RunReport
     status: int | None

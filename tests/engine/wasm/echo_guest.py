@@ -17,7 +17,7 @@ HEADER = 16
 
 
 class Mode(IntEnum):
-    """What the guest does with what it read; the first two are the ways to echo it."""
+    """Modes of the guest; the first two echo its input."""
 
     CHECKED = 0
     BLOCKING = 1
@@ -152,7 +152,7 @@ MAIN = f"""
 
 @cache
 def echo_component(*, understood: bool = True, direct: bool = False) -> bytes:
-    """Return the component; not `understood` by the overlay when its fixup module does more than fix up.
+    """Return the component; not `understood` by the analysis if its fixup module does more than fix up.
 
     `direct` has the fixup module take its table from the shim's instance, not from a bundle.
     """

@@ -1,4 +1,4 @@
-"""Who gets an instance when there are fewer than requests."""
+"""Admission of requests to instances while all instances are busy."""
 
 import asyncio
 from collections.abc import Callable
@@ -49,7 +49,7 @@ async def queued(guest: Any, client: Client | None = None, target: str = "/hello
     return call
 
 
-def test_those_who_wait_are_served_in_their_order(one: Serve) -> None:
+def test_queue_is_first_in_first_out(one: Serve) -> None:
     async def body(guest: Any) -> list[int]:
         holder, order = Streaming(guest), []
         await holder.begun.wait()
@@ -64,7 +64,7 @@ def test_those_who_wait_are_served_in_their_order(one: Serve) -> None:
     assert one(body, queue=6) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_client_that_leaves_the_queue_is_heard_at_once_and_makes_room(one: Serve) -> None:
+def test_queued_client_disconnect_frees_place_at_once(one: Serve) -> None:
     async def body(guest: Any) -> list[str]:
         holder = Streaming(guest)
         await holder.begun.wait()
@@ -81,7 +81,7 @@ def test_a_client_that_leaves_the_queue_is_heard_at_once_and_makes_room(one: Ser
     assert one(body) == ["overloaded", "client-gone", "ok"]
 
 
-def test_a_request_that_is_cancelled_in_the_queue_keeps_no_place_and_no_slot(one: Serve) -> None:
+def test_cancelled_queued_request_releases_place_and_slot(one: Serve) -> None:
     async def body(guest: Any) -> list[str]:
         holder = Streaming(guest)
         await holder.begun.wait()
@@ -99,9 +99,7 @@ def test_a_request_that_is_cancelled_in_the_queue_keeps_no_place_and_no_slot(one
     assert one(body) == ["ok"] * 3
 
 
-def test_a_project_whose_runs_never_end_keeps_no_other_from_its_turn(
-    serve: Serve, artifact: ComponentArtifact
-) -> None:
+def test_project_with_endless_runs_does_not_starve_others(serve: Serve, artifact: ComponentArtifact) -> None:
     async def body(slow: Any, runner: Any) -> tuple[int, list[str]]:
         quick = await runner.guest(
             slow.resource, artifact, {"SVC_PROJECT": "other"}, fast=False, report=lambda line: None
@@ -122,7 +120,7 @@ def test_a_project_whose_runs_never_end_keeps_no_other_from_its_turn(
 
 
 @pytest.mark.parametrize("size", [1, 1000, 50_000])
-def test_what_came_of_an_upload_in_the_queue_arrives_whole(one: Serve, size: int) -> None:
+def test_queued_upload_arrives_complete(one: Serve, size: int) -> None:
     pieces = [bytes([number]) * size for number in range(20)]
 
     async def body(guest: Any) -> Answer:
@@ -137,7 +135,7 @@ def test_what_came_of_an_upload_in_the_queue_arrives_whole(one: Serve, size: int
     assert answer.report.bytes_in == 20 * size
 
 
-def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> None:
+def test_queued_upload_detects_disconnect_by_connection() -> None:
     async def wait() -> int | None:
         inbox: asyncio.Queue[Any] = asyncio.Queue()
         for _ in range(20):
@@ -159,7 +157,7 @@ def test_a_client_that_leaves_in_a_long_upload_is_heard_by_its_connection() -> N
     assert asyncio.run(wait()) == 0
 
 
-def test_an_upload_in_the_queue_is_held_back() -> None:
+def test_queued_upload_gets_backpressure() -> None:
     async def read() -> int:
         inbox: asyncio.Queue[Any] = asyncio.Queue()
         for _ in range(20):

@@ -24,7 +24,7 @@ def compiled(path: Path, cache: Path) -> CompiledComponent:
     return asyncio.run(compile_component(path, path.stem, cache, fast=True, report=lambda line: None))
 
 
-def test_a_component_with_hosted_imports_is_compiled(tmp_path: Path) -> None:
+def test_component_with_supported_imports_is_compiled(tmp_path: Path) -> None:
     path = written(tmp_path, component(["wasi:io/error@0.2.3", "wasi:cli/environment@0.2.0"]))
     check_component(path)
     assert compiled(path, tmp_path).path.is_file()
@@ -33,9 +33,7 @@ def test_a_component_with_hosted_imports_is_compiled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "compiler"), [("", Compiler.BASELINE), ("(func $f return_call $f)", Compiler.OPTIMIZING)]
 )
-def test_a_fast_compilation_is_the_baseline_compilers_where_it_can(
-    tmp_path: Path, code: str, compiler: Compiler
-) -> None:
+def test_fast_compilation_prefers_baseline_compiler(tmp_path: Path, code: str, compiler: Compiler) -> None:
     path = written(tmp_path, component(code=code))
     assert [compiled(path, tmp_path).compiler for _ in range(2)] == [compiler, compiler]
 
@@ -53,7 +51,7 @@ def test_a_fast_compilation_is_the_baseline_compilers_where_it_can(
         (component(exports=["wasi:http/incoming-handler@0.3.0"]), "wasi:http/incoming-handler@0.3.0"),
     ],
 )
-def test_what_can_not_run_here_is_refused_by_name_before_it_is_compiled(
+def test_unsupported_component_is_rejected_by_name_before_compilation(
     tmp_path: Path, data: bytes, words: str
 ) -> None:
     path = written(tmp_path, data)
@@ -64,7 +62,7 @@ def test_what_can_not_run_here_is_refused_by_name_before_it_is_compiled(
     assert not list((tmp_path / "compiled").glob("*.cwasm"))
 
 
-def test_the_compiler_itself_refuses_what_was_not_seen_before(tmp_path: Path) -> None:
+def test_compiler_process_rejects_unsupported_component(tmp_path: Path) -> None:
     path = written(tmp_path, component(["acme:db/store@1.0.0"], [HANDLER]))
     command = [
         sys.executable,
@@ -80,14 +78,14 @@ def test_the_compiler_itself_refuses_what_was_not_seen_before(tmp_path: Path) ->
     assert not (tmp_path / "out.cwasm").exists()
 
 
-def test_a_core_module_and_rubbish_do_not_compile(tmp_path: Path) -> None:
+def test_core_module_and_garbage_are_rejected(tmp_path: Path) -> None:
     for data in (b"\0asm\x01\0\0\0", b"rubbish", b""):
         with pytest.raises(ComponentRejected, match="does not compile"):
             compiled(written(tmp_path, data), tmp_path)
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_a_disk_that_takes_no_machine_code_is_not_the_component_s_fault(tmp_path: Path, folder: bool) -> None:
+def test_unwritable_cache_raises_code_cache_error(tmp_path: Path, folder: bool) -> None:
     path, kept = written(tmp_path, component()), tmp_path / "compiled"
     if folder:
         kept.write_text("in the way")
@@ -100,7 +98,7 @@ def test_a_disk_that_takes_no_machine_code_is_not_the_component_s_fault(tmp_path
     assert str(tmp_path) not in caught.value.public_message
 
 
-def test_a_guest_can_not_pose_as_the_handler_that_tells_its_memory(tmp_path: Path) -> None:
+def test_reserved_handler_name_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "posing.wasm"
     path.write_bytes(posing())
     with pytest.raises(ComponentRejected, match="svc-metered-handle"):

@@ -29,7 +29,7 @@ from engine.wasm.outbound.egress import Egress
         *("2002:a00:1::", "100::1", "4000::1", "2001::1"),
     ],
 )
-def test_addresses_that_are_not_the_internets(address: str) -> None:
+def test_private_addresses_are_not_public(address: str) -> None:
     assert not is_public(ip_address(address))
 
 
@@ -37,7 +37,7 @@ def test_addresses_that_are_not_the_internets(address: str) -> None:
     "address",
     ["1.1.1.1", "93.184.216.34", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"],
 )
-def test_addresses_of_the_internet(address: str) -> None:
+def test_global_addresses_are_public(address: str) -> None:
     assert is_public(ip_address(address))
 
 
@@ -84,13 +84,13 @@ def dial(names: Any, host: str, *rules: str, listen: str = "127.0.0.1") -> Any:
     "address",
     ["127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.169.254", "10.0.0.1", "fe80::1%lo"],
 )
-def test_a_name_that_leads_inside_is_not_connected_to(address: str) -> None:
+def test_name_resolving_to_private_address_is_not_dialed(address: str) -> None:
     with pytest.raises(AddressDenied) as caught:
         dial(Names([address]), "inside.example", "http://inside.example:PORT")
     assert caught.value.address == ip_address(address)
 
 
-def test_a_name_may_lead_to_an_address_that_the_manifest_names() -> None:
+def test_name_may_resolve_to_address_listed_in_egress() -> None:
     assert (
         dial(Names(["127.0.0.1"]), "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT")
         == b"reached"
@@ -99,7 +99,7 @@ def test_a_name_may_lead_to_an_address_that_the_manifest_names() -> None:
         dial(Names(["127.0.0.1"]), "a.example", "http://a.example:PORT", "http://127.0.0.1:1")
 
 
-def test_localhost_is_this_machine_and_nothing_else() -> None:
+def test_localhost_resolves_to_loopback_only() -> None:
     for host in ("localhost", "api--shop.localhost"):
         assert dial(Names(["127.0.0.1"]), host, f"http://{host}:PORT") == b"reached"
         with pytest.raises(AddressDenied):
@@ -109,29 +109,29 @@ def test_localhost_is_this_machine_and_nothing_else() -> None:
     assert dial(SystemResolver(), "localhost", "http://localhost:PORT") == b"reached"
 
 
-def test_the_address_that_was_checked_is_the_one_that_is_connected_to() -> None:
+def test_checked_address_is_the_dialed_address() -> None:
     """The second answer of a rebinding name server is never asked for."""
     names = Names(["127.0.0.1"], ["10.0.0.1"])
     assert dial(names, "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT") == b"reached"
     assert names.asked == 1
 
 
-def test_of_several_addresses_only_those_that_are_allowed_are_tried() -> None:
+def test_only_allowed_addresses_are_tried() -> None:
     names = Names(["::1", "10.0.0.1", "127.0.0.1"])
     assert dial(names, "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT") == b"reached"
 
 
-def test_a_dead_address_gives_way_to_the_next_one() -> None:
+def test_unreachable_address_falls_back_to_next() -> None:
     rules = ("http://a.example:PORT", "http://[::1]:PORT", "http://127.0.0.1:PORT")
     assert dial(Names(["::1", "127.0.0.1"]), "a.example", *rules) == b"reached"
 
 
-def test_a_name_without_an_address() -> None:
+def test_name_without_address_raises() -> None:
     with pytest.raises(NameNotResolved):
         dial(Names([]), "a.example", "http://a.example:PORT")
 
 
-def test_a_resolver_that_never_answers_is_given_up() -> None:
+def test_hanging_resolver_times_out() -> None:
     async def silent(_host: str) -> list[str]:
         await asyncio.Event().wait()
         return []
@@ -143,7 +143,7 @@ def test_a_resolver_that_never_answers_is_given_up() -> None:
     asyncio.run(main())
 
 
-def test_names_that_nobody_answers_for_hold_up_neither_other_work_nor_other_resources(
+def test_hanging_lookups_block_neither_threads_nor_resources(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A guest may call names below a domain of its own, whose name server says nothing."""

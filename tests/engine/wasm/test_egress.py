@@ -48,7 +48,7 @@ def test_denied(scheme: str, authority: str) -> None:
     assert not POLICY.allows(parse_authority(scheme, authority))
 
 
-def test_an_empty_port_is_the_usual_one() -> None:
+def test_empty_port_is_default_port() -> None:
     assert parse_authority("http", "host:") == Origin("http", "host", 80)
 
 
@@ -66,13 +66,13 @@ def test_an_empty_port_is_the_usual_one() -> None:
         *("*.example.org", "*", "a.*.example"),
     ],
 )
-def test_what_is_not_an_authority(authority: str) -> None:
+def test_invalid_authority_raises(authority: str) -> None:
     with pytest.raises(ValueError):
         parse_authority("http", authority)
 
 
 @pytest.mark.parametrize("scheme", ["", "ftp", "HTTP", "https ", "file"])
-def test_only_http_and_https_are_called(scheme: str) -> None:
+def test_other_schemes_raise(scheme: str) -> None:
     with pytest.raises(ValueError):
         parse_authority(scheme, "host")
 
@@ -84,17 +84,17 @@ def test_only_http_and_https_are_called(scheme: str) -> None:
         *("https://*.[::1]", "https:/a", "a.example", "https://a.example/path", "https://", "//a.example"),
     ],
 )
-def test_what_is_not_a_rule(entry: str) -> None:
+def test_invalid_rule_raises(entry: str) -> None:
     with pytest.raises(ValueError):
         parse_rule(entry)
 
 
-def test_an_origin_reads_as_the_manifest_writes_it() -> None:
+def test_origin_str_matches_manifest_syntax() -> None:
     assert str(Origin("https", "a.example", 443)) == "https://a.example"
     assert str(Origin("http", "::1", 8080)) == "http://[::1]:8080"
 
 
-def test_the_line_to_add_keeps_what_is_there() -> None:
+def test_line_adding_preserves_existing_entries() -> None:
     assert Egress.parse(()).line_adding("https://a.example") == 'egress = ["https://a.example"]'
     line = Egress.parse(("https://*.b.example:444",)).line_adding("https://a.example")
     assert line == 'egress = ["https://*.b.example:444", "https://a.example"]'

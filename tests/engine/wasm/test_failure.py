@@ -27,42 +27,42 @@ net/http.HandlerFunc.ServeHTTP(0x4c3350)
 """
 
 
-def test_a_panic_of_go_is_told_with_the_line_of_the_program_that_led_to_it() -> None:
+def test_go_panic_names_program_line() -> None:
     said = "panic: assignment to entry in nil map (gofull/main.go:89)"
     assert classify(TRAP, None, complaint(GO)) == ("guest-failed", said)
 
 
-def test_a_panic_elsewhere_is_told_with_the_first_line_outside_the_runtime() -> None:
+def test_go_panic_in_library_names_first_non_runtime_line() -> None:
     text = GO.replace("main.handle", "gofull.handle")
     assert classify(TRAP, None, complaint(text))[1].endswith("(gofull/store/save.go:7)")
 
 
-def test_the_head_of_a_long_stack_is_not_forgotten() -> None:
+def test_go_panic_with_long_stack_preserves_head() -> None:
     frames = "\n".join(f"runtime.f{n}()\n\truntime/x.go:{n} +0x1" for n in range(500))
     text = f"fatal error: runtime: out of memory\n\ngoroutine 1 [running]:\n{frames}\n"
     assert classify(TRAP, None, complaint(text))[0] == "memory-limit"
 
 
-def test_a_panic_of_rust_is_told_with_its_place() -> None:
+def test_rust_panic_names_location() -> None:
     text = "thread '<unnamed>' (1) panicked at src/lib.rs:3:5:\nno luck\nnote: run with `RUST_BACKTRACE=1`\n"
     assert classify(TRAP, None, complaint(text)) == ("guest-failed", "panicked: no luck (src/lib.rs:3:5)")
 
 
-def test_a_guest_that_only_gives_up_is_not_blamed_for_what_it_logged_before() -> None:
+def test_unreachable_without_panic_ignores_earlier_log_lines() -> None:
     assert "gave up" in classify(TRAP, None, complaint("all is well\n"))[1]
 
 
-def test_a_guest_that_exits_has_its_last_line_told_without_the_stack() -> None:
+def test_exit_reports_last_line_without_stack() -> None:
     text = "Error: no such order\n    at handle (src/index.js:3:9)\n"
     assert classify(None, GuestExit(1), complaint(text)) == ("guest-failed", "Error: no such order")
 
 
-def test_a_guest_without_room_for_what_its_host_gives_it_has_too_little_memory() -> None:
+def test_failed_realloc_is_out_of_memory() -> None:
     text = "Error while (cabi_realloc) Unable to realloc, but no exception is pending. Aborting, since that"
     assert classify(TRAP, None, complaint(f"{text} doesn't seem recoverable at all.\n"))[0] == "memory-limit"
 
 
-def test_what_the_library_says_is_told_by_its_cause() -> None:
+def test_wasmtime_error_reports_cause() -> None:
     text = "error while executing at wasm backtrace:\n    0: 0x1\n\nCaused by:\n    unknown handle index 4\n"
     assert classify(text, None, StderrTail()) == ("guest-failed", "the guest failed: unknown handle index 4")
     assert classify(None, None, StderrTail()) == ("guest-failed", "the guest failed")

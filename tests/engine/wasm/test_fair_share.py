@@ -18,20 +18,20 @@ def pool(slots: int = SLOTS, places: int = PLACES) -> Pool:
 
 
 def taken(of: Pool, project: str, requests: int = SLOTS) -> list[int]:
-    """Let a Project take slots until there is none for it; return the kinds that it got."""
+    """Acquire all slots available to a project; return their kinds."""
     kinds = [of.try_acquire(project, USE) for _ in range(requests)]
     return [kind for kind in kinds if kind is not None]
 
 
 async def waiting(of: Pool, project: str) -> "asyncio.Task[int | None]":
-    """Have a request wait in the queue."""
+    """Queue a request."""
     task = asyncio.create_task(of.wait(project, USE))
     await asyncio.sleep(0)
     return task
 
 
 async def turns(of: Pool, begun: list[tuple[str, Awaitable[int | None]]], kinds: list[int]) -> list[str]:
-    """Have `hog` give slots back one by one; return who got each."""
+    """Release the slots of `hog` one by one; return the project that got each."""
     order: list[str] = []
 
     async def note(project: str, task: Awaitable[int | None]) -> None:
@@ -49,34 +49,34 @@ async def turns(of: Pool, begun: list[tuple[str, Awaitable[int | None]]], kinds:
     return order
 
 
-def test_a_project_alone_leaves_an_eighth_to_others() -> None:
+def test_single_project_leaves_reserved_slots() -> None:
     shared = pool()
     assert len(taken(shared, "hog")) == SLOTS * 7 // 8
     assert len(taken(shared, "other")) == SLOTS // 8
     assert taken(shared, "third") == []
 
 
-def test_with_fewer_than_eight_slots_none_is_spared() -> None:
+def test_fewer_than_eight_slots_reserve_none() -> None:
     assert len(taken(pool(7), "hog")) == 7
 
 
-def test_two_that_hold_half_each_use_all_of_them() -> None:
+def test_two_projects_with_half_each_use_all_slots() -> None:
     shared = pool()
     assert [len(taken(shared, name, SLOTS // 2)) for name in ("one", "two")] == [SLOTS // 2] * 2
 
 
-def test_of_those_who_wait_the_project_that_holds_the_fewest_slots_is_next() -> None:
+def test_next_slot_goes_to_project_with_fewest() -> None:
     async def run() -> list[str]:
         shared = pool()
         kinds = taken(shared, "hog") + taken(shared, "some", 2)
         names = ["hog", "some", "none", "hog"]
         return await turns(shared, [(name, await waiting(shared, name)) for name in names], kinds[:6])
 
-    # Between the second and the third, two slots are spared anew.
+    # Between the second and the third, two slots are reserved again.
     assert asyncio.run(run()) == ["none", "some", "hog", "hog"]
 
 
-def test_projects_that_hold_as_many_take_turns_and_each_ones_requests_go_in_order() -> None:
+def test_projects_with_equal_slots_alternate_in_request_order() -> None:
     async def run() -> list[str]:
         shared = pool()
         kinds = taken(shared, "hog") + taken(shared, "x", 1) + taken(shared, "y", 1)
@@ -86,7 +86,7 @@ def test_projects_that_hold_as_many_take_turns_and_each_ones_requests_go_in_orde
     assert asyncio.run(run()) == ["x", "y", "x", "y", "x"]
 
 
-def test_who_holds_more_than_half_waits_while_only_the_last_eighth_is_free() -> None:
+def test_project_above_half_waits_for_unreserved_slot() -> None:
     async def run() -> tuple[bool, bool]:
         shared = pool()
         kinds = taken(shared, "hog")
@@ -102,7 +102,7 @@ def test_who_holds_more_than_half_waits_while_only_the_last_eighth_is_free() -> 
     assert asyncio.run(run()) == (False, True)
 
 
-def test_a_full_queue_has_the_latest_of_the_project_with_most_give_way() -> None:
+def test_full_queue_rejects_newest_of_largest_project() -> None:
     async def run() -> list[bool]:
         shared = pool()
         kinds = taken(shared, "hog")
@@ -118,7 +118,7 @@ def test_a_full_queue_has_the_latest_of_the_project_with_most_give_way() -> None
     assert asyncio.run(run()) == hog + a + b
 
 
-def test_no_place_in_the_queue_at_all_is_a_refusal() -> None:
+def test_queue_of_size_zero_rejects() -> None:
     async def run() -> int | None:
         shared = pool(places=0)
         taken(shared, "hog")
@@ -128,7 +128,7 @@ def test_no_place_in_the_queue_at_all_is_a_refusal() -> None:
 
 
 @pytest.mark.parametrize("granted", [False, True], ids=["while it waits", "as it gets a slot"])
-def test_who_is_cancelled_keeps_neither_a_place_nor_a_slot(granted: bool) -> None:
+def test_cancelled_waiter_releases_place_and_slot(granted: bool) -> None:
     async def run() -> tuple[int, int | None]:
         shared = pool(1, 1)
         [kind] = taken(shared, "a", 1)

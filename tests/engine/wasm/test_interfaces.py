@@ -25,7 +25,7 @@ def carried(cache: Path) -> dict[str, Interface]:
     return {name: interface for name, interface in found.items() if name not in EXPORTED}
 
 
-def test_every_function_of_a_hosted_interface_is_hosted(carried: dict[str, Interface]) -> None:
+def test_hosted_interfaces_are_complete(carried: dict[str, Interface]) -> None:
     wanted = {function.key for interface in carried.values() for function in interface.functions}
     assert len(wanted) > 90
     assert wanted - FUNCTIONS.keys() == set()
@@ -33,14 +33,14 @@ def test_every_function_of_a_hosted_interface_is_hosted(carried: dict[str, Inter
     assert {n for n in FUNCTIONS if n.partition("/")[0] in packages} - wanted == set()
 
 
-def test_the_conformance_suite_calls_interfaces_as_they_are(carried: dict[str, Interface]) -> None:
+def test_conformance_wit_matches_interfaces(carried: dict[str, Interface]) -> None:
     for name, interface in carried.items():
         ours = interfaces()[name]
         assert {f.key: f for f in ours.functions} == {f.key: f for f in interface.functions}
         assert ours.types == interface.types
 
 
-def test_every_resource_has_its_own_type() -> None:
+def test_resource_types_are_distinct() -> None:
     assert engine.wasm.compile.check.HANDLER
     assert set(ALIASES.values()) <= RESOURCES.keys()
     assert len({id(kind) for kind in RESOURCES.values()}) == len(RESOURCES)

@@ -52,14 +52,14 @@ def component(
 COMPONENT = component()
 
 
-def test_the_outline_counts_a_memory_once_however_often_it_is_named() -> None:
+def test_outline_counts_aliased_memory_once() -> None:
     outline = read_outline(COMPONENT)
     assert outline.memories == [0]
     assert outline.size_of("core-memory") == 2
     assert outline.size_of("core-module") == 1
 
 
-def test_a_handler_is_found_where_builders_put_it_and_can_be_called_by_the_new_name() -> None:
+def test_probe_exports_metered_handler() -> None:
     engine = Engine(compile_config(Compiler.BASELINE))
     for plain in (COMPONENT, component("other"), component(through="component")):
         probed = add_probe(plain)
@@ -67,7 +67,7 @@ def test_a_handler_is_found_where_builders_put_it_and_can_be_called_by_the_new_n
         assert METERED_HANDLE in Component(engine, probed).type.exports(engine)
 
 
-def test_types_of_a_large_component_are_named_by_their_index() -> None:
+def test_probe_encodes_large_type_indices() -> None:
     engine = Engine(compile_config(Compiler.BASELINE))
     for count in (0, 40, 56, 58, 60, 62, 64, 200):
         types = TYPES + "".join(f"(type $t{i} (list (own $out)))" for i in range(count))
@@ -75,17 +75,17 @@ def test_types_of_a_large_component_are_named_by_their_index() -> None:
     assert (sleb(5), sleb(63), sleb(64), sleb(8192)) == (b"\5", b"\x3f", b"\xc0\0", b"\x80\xc0\0")
 
 
-def test_a_handler_that_a_component_in_between_may_change_is_left_alone() -> None:
+def test_handler_behind_unknown_component_is_not_probed() -> None:
     plain = component("other", through="component")
     assert add_probe(plain) == plain
 
 
-def test_what_can_not_be_scanned_is_left_as_it_is() -> None:
+def test_unsupported_component_is_not_probed() -> None:
     for data in (b"", b"\0asm\1\0\0\0", b"not wasm at all", COMPONENT[:-3]):
         assert add_probe(data) == data
 
 
-def test_no_mutation_makes_the_scanner_fail_in_another_way() -> None:
+def test_reader_raises_only_unsupported_binary() -> None:
     dice = random.Random(7)
     for _ in range(3000):
         data = bytearray(COMPONENT)

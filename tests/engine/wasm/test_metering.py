@@ -22,7 +22,7 @@ from tests.engine.wasm.conftest import Client
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 CALIBRATION = 2_000_000
 HOST_LEAVES = 0.92
-"""What guests get of their threads' time: a few per cent go to hand them on at each end of an epoch."""
+"""Share of a thread's CPU time used by its guest: a few percent are spent on yields at epoch ends."""
 TRIES = 5
 Measure = Callable[..., Any]
 
@@ -74,7 +74,7 @@ async def rounds_of(run: Callable[..., Awaitable[RunReport]], nanoseconds: int) 
 
 @contextmanager
 def python_elsewhere() -> Iterator[None]:
-    """Keep another thread busy with Python, which takes the interpreter's lock from this one."""
+    """Run Python code in another thread, which competes for the interpreter's lock."""
     end = threading.Event()
 
     def spin() -> None:
@@ -97,7 +97,7 @@ def guests_threads_ns() -> int:
     return time.thread_time_ns() + sum(map(time.clock_gettime_ns, clocks))
 
 
-def test_a_heavy_run_takes_what_its_threads_spent(measure: Measure) -> None:
+def test_heavy_run_reports_thread_cpu_time(measure: Measure) -> None:
     async def body(run: Any) -> tuple[int, int]:
         rounds = await rounds_of(run, 1_000_000_000)
         await run(rounds=rounds, pages=(2, 1))
@@ -110,7 +110,7 @@ def test_a_heavy_run_takes_what_its_threads_spent(measure: Measure) -> None:
     assert HOST_LEAVES * spent <= compute <= spent
 
 
-def test_four_times_the_work_is_four_times_the_time(measure: Measure) -> None:
+def test_cpu_time_scales_with_work(measure: Measure) -> None:
     """A known amount: the guest's loop has no call and no branch that depends on what it reads."""
 
     async def body(run: Any) -> list[float]:
@@ -125,7 +125,7 @@ def test_four_times_the_work_is_four_times_the_time(measure: Measure) -> None:
 
 
 @pytest.mark.parametrize(("burst_ns", "bursts"), [(6_000_000, 60), (300_000, 200)])
-def test_a_light_run_takes_what_its_threads_spent_even_when_others_hold_it_up(
+def test_light_run_reports_own_cpu_time_under_contention(
     measure: Measure, burst_ns: int, bursts: int
 ) -> None:
     async def body(run: Any) -> list[tuple[int, int]]:
@@ -150,7 +150,7 @@ def test_a_light_run_takes_what_its_threads_spent_even_when_others_hold_it_up(
     assert HOST_LEAVES <= statistics.median(compute / spent for compute, spent in found) <= 1.05
 
 
-def test_runs_at_once_are_told_apart(measure: Measure) -> None:
+def test_concurrent_runs_are_metered_separately(measure: Measure) -> None:
     async def body(run: Any) -> tuple[list[int], int]:
         rounds = await rounds_of(run, 200_000_000)
         large, small = {"rounds": rounds, "bursts": 3}, {"rounds": rounds, "bursts": 1}
@@ -164,7 +164,7 @@ def test_runs_at_once_are_told_apart(measure: Measure) -> None:
     assert compute[0] + compute[2] == pytest.approx(3 * (compute[1] + compute[3]), rel=0.2)
 
 
-def test_a_run_that_waits_takes_next_to_nothing(measure: Measure) -> None:
+def test_waiting_run_uses_almost_no_cpu_time(measure: Measure) -> None:
     async def body(run: Any) -> RunReport:
         await run(rounds=1, wait_ns=400_000_000)
         report: RunReport = await run(rounds=1, wait_ns=400_000_000)
@@ -175,7 +175,7 @@ def test_a_run_that_waits_takes_next_to_nothing(measure: Measure) -> None:
     assert report.compute_ns < 40_000_000
 
 
-def test_memory_is_the_sum_of_an_instances_memories(measure: Measure) -> None:
+def test_peak_memory_is_sum_of_memories(measure: Measure) -> None:
     async def body(run: Any) -> list[int | None]:
         return [(await run(rounds=1, pages=pages)).peak_memory for pages in ((1, 1), (5, 1), (3, 9))]
 

@@ -1,4 +1,4 @@
-"""When the memory of an instance that is over is given back, and by whom."""
+"""Release of the memory of finished instances: when, and on which thread."""
 
 import asyncio
 import threading
@@ -49,7 +49,7 @@ async def until(closed: list[str], count: int) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_little_is_given_back_at_once() -> None:
+def test_small_instance_is_closed_at_once() -> None:
     async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
         reclaimer.close(store(), SMALL_BYTES)
         assert closed == ["MainThread"]
@@ -58,7 +58,7 @@ def test_little_is_given_back_at_once() -> None:
 
 
 @pytest.mark.parametrize("memory", [MUCH, None])
-def test_much_is_given_back_beside_the_next_run(memory: int | None) -> None:
+def test_large_instance_is_closed_during_next_run(memory: int | None) -> None:
     async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
         reclaimer.close(store(), memory)
         assert closed == []
@@ -68,7 +68,7 @@ def test_much_is_given_back_beside_the_next_run(memory: int | None) -> None:
     assert closing(test) == ["reclaimer"]
 
 
-def test_it_is_not_held_for_long_when_no_run_begins() -> None:
+def test_held_store_is_closed_after_timeout() -> None:
     async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
         for number in (1, 2):
             reclaimer.close(store(), MUCH)
@@ -78,7 +78,7 @@ def test_it_is_not_held_for_long_when_no_run_begins() -> None:
     assert closing(test) == ["reclaimer"] * 2
 
 
-def test_no_more_are_held_than_there_are_slots_for() -> None:
+def test_held_stores_are_bounded() -> None:
     async def test(reclaimer: Reclaimer, store: Stores, closed: list[str]) -> None:
         for _ in range(MAX_BACKLOG + 2):
             reclaimer.close(store(), MUCH)

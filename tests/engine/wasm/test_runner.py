@@ -28,7 +28,7 @@ def ask(
     return answer
 
 
-def test_a_plain_answer_is_metered(serve: Serve) -> None:
+def test_plain_response_is_metered(serve: Serve) -> None:
     answer = ask(serve, "/hello")
     assert (answer.status, answer.body, answer.ended) == (200, b"hello\n", True)
     assert answer.headers[b"content-length"] == b"6"
@@ -39,33 +39,33 @@ def test_a_plain_answer_is_metered(serve: Serve) -> None:
     assert (report.bytes_in, report.bytes_out) == (0, 6)
 
 
-def test_nothing_survives_a_run(serve: Serve) -> None:
+def test_runs_share_no_state(serve: Serve) -> None:
     async def twice(guest: Any, _runner: Any) -> list[bytes]:
         return [(await Client().call(guest, "/count")).body for _ in range(3)]
 
     assert serve(twice) == [b"1", b"1", b"1"]
 
 
-def test_method_path_and_query_arrive_as_sent(serve: Serve) -> None:
+def test_method_path_and_query_are_passed_through(serve: Serve) -> None:
     answer = ask(serve, "/method?q=%20a/b", method="PURGE")
     assert answer.body == b"PURGE http://api.localhost/method?q=%20a/b"
 
 
-def test_the_environment_is_the_manifests_and_the_platforms(serve: Serve) -> None:
+def test_environment_has_manifest_and_platform_variables(serve: Serve) -> None:
     import json
 
     env = json.loads(ask(serve, "/env", env={"COLOUR": "blue"}).body)
     assert env == {"COLOUR": "blue", "SVC_PROJECT": "test", "SVC_REQUEST_ID": "request-1"}
 
 
-def test_an_upload_comes_back_byte_exact(serve: Serve) -> None:
+def test_upload_round_trips(serve: Serve) -> None:
     pieces = [bytes(range(256)) * 256 for _ in range(16)]
     answer = ask(serve, "/echo", Client(pieces), "POST")
     assert answer.body == b"".join(pieces)
     assert answer.report.bytes_in == answer.report.bytes_out == 1 << 20
 
 
-def test_every_event_leaves_when_it_is_written(serve: Serve) -> None:
+def test_events_are_sent_when_written(serve: Serve) -> None:
     async def timed(guest: Any, _runner: Any) -> tuple[Answer, list[float]]:
         times: list[float] = []
 
@@ -94,7 +94,7 @@ def test_lines_are_captured_per_stream(serve: Serve) -> None:
         ("/recurse", "too much recursion"),
     ],
 )
-def test_a_guest_that_fails_before_its_response(serve: Serve, target: str, says: str) -> None:
+def test_failure_before_response_is_reported(serve: Serve, target: str, says: str) -> None:
     answer = ask(serve, target)
     assert answer.status is None and answer.report.status is None
     assert answer.report.outcome == "guest-failed"
@@ -102,7 +102,7 @@ def test_a_guest_that_fails_before_its_response(serve: Serve, target: str, says:
     assert any(stream == "stderr" and says in text for stream, text in answer.lines)
 
 
-def test_a_stream_that_fails_half_way_does_not_end_well(serve: Serve) -> None:
+def test_failure_during_stream_is_reported(serve: Serve) -> None:
     answer = ask(serve, "/late")
     assert answer.status == 200 and answer.body == b"first\n"
     assert not answer.ended and not answer.report.complete
@@ -111,15 +111,13 @@ def test_a_stream_that_fails_half_way_does_not_end_well(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("target", ["/loop", "/sleep", "/forever"])
-def test_the_run_limit_stops_computing_waiting_and_streaming(serve: Serve, target: str) -> None:
+def test_run_limit_stops_computing_waiting_and_streaming(serve: Serve, target: str) -> None:
     answer = ask(serve, target, run_limit_secs=1)
     assert answer.report.outcome == "run-limit"
     assert 1e9 <= answer.report.wall_ns < 1.5e9
 
 
-def test_a_run_ends_at_its_own_limit_beside_one_with_a_later_one(
-    serve: Serve, artifact: ComponentArtifact
-) -> None:
+def test_each_run_ends_at_its_own_limit(serve: Serve, artifact: ComponentArtifact) -> None:
     async def beside(slow: Any, runner: Any) -> list[Any]:
         leave = asyncio.Event()
         long = asyncio.create_task(Client(leave=leave).call(slow, "/forever"))
@@ -137,32 +135,32 @@ def test_a_run_ends_at_its_own_limit_beside_one_with_a_later_one(
     assert max(first.wall_ns, second.wall_ns) < 30e9
 
 
-def test_the_memory_limit_is_told_apart(serve: Serve) -> None:
+def test_memory_limit_has_its_own_outcome(serve: Serve) -> None:
     answer = ask(serve, "/allocate", memory_limit_mb=64)
     assert answer.report.outcome == "memory-limit"
     assert "memory_limit_mb" in answer.report.detail
 
 
-def test_an_answer_to_head_may_announce_a_body_that_is_not_there(serve: Serve) -> None:
+def test_head_response_may_declare_length_without_body(serve: Serve) -> None:
     answer = ask(serve, "/announced", method="HEAD")
     assert answer.report.outcome == "ok"
     assert answer.headers[b"content-length"] == b"5"
     assert ask(serve, "/announced").report.outcome == "guest-failed"
 
 
-def test_an_answer_to_head_is_given_a_length_only_with_its_body(serve: Serve) -> None:
+def test_head_response_gets_length_only_with_body(serve: Serve) -> None:
     assert ask(serve, "/hello", method="HEAD").headers[b"content-length"] == b"6"
     assert b"content-length" not in ask(serve, "/nobody", method="HEAD").headers
     assert ask(serve, "/nobody").headers[b"content-length"] == b"0"
 
 
-def test_a_client_that_leaves_stops_the_guest(serve: Serve) -> None:
+def test_client_disconnect_stops_guest(serve: Serve) -> None:
     answer = ask(serve, "/forever", Client(leave_after=2))
     assert answer.report.outcome == "client-gone"
     assert answer.report.wall_ns < 1e9
 
 
-def test_a_head_on_its_way_is_sent_though_the_run_is_stopped(serve: Serve) -> None:
+def test_head_in_progress_is_sent_after_stop(serve: Serve) -> None:
     leave = asyncio.Event()
 
     async def pause() -> None:
@@ -175,12 +173,12 @@ def test_a_head_on_its_way_is_sent_though_the_run_is_stopped(serve: Serve) -> No
     assert answer.status == answer.report.status == 200
 
 
-def test_a_body_over_the_limit(serve: Serve) -> None:
+def test_request_body_above_limit_is_rejected(serve: Serve) -> None:
     answer = ask(serve, "/length", Client([bytes(60000)] * 4, max_body=100_000), "POST")
     assert answer.report.outcome == "body-too-large" and answer.status is None
 
 
-def test_a_slow_reader_holds_the_guest_back(serve: Serve) -> None:
+def test_slow_reader_applies_backpressure(serve: Serve) -> None:
     async def slow(guest: Any, _runner: Any) -> Answer:
         async def pause() -> None:
             await asyncio.sleep(0.005)
@@ -193,7 +191,7 @@ def test_a_slow_reader_holds_the_guest_back(serve: Serve) -> None:
 
 
 @pytest.mark.alone
-def test_a_heavy_guest_does_not_stop_the_others(serve: Serve) -> None:
+def test_heavy_guest_does_not_block_others(serve: Serve) -> None:
     async def both(guest: Any, _runner: Any) -> tuple[Answer, list[int]]:
         heavy = asyncio.create_task(Client().call(guest, "/burn"))
         await asyncio.sleep(0)
@@ -207,7 +205,7 @@ def test_a_heavy_guest_does_not_stop_the_others(serve: Serve) -> None:
     assert sorted(light)[5] < 60e6
 
 
-def test_more_requests_than_instances_wait_and_then_are_refused(serve: Serve) -> None:
+def test_requests_above_instances_queue_then_are_rejected(serve: Serve) -> None:
     async def crowd(guest: Any, _runner: Any) -> list[str]:
         answers = await asyncio.gather(*[Client().call(guest, "/ticks") for _ in range(8)])
         return sorted(answer.report.outcome for answer in answers)
@@ -216,7 +214,7 @@ def test_more_requests_than_instances_wait_and_then_are_refused(serve: Serve) ->
     assert outcomes == ["ok"] * 6 + ["overloaded"] * 2
 
 
-def test_of_many_requests_that_come_at_once_the_first_do_not_wait_for_the_last(serve: Serve) -> None:
+def test_burst_of_requests_is_answered_in_turn(serve: Serve) -> None:
     async def crowd(guest: Any, _runner: Any) -> int:
         answered: list[int] = []
 
@@ -232,7 +230,7 @@ def test_of_many_requests_that_come_at_once_the_first_do_not_wait_for_the_last(s
     assert serve(crowd) < 200
 
 
-def test_two_hundred_streams_need_no_thread_each(serve: Serve) -> None:
+def test_two_hundred_streams_share_threads(serve: Serve) -> None:
     async def crowd(guest: Any, _runner: Any) -> tuple[list[Answer], int]:
         begun: set[int] = set()
         everyone = asyncio.Event()
@@ -256,7 +254,7 @@ def test_two_hundred_streams_need_no_thread_each(serve: Serve) -> None:
     assert threads < 12
 
 
-def test_stopping_ends_every_run(serve: Serve) -> None:
+def test_stop_all_ends_every_run(serve: Serve) -> None:
     async def stop(guest: Any, runner: Any) -> list[str]:
         calls = [
             asyncio.create_task(Client().call(guest, target)) for target in ("/forever", "/loop", "/sleep")
@@ -308,33 +306,33 @@ def peer() -> Any:
     server.server_close()
 
 
-def test_a_guest_calls_what_egress_allows(serve: Serve, peer: str) -> None:
+def test_allowed_egress_call_succeeds(serve: Serve, peer: str) -> None:
     answer = ask(serve, f"/fetch?url={peer}/x%3Fy=1", egress=(peer,))
     assert answer.body == b"201 peer got /x?y=1"
 
 
-def test_a_guest_sends_a_body(serve: Serve, peer: str) -> None:
+def test_guest_sends_request_body(serve: Serve, peer: str) -> None:
     assert ask(serve, f"/post?url={peer}/", egress=(peer,)).body == b"sent by a guest with yes"
 
 
-def test_calls_run_side_by_side(serve: Serve, peer: str) -> None:
+def test_outgoing_calls_run_concurrently(serve: Serve, peer: str) -> None:
     answer = ask(serve, f"/fetches?url={peer}/slow", egress=(peer,))
     assert 300 <= float(answer.body) < 900
 
 
-def test_what_egress_does_not_allow_is_denied_with_the_line_to_add(serve: Serve, peer: str) -> None:
+def test_denied_egress_call_logs_line_to_add(serve: Serve, peer: str) -> None:
     answer = ask(serve, f"/fetch?url={peer}/")
     assert answer.report.outcome == "guest-failed"
     notice = next(text for level, text in answer.lines if level == "WARN")
     assert f'egress = ["{peer}"]' in notice
 
 
-def test_a_dead_peer_is_an_error_for_the_guest(serve: Serve) -> None:
+def test_unreachable_peer_is_an_error_for_the_guest(serve: Serve) -> None:
     answer = ask(serve, "/fetch?url=http://127.0.0.1:9/", egress=("http://127.0.0.1:9",))
     assert answer.report.outcome == "guest-failed"
 
 
-def test_who_loads_a_component_at_the_same_time_shares_it(serve: Serve, artifact: ComponentArtifact) -> None:
+def test_concurrent_loads_share_component(serve: Serve, artifact: ComponentArtifact) -> None:
     async def both(_guest: Any, runner: Any) -> list[Any]:
         loads = (runner.load(artifact, fast=True, report=lambda line: None) for _ in range(2))
         return list(await asyncio.gather(*loads))
@@ -344,7 +342,7 @@ def test_who_loads_a_component_at_the_same_time_shares_it(serve: Serve, artifact
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells how often a thread went to sleep")
-def test_nothing_ticks_while_nothing_runs(serve: Serve) -> None:
+def test_idle_runner_wakes_no_thread(serve: Serve) -> None:
     async def body(guest: Any, _runner: Any) -> list[str]:
         [ticker] = [thread for thread in threading.enumerate() if thread.name == "epoch"]
         status = Path(f"/proc/self/task/{ticker.native_id}/status")
@@ -363,7 +361,7 @@ def test_nothing_ticks_while_nothing_runs(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("way", ["answered", "left", "stopped"])
-def test_a_run_leaves_nothing_to_the_garbage_collector(serve: Serve, way: str) -> None:
+def test_run_leaves_no_garbage_cycles(serve: Serve, way: str) -> None:
     """Its objects go when it ends: what waits to be collected takes memory, and time from other requests."""
 
     async def body(guest: Any, runner: Any) -> int:

@@ -152,7 +152,7 @@ ROUTES = {
 }
 """Letter -> what it does, and how.
 
-`i`: tell what is not as it was made ("memory", "image", "grown", "global", "table": a letter each), then make
+`i`: report non-initial state (one letter each for "memory", "image", "grown", "global", "table"), then make
 everything dirty: all memory, grown to what is allowed, globals, the table, the stack. Then it ends by n:
 0 well, 1 with a trap, 2 with an exit, 3 never, 4 by more recursion than there is room for.
 """

@@ -67,12 +67,12 @@ TIME = 1_700_000_000_123_456_789
         PlatformRecord(TIME, "", "WARN", "said", "r"),
     ],
 )
-def test_a_record_is_the_same_again(record: Record) -> None:
+def test_record_round_trips_through_json(record: Record) -> None:
     before = StoredRecord(7, record)
     assert from_json(json.loads(json.dumps(to_json(before)))) == before
 
 
 @pytest.mark.parametrize("wrong", [{}, {"kind": "other"}, {"kind": "stdout", "time": "now"}])
-def test_what_is_no_record_is_refused(wrong: dict[str, str]) -> None:
+def test_invalid_document_raises(wrong: dict[str, str]) -> None:
     with pytest.raises((KeyError, ValueError, TypeError)):
         from_json(wrong)

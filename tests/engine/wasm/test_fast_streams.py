@@ -84,7 +84,7 @@ KINDS: dict[str, tuple[dict[str, bool], bool]] = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def echo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Echo]:
-    """The guest as each compiler makes it with an overlay, and without."""
+    """The guest from each compiler, with fast streams and without."""
     shape, fast = KINDS[request.param]
     with running(tmp_path_factory.mktemp("echo"), echo_component(**shape), fast=fast) as echo:
         if request.param == "plain":
@@ -93,7 +93,7 @@ def echo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def overlaid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Echo]:
+def patched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Echo]:
     with running(tmp_path_factory.mktemp("echo"), echo_component()) as echo:
         yield echo
 
@@ -108,35 +108,35 @@ def same(answer: Answer, body: bytes) -> None:
     "size", [0, 1, 7, 8, 31, 32, 33, 55, 56, 57, 111, 112, 113, 4095, 4096, 4097, 65_535]
 )
 @pytest.mark.parametrize("data", [TEXT * 30, RANDOM, ALL], ids=["text", "random", "all"])
-def test_a_body_of_any_size_comes_back_byte_exact(echo: Echo, data: bytes, size: int) -> None:
+def test_body_of_any_size_round_trips(echo: Echo, data: bytes, size: int) -> None:
     same(echo.ask([data[:size]]), data[:size])
 
 
 @pytest.mark.parametrize("place", [1, 2, 3, 5, 7, 63])
 @pytest.mark.parametrize("mode", [Mode.CHECKED, Mode.BLOCKING, Mode.EMPTY])
-def test_pointers_may_be_odd(echo: Echo, mode: Mode, place: int) -> None:
+def test_unaligned_pointers_are_accepted(echo: Echo, mode: Mode, place: int) -> None:
     pieces = [TEXT, RANDOM[:5000], b"", b"\xff", ALL[:9000]]
     same(echo.ask(pieces, place=place, mode=mode, carry=4096), b"".join(pieces))
 
 
 @pytest.mark.parametrize(("most", "carry"), [(1, 1), (7, 3), (100, 57), (5000, 4096), (65_536, 65_536)])
-def test_the_guest_decides_how_much_a_call_carries(echo: Echo, most: int, carry: int) -> None:
+def test_guest_controls_call_size(echo: Echo, most: int, carry: int) -> None:
     pieces = [TEXT[:700], RANDOM[:1300], TEXT[:3] + b"\x80" + TEXT[:60]]
     same(echo.ask(pieces, most=most, carry=carry), b"".join(pieces))
 
 
-def test_every_value_of_a_byte_in_every_place_of_a_block(overlaid: Echo) -> None:
+def test_every_byte_value_at_every_block_position_round_trips(patched: Echo) -> None:
     body = b"".join(bytes([value]) * place + b"." for value in range(256) for place in range(57))
-    same(overlaid.ask([body[i : i + 65_536] for i in range(0, len(body), 65_536)]), body)
+    same(patched.ask([body[i : i + 65_536] for i in range(0, len(body), 65_536)]), body)
 
 
-def test_megabytes_come_back_byte_exact(overlaid: Echo) -> None:
+def test_megabytes_round_trip(patched: Echo) -> None:
     dice = random.Random(5)
     pieces = [
         dice.randbytes(65_536) if dice.random() < 0.5 else (TEXT * 30)[: dice.randrange(65_536)]
         for _ in range(160)
     ]
-    answer = overlaid.ask(pieces)
+    answer = patched.ask(pieces)
     same(answer, b"".join(pieces))
     assert answer.report.bytes_in == answer.report.bytes_out + 16
     assert max(map(len, answer.chunks)) > 32_768
@@ -144,20 +144,20 @@ def test_megabytes_come_back_byte_exact(overlaid: Echo) -> None:
 
 @settings(derandomize=True, max_examples=examples(60), deadline=None)
 @given(data=st.data())
-def test_whatever_is_sent_comes_back(overlaid: Echo, data: st.DataObject) -> None:
+def test_arbitrary_bytes_round_trip(patched: Echo, data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.binary(max_size=300) | st.text("abcé€", max_size=90).map(str.encode)))
     pieces += [bytes(data.draw(st.integers(0, 70_000))) + data.draw(st.binary(max_size=80))]
     most, carry = data.draw(st.integers(1, 70_000)), data.draw(st.integers(40, 70_000))
     mode = data.draw(st.sampled_from([Mode.CHECKED, Mode.EMPTY]))
-    same(overlaid.ask(pieces, most, carry, data.draw(st.integers(1, 999)), mode), b"".join(pieces))
+    same(patched.ask(pieces, most, carry, data.draw(st.integers(1, 999)), mode), b"".join(pieces))
 
 
-def test_a_permit_is_64_kib_with_an_overlay_and_4096_bytes_without(echo: Echo) -> None:
+def test_permit_is_64_kib_with_fast_streams_and_4096_without(echo: Echo) -> None:
     answer = echo.ask([], mode=Mode.PERMITS)
     assert struct.unpack("<2I", answer.body[3:]) == (echo.permit, echo.permit)
 
 
-def test_a_write_beyond_the_permit_ends_the_run_and_sends_nothing(echo: Echo) -> None:
+def test_write_above_permit_traps_and_sends_nothing(echo: Echo) -> None:
     answer = echo.ask([], mode=Mode.BEYOND_PERMIT)
     assert answer.report.outcome == "guest-failed"
     told = f"write of {echo.permit + 1} bytes where check-write permitted {echo.permit}"
@@ -165,62 +165,62 @@ def test_a_write_beyond_the_permit_ends_the_run_and_sends_nothing(echo: Echo) ->
     assert answer.body == b""
 
 
-def test_a_blocking_write_carries_4096_bytes_at_most(overlaid: Echo) -> None:
+def test_patched_blocking_write_above_4096_bytes_traps(patched: Echo) -> None:
     for body in (TEXT * 2, RANDOM[:5000]):
-        answer = overlaid.ask([body], mode=Mode.BLOCKING, carry=4097)
+        answer = patched.ask([body], mode=Mode.BLOCKING, carry=4097)
         assert "blocking-write-and-flush of" in answer.report.detail
         assert "at most 4096 are allowed" in answer.report.detail
 
 
 @pytest.mark.parametrize("first", [0x20, 0xFF])
-def test_a_write_from_outside_of_the_memory_ends_the_run(echo: Echo, first: int) -> None:
+def test_write_from_outside_memory_traps(echo: Echo, first: int) -> None:
     answer = echo.ask([], mode=Mode.BEYOND_MEMORY, carry=first)
     assert answer.report.outcome == "guest-failed" and answer.body == b""
     assert "memory" in answer.report.detail or "bounds" in answer.report.detail
 
 
-def test_a_slow_client_holds_the_guest_back(overlaid: Echo) -> None:
+def test_slow_client_applies_backpressure(patched: Echo) -> None:
     async def pause() -> None:
         await asyncio.sleep(0)
 
     pieces = [RANDOM[:60_000]] * 20
-    answer = overlaid.ask(pieces, pause=pause)
+    answer = patched.ask(pieces, pause=pause)
     same(answer, b"".join(pieces))
     assert max(map(len, answer.chunks)) <= BUFFER_BYTES
 
 
-def test_the_overlays_memory_is_not_the_guests(overlaid: Echo, tmp_path: Path) -> None:
+def test_scratch_memory_is_not_reported_as_peak(patched: Echo, tmp_path: Path) -> None:
     """Eight pages are the guest's own; a limit that only they fit in is enough."""
-    report = overlaid.ask([RANDOM[:60_000]]).report
+    report = patched.ask([RANDOM[:60_000]]).report
     assert report.peak_memory == 8 * 65_536
     with running(tmp_path, echo_component(), memory_mb=1) as echo:
         same(echo.ask([RANDOM]), RANDOM)
 
 
-def test_slots_are_used_again_and_again(overlaid: Echo) -> None:
+def test_slots_are_reusable(patched: Echo) -> None:
     for _ in range(30):
-        same(overlaid.ask([RANDOM[:3000]]), RANDOM[:3000])
+        same(patched.ask([RANDOM[:3000]]), RANDOM[:3000])
 
 
 def imports(component: bytes) -> set[str]:
     return {name.partition("@")[0] for name in read_outline(component).imports}
 
 
-def test_an_overlay_is_appended_and_changes_nothing() -> None:
+def test_fast_streams_only_append_sections() -> None:
     component = add_probe(echo_component())
-    overlaid = add_fast_streams(component)
-    assert overlaid.startswith(component) and FAST_STREAMS in imports(overlaid)
-    assert len(overlaid) - len(component) < 4000
+    patched = add_fast_streams(component)
+    assert patched.startswith(component) and FAST_STREAMS in imports(patched)
+    assert len(patched) - len(component) < 4000
 
 
-def test_what_is_not_understood_stays_as_it_is() -> None:
+def test_unknown_structure_stays_unchanged() -> None:
     component = echo_component(understood=False)
     assert add_fast_streams(component) is component
     for data in (b"", b"\0asm\1\0\0\0", b"not wasm at all", echo_component()[:-3]):
         assert add_fast_streams(data) == data
 
 
-def test_a_component_that_has_an_overlay_gets_no_second_one_that_would_not_compile(tmp_path: Path) -> None:
+def test_patched_component_is_not_patched_again(tmp_path: Path) -> None:
     with running(tmp_path, add_fast_streams(echo_component())) as echo:
         same(echo.ask([RANDOM[:9000]]), RANDOM[:9000])
 
@@ -234,14 +234,14 @@ def mutations(component: bytes, count: int) -> Iterator[bytes]:
         yield bytes(data if dice.random() < 0.8 else data[: dice.randint(8, len(data))])
 
 
-def test_no_mutation_makes_the_overlay_fail() -> None:
+def test_mutated_component_never_raises_in_fast_streams() -> None:
     kept = 0
     for data in mutations(echo_component(), 3000):
         kept += add_fast_streams(data) is data
     assert 0 < kept < 3000
 
 
-def test_a_mutated_component_that_compiles_still_does() -> None:
+def test_mutated_component_still_compiles_with_fast_streams() -> None:
     engine = Engine(compile_config(Compiler.BASELINE))
 
     def compiles(data: bytes) -> bool:

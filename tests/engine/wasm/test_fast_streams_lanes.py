@@ -1,4 +1,4 @@
-"""The overlay on what each lane builds: bodies of megabytes, exact to the byte, text and anything else."""
+"""Fast streams in components of each lane: bodies of megabytes, byte-exact, text and binary."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ class Announced:
 
 
 class Built:
-    """What a lane made of the sources of `bench-body`."""
+    """`bench-body` as built by a lane."""
 
     def __init__(self, resource: Resource, artifact: ComponentArtifact, cache: Path) -> None:
         self.resource = resource
@@ -77,7 +77,7 @@ class Built:
 
 @contextmanager
 def toolchain(cache: Path) -> Iterator[None]:
-    """The Rust of `make test-tools`, and a Go that keeps its things in the tests' cache."""
+    """The Rust of `make test-tools`, and a Go with its caches in the tests' cache."""
     made = cache / "rust-toolchain"
     with pytest.MonkeyPatch.context() as patch:
         if (made / "complete").exists():
@@ -107,26 +107,26 @@ def built(request: pytest.FixtureRequest, cache: Path, tmp_path_factory: pytest.
         return Built(resource, asyncio.run(build()), cache)
 
 
-def test_its_component_takes_an_overlay(built: Built) -> None:
-    overlaid = add_fast_streams(built.artifact.component.read_bytes())
-    assert FAST_STREAMS in {name.partition("@")[0] for name in read_outline(overlaid).imports}
+def test_lane_component_accepts_fast_streams(built: Built) -> None:
+    patched = add_fast_streams(built.artifact.component.read_bytes())
+    assert FAST_STREAMS in {name.partition("@")[0] for name in read_outline(patched).imports}
 
 
 @pytest.mark.parametrize("fast", [False, True], ids=["optimised", "baseline"])
-def test_a_download_is_exact(built: Built, fast: bool) -> None:
+def test_download_is_byte_exact(built: Built, fast: bool) -> None:
     answer = built.ask(f"/{48 * BLOCK_SIZE}", fast=fast)
     assert (answer.report.detail, answer.ended) == ("", True)
     assert answer.body == block() * 48
 
 
 @pytest.mark.parametrize("fast", [False, True], ids=["optimised", "baseline"])
-def test_what_is_echoed_is_exact(built: Built, fast: bool) -> None:
+def test_echo_is_byte_exact(built: Built, fast: bool) -> None:
     pieces = MIXED * 4
     answer = built.ask("/echo", "POST", pieces, fast=fast)
     assert answer.body == b"".join(pieces)
 
 
-def test_the_largest_upload_that_is_allowed_is_taken_whole(built: Built) -> None:
-    """Guests of the js lane keep a resource of each wait for more, one for every 8 KiB."""
+def test_largest_allowed_upload_arrives_complete(built: Built) -> None:
+    """Guests of the js lane hold one resource per wait for input, one for every 8 KiB."""
     answer = built.ask("/", "POST", [block()] * 511 + [bytes(BLOCK_SIZE - 1)], fast=False)
     assert (answer.report.detail, answer.body) == ("", b"%d\n" % (512 * BLOCK_SIZE - 1))

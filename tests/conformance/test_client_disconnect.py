@@ -1,4 +1,4 @@
-"""A client that has the whole answer may go: it is no sign of anything."""
+"""Disconnects of the client: after the complete response, they are not an error."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.conformance.host import Client, Host
         ("GET", 304, [("content-length", b"5")], b""),
     ],
 )
-def test_a_client_that_leaves_with_its_whole_answer_has_not_left_too_early(
+def test_disconnect_after_complete_response_succeeds(
     host: Host, method: str, status: int, fields: list[tuple[str, bytes]], content: bytes
 ) -> None:
     """The guest has still to say that its body has ended; all that was announced has arrived."""
@@ -33,7 +33,7 @@ def test_a_client_that_leaves_with_its_whole_answer_has_not_left_too_early(
     assert (answer.report.outcome, answer.report.complete) == ("ok", True)
 
 
-def test_a_client_that_leaves_before_the_last_byte_has_left(host: Host) -> None:
+def test_disconnect_before_last_byte_is_client_gone(host: Host) -> None:
     guest = Guest()
     body, stream = guest.body(200, ("content-length", b"5"))
     guest.call("output-stream.blocking-write-and-flush", stream, b"half")

@@ -37,28 +37,28 @@ def asked(of: WarmSlotPolicy, use: ComponentUsage, times: int = PROMOTE_AFTER) -
     return [of.admit(use) for _ in range(times)]
 
 
-def test_a_component_is_warm_once_it_was_asked_again_and_again(clock: Clock) -> None:
+def test_busy_component_becomes_warm(clock: Clock) -> None:
     assert asked(WarmSlotPolicy(), ComponentUsage(), PROMOTE_AFTER + 1) == [False] * (PROMOTE_AFTER - 1) + [
         True,
         True,
     ]
 
 
-def test_one_that_is_asked_now_and_then_stays_cold(clock: Clock) -> None:
+def test_rarely_used_component_stays_cold(clock: Clock) -> None:
     of, use = WarmSlotPolicy(), ComponentUsage()
     for _ in range(3 * PROMOTE_AFTER):
         clock.now += MAX_GAP_NS
         assert not of.admit(use)
 
 
-def test_a_warm_one_may_pause_while_nobody_wants_its_place(clock: Clock) -> None:
+def test_idle_warm_component_stays_while_no_other_needs_its_place(clock: Clock) -> None:
     of, use = WarmSlotPolicy(), ComponentUsage()
     asked(of, use)
     clock.now += 100 * EVICT_IDLE_NS
     assert of.admit(use)
 
 
-def test_more_components_than_places_do_not_take_them_from_each_other(clock: Clock) -> None:
+def test_busy_components_above_limit_do_not_evict_each_other(clock: Clock) -> None:
     of, uses = WarmSlotPolicy(), [ComponentUsage() for _ in range(3 * MAX_WARM)]
     for use in uses:
         asked(of, use)
@@ -67,7 +67,7 @@ def test_more_components_than_places_do_not_take_them_from_each_other(clock: Clo
         assert [of.admit(use) for use in uses] == [True] * MAX_WARM + [False] * 2 * MAX_WARM
 
 
-def test_who_was_not_asked_for_long_gives_its_place_to_a_busy_one(clock: Clock) -> None:
+def test_idle_component_is_evicted_for_busy_one(clock: Clock) -> None:
     of, uses, busy = WarmSlotPolicy(), [ComponentUsage() for _ in range(MAX_WARM)], ComponentUsage()
     for use in uses:
         asked(of, use)
@@ -80,7 +80,7 @@ def test_who_was_not_asked_for_long_gives_its_place_to_a_busy_one(clock: Clock) 
     assert [of.admit(use) for use in uses] == [False] + [True] * (MAX_WARM - 1)
 
 
-def test_slots_of_the_other_kind_are_taken_when_there_are_no_more_of_the_right_one() -> None:
+def test_exhausted_slot_kind_falls_back_to_other_kind() -> None:
     pool, often, seldom = Pool(PoolSettings(instances=4, warm=2), 0), ComponentUsage(), ComponentUsage()
     for _ in range(PROMOTE_AFTER):
         taken = pool.try_acquire("one", often)

@@ -38,13 +38,13 @@ def numbers(path: Path, stretch: RecordRange, wanted: RecordFilter | None = None
     return [record.time_ns - BEGAN for record in found]
 
 
-def test_all_that_is_there_comes_in_pages_of_bounded_size(path: Path) -> None:
+def test_select_yields_bounded_pages(path: Path) -> None:
     found = pages(path, RecordRange())
     assert max(len(page.entries) for page in found) == PAGE_RECORDS and found[-1].upto == ends(path)[1]
     assert numbers(path, RecordRange()) == list(range(2500))
 
 
-def test_what_is_given_holds_together(path: Path) -> None:
+def test_select_combines_conditions(path: Path) -> None:
     first = ends(path)[0]
     since = BEGAN + 200 * SECOND
     assert numbers(path, RecordRange(since_ns=since)) == list(range(2000, 2500))
@@ -57,7 +57,7 @@ def test_what_is_given_holds_together(path: Path) -> None:
     assert numbers(path, RecordRange(since_ns=BEGAN + 900 * SECOND)) == []
 
 
-def test_what_is_until_a_time_was_recorded_before(path: Path) -> None:
+def test_select_until_excludes_later_records(path: Path) -> None:
     first, until = ends(path)[0], BEGAN + 210 * SECOND
     assert numbers(path, RecordRange(until_ns=until)) == list(range(2100))
     assert numbers(path, RecordRange(since_ns=BEGAN + 209 * SECOND, until_ns=until)) == list(
@@ -72,18 +72,18 @@ def test_what_is_until_a_time_was_recorded_before(path: Path) -> None:
 @pytest.mark.parametrize(
     "stretch", [RecordRange(), RecordRange(tail=3), RecordRange(tail=0), RecordRange(BEGAN + 900 * SECOND)]
 )
-def test_it_ends_where_a_follower_goes_on(path: Path, stretch: RecordRange) -> None:
+def test_select_ends_at_follower_start(path: Path, stretch: RecordRange) -> None:
     assert pages(path, stretch, RecordFilter(resource="none"))[-1].upto == ends(path)[1]
 
 
-def test_a_place_beyond_the_end_is_left_to_the_follower(path: Path) -> None:
+def test_select_after_last_cursor_is_empty(path: Path) -> None:
     beyond = ends(path)[1] + 5
     for stretch in (RecordRange(after=beyond), RecordRange(after=beyond, tail=3)):
         (page,) = pages(path, stretch)
         assert (page.entries, page.upto) == ([], beyond)
 
 
-def test_what_was_removed_after_the_place_given_is_told_once(path: Path) -> None:
+def test_select_reports_missed_records_once(path: Path) -> None:
     first = ends(path)[0]
     store = TimelineStore(path, Retention(max_age_seconds=100))
     store.trim(BEGAN + 250 * SECOND)
@@ -94,11 +94,11 @@ def test_what_was_removed_after_the_place_given_is_told_once(path: Path) -> None
         assert sum(page.missed for page in pages(path, stretch)) == 0
 
 
-def test_a_place_in_an_older_file_misses_only_what_this_one_lost(path: Path) -> None:
+def test_select_with_cursor_of_older_file_counts_only_own_losses(path: Path) -> None:
     first = ends(path)[0]
     assert sum(page.missed for page in pages(path, RecordRange(after=first - 1_000_000))) == 0
 
 
-def test_without_a_file_the_place_stays(tmp_path: Path) -> None:
+def test_select_without_file_returns_given_position(tmp_path: Path) -> None:
     assert pages(timeline_path(tmp_path), RecordRange(after=7)) == [RecordPage([], 7)]
     assert pages(timeline_path(tmp_path), RecordRange(tail=7)) == [RecordPage([], 0)]

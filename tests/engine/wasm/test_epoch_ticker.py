@@ -9,7 +9,7 @@ from engine.wasm.execution.epoch_ticker import EPOCH_SECONDS, REARM_NS, EpochTic
 from tests.waiting import until
 
 PROMPT = EPOCH_SECONDS - 2 * REARM_NS / 1e9
-"""Who says so often that guest code computes surely puts the end of the epoch off."""
+"""Calls of `touch` at this interval always postpone the end of the epoch."""
 
 
 class Counted:
@@ -33,12 +33,12 @@ def counted() -> Iterator[Counted]:
     made.epochs.close()
 
 
-def test_none_ends_before_guest_code_computes(counted: Counted) -> None:
+def test_no_epoch_ends_without_guest_code(counted: Counted) -> None:
     time.sleep(5 * EPOCH_SECONDS)
     assert counted.ended == 0
 
 
-def test_one_ends_when_guest_code_computes_for_long(counted: Counted) -> None:
+def test_epoch_ends_during_long_computation(counted: Counted) -> None:
     for number in range(1, 4):
         counted.computing()
         until(lambda number=number: counted.ended == number)
@@ -58,13 +58,13 @@ def short_whiles(counted: Counted) -> int | None:
     return counted.ended - before if prompt else None
 
 
-def test_none_ends_while_one_short_while_follows_another(counted: Counted) -> None:
+def test_no_epoch_ends_during_short_computations(counted: Counted) -> None:
     found: list[int | None] = []
     until(lambda: found.append(short_whiles(counted)) or found[-1] is not None)
     assert found[-1] == 0
 
 
-def test_they_end_while_guest_code_computes_in_another_thread(counted: Counted) -> None:
+def test_epochs_end_while_worker_is_active(counted: Counted) -> None:
     with counted.epochs.worker_active():
         until(lambda: counted.ended > 3)
         with counted.epochs.worker_active():
@@ -77,7 +77,7 @@ def test_they_end_while_guest_code_computes_in_another_thread(counted: Counted) 
     assert counted.ended == before
 
 
-def test_who_computes_on_the_loop_does_not_put_off_the_others(counted: Counted) -> None:
+def test_touch_does_not_delay_epochs_of_workers(counted: Counted) -> None:
     with counted.epochs.worker_active():
         end = time.monotonic() + 60
         while counted.ended < 3:

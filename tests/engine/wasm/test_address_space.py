@@ -23,13 +23,13 @@ def instances(gigabytes: int) -> tuple[str, str]:
     return done.stdout.strip(), done.stderr.strip()
 
 
-def test_where_addresses_are_many_there_are_all_instances() -> None:
+def test_large_address_space_fits_all_instances() -> None:
     assert instances(100_000) == ("2048", "")
 
 
-def test_where_addresses_are_few_there_are_fewer_instances_and_no_crash() -> None:
+def test_limited_address_space_reduces_instances() -> None:
     assert instances(4_000) == ("128", "")
 
 
-def test_where_addresses_do_not_suffice_it_is_an_error_for_people() -> None:
+def test_too_small_address_space_raises_svc_error() -> None:
     assert instances(100) == ("", "the address space of this process is too small to run guests")

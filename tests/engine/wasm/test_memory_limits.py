@@ -19,27 +19,27 @@ def component(*modules: str) -> bytes:
     return bytes(wat2wasm(f"(component {fields})"))
 
 
-def test_one_memory_may_have_the_whole_limit() -> None:
+def test_single_memory_gets_complete_limit() -> None:
     assert size_of_each(component("(memory 1)"), 64 * MIB) == 64 * MIB
     assert size_of_each(component("(memory 1 2)", "(func)"), 64 * MIB) == 64 * MIB
     assert size_of_each(component("(func)"), 64 * MIB) == 64 * MIB
 
 
-def test_memories_share_the_limit() -> None:
+def test_several_memories_share_limit() -> None:
     assert size_of_each(component("(memory 1) (memory 1)"), 64 * MIB) == 32 * MIB
     assert size_of_each(component("(memory 1)", "(memory 1)"), 64 * MIB) == 32 * MIB
 
 
-def test_a_memory_that_stays_small_leaves_the_rest_to_the_others() -> None:
+def test_small_maximum_leaves_rest_to_other_memories() -> None:
     assert size_of_each(component("(memory 1)", "(memory 1 16)"), 64 * MIB) == 63 * MIB
 
 
-def test_a_module_counts_for_each_time_it_is_instantiated() -> None:
+def test_module_counts_once_per_instance() -> None:
     twice = "(core module $m (memory 1)) (core instance (instantiate $m)) (core instance (instantiate $m))"
     assert size_of_each(bytes(wat2wasm(f"(component {twice})")), 64 * MIB) == 32 * MIB
 
 
-def test_what_can_not_be_read_keeps_the_limit_for_each_memory() -> None:
+def test_unsupported_component_applies_limit_to_each_memory() -> None:
     assert size_of_each(b"nothing", 64 * MIB) == 64 * MIB
 
 

@@ -1,4 +1,4 @@
-"""What a guest has become when its runtime was started is what its instances begin with."""
+"""Pre-initialized guests: instances start from the captured state."""
 
 import random
 
@@ -86,7 +86,7 @@ class Running:
         return answer
 
 
-def test_an_instance_begins_with_the_memory_and_the_variables_of_the_one_that_was_started() -> None:
+def test_instance_starts_with_captured_memory_and_globals() -> None:
     begun = Running(preinitialize(guest()))
     assert [begun.ask("byte", at) for at in (11, 12, 13, 14)] == [97, 98, 99, 0]
     assert [begun.ask("byte", at) for at in (65540, 65543, 65544)] == [4, 1, 0]
@@ -95,12 +95,12 @@ def test_an_instance_begins_with_the_memory_and_the_variables_of_the_one_that_wa
     assert begun.ask("long") == -9_000_000_000
 
 
-def test_randomness_of_the_start_is_that_of_the_compiler() -> None:
+def test_startup_randomness_is_from_compile_time() -> None:
     begun = [Running(preinitialize(guest())) for _ in range(3)]
     assert len({tuple(each.ask("byte", at) for at in range(8, 11)) for each in begun}) > 1
 
 
-def test_memory_of_any_pattern_is_kept_to_the_byte() -> None:
+def test_memory_of_any_pattern_is_captured_exactly() -> None:
     dice = random.Random(5)
     stored = {dice.randrange(20, 131_000): dice.randrange(256) for _ in range(300)}
     stored |= {131_071: 1, 15: 0, 16: 255, 40: 0}
@@ -132,11 +132,11 @@ LEFT = {
 
 
 @pytest.mark.parametrize("plain", LEFT.values(), ids=LEFT)
-def test_a_guest_is_left_as_it_is_that(plain: bytes) -> None:
+def test_unsuitable_guest_stays_unchanged(plain: bytes) -> None:
     assert preinitialize(plain) is plain
 
 
-def test_nothing_that_is_no_such_component_fails_in_another_way() -> None:
+def test_mutated_component_never_raises_in_preinit() -> None:
     whole = guest()
     dice = random.Random(11)
     for data in (b"", b"svc_freeze", whole[:200] + b"svc_freeze", whole[:-9]):

@@ -1,4 +1,4 @@
-"""What the host keeps for a guest has bounds of its own: the memory limit does not count it."""
+"""Limits of host memory held for a guest, which the memory limit does not include."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -9,7 +9,7 @@ from engine.door import DoorRequest, DoorResponse
 from engine.wasm.execution.run_state import KEPT, UNSENT
 from engine.wasm.outbound.door_calls import DoorBinding
 from engine.wasm.wasi.http_outgoing import MAX_CONCURRENT_REQUESTS
-from tests.conformance.calling import SERVER, call, making, taking
+from tests.conformance.client import SERVER, call, new_request, take_response
 from tests.conformance.guest import Guest, Step
 from tests.conformance.host import Answer, Host
 
@@ -53,13 +53,11 @@ def repeat(guest: Guest, times: int, *calls: tuple[object, ...]) -> None:
 
 
 def asking(guest: Guest, path: str) -> Step:
-    return guest.call("outgoing-handler/handle", making(guest, PORCH, path), None)
+    return guest.call("outgoing-handler/handle", new_request(guest, PORCH, path), None)
 
 
 @pytest.mark.parametrize(("kept", "ended"), [(UNSENT, False), (UNSENT + 1, True)])
-def test_who_keeps_too_many_responses_without_giving_them_is_ended(
-    host: Host, kept: int, ended: bool
-) -> None:
+def test_too_many_unsent_responses_trap(host: Host, kept: int, ended: bool) -> None:
     guest = Guest()
     for _ in range(UNSENT):
         guest.drop(guest.call("outgoing-response.constructor", guest.call("fields.constructor")))
@@ -74,7 +72,7 @@ def test_who_keeps_too_many_responses_without_giving_them_is_ended(
 
 
 @pytest.mark.parametrize("dropped", [True, False])
-def test_header_fields_are_counted_while_they_are_there(host: Host, dropped: bool) -> None:
+def test_header_fields_are_charged_until_dropped(host: Host, dropped: bool) -> None:
     guest = Guest()
     guest.code("(local.set $i (i32.const 0)) (loop $more")
     fields = guest.call("fields.from-list", [("a" * 60_000, b"")], report=False)
@@ -89,7 +87,7 @@ def test_header_fields_are_counted_while_they_are_there(host: Host, dropped: boo
     assert answer.reached(last) == dropped and ("more than 64 MiB" in answer.detail) != dropped
 
 
-def test_so_many_requests_may_be_under_way_and_no_more(host: Host) -> None:
+def test_concurrent_requests_are_limited(host: Host) -> None:
     """Those that wait count, begun or not; one that the guest gives up makes room when it has ended."""
     guest = Guest()
     asked = [asking(guest, "/never") for _ in range(MAX_CONCURRENT_REQUESTS)]
@@ -104,11 +102,11 @@ def test_so_many_requests_may_be_under_way_and_no_more(host: Host) -> None:
     assert answer[again][0] == "ok" and answer.body == b"fine"
 
 
-def test_requests_to_doors_that_are_not_finished_are_refused_when_they_are_too_many_bytes(host: Host) -> None:
+def test_unfinished_door_requests_above_memory_limit_are_rejected(host: Host) -> None:
     guest = Guest()
     futures = []
     for _ in range(KEPT // LARGE + 2):
-        request = making(guest, PORCH, "/0", method="post")
+        request = new_request(guest, PORCH, "/0", method="post")
         stream = guest.call("outgoing-body.write", guest.call("outgoing-request.body", request))
         futures.append(guest.call("outgoing-handler/handle", request, None))
         repeat(guest, LARGE // PART, ("output-stream.blocking-write-zeroes-and-flush", stream, PART))
@@ -120,26 +118,26 @@ def test_requests_to_doors_that_are_not_finished_are_refused_when_they_are_too_m
     assert answer.body == b"fine"
 
 
-def test_answers_that_are_not_read_are_too_many_bytes_at_some_time(host: Host) -> None:
+def test_unread_responses_above_memory_limit_are_rejected(host: Host) -> None:
     guest = Guest()
-    answers = [taking(guest, asking(guest, f"/{LARGE}")) for _ in range(KEPT // LARGE + 1)]
+    answers = [take_response(guest, asking(guest, f"/{LARGE}")) for _ in range(KEPT // LARGE + 1)]
     guest.drop(answers[0])
-    again = taking(guest, asking(guest, f"/{LARGE}"))
+    again = take_response(guest, asking(guest, f"/{LARGE}"))
     guest.answer(b"fine")
     answer, _ = through(host, guest)
     assert answer[answers[-1]] == ("ok", ("err", "connection-limit-reached"))
     assert [answer[step][1][0] for step in (*answers[:-1], again)] == ["ok"] * (len(answers))
 
 
-def test_nobody_waits_to_write_to_a_server_that_takes_no_more(host: Host) -> None:
+def test_writer_is_unblocked_after_server_stops_reading(host: Host) -> None:
     """The server answers, or resets the connection, when it has read the head; the body is far larger."""
     guest = Guest()
-    request = making(guest, SERVER, "/refuse", method="post")
+    request = new_request(guest, SERVER, "/refuse", method="post")
     body = guest.call("outgoing-request.body", request)
     stream = guest.call("outgoing-body.write", body)
     future = guest.call("outgoing-handler/handle", request, None)
     repeat(guest, (16 << 20) // PART, ("output-stream.blocking-write-zeroes-and-flush", stream, PART))
     finished = guest.finish(body, stream)
-    taken = taking(guest, future)
+    taken = take_response(guest, future)
     answer, _ = call(host, guest, run_limit_secs=10)
     assert answer[finished] == ("ok", None) and answer[taken][0] == "ok"

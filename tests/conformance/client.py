@@ -1,4 +1,4 @@
-"""Guests that call a server: making requests, taking answers, and running both."""
+"""Guests that send outgoing requests: building requests, taking responses, and running guest and server."""
 
 from typing import Any
 
@@ -10,8 +10,10 @@ MOST = (1 << 64) - 1
 MILLISECOND = 1_000_000
 
 
-def making(guest: Guest, authority: str, path: str, *fields: tuple[str, bytes], method: Any = "get") -> Step:
-    """Make a request to a server."""
+def new_request(
+    guest: Guest, authority: str, path: str, *fields: tuple[str, bytes], method: Any = "get"
+) -> Step:
+    """Build a request to a server."""
     request = guest.call("outgoing-request.constructor", guest.call("fields.from-list", list(fields)))
     guest.call("outgoing-request.set-method", request, method)
     guest.call("outgoing-request.set-scheme", request, "HTTP")
@@ -20,8 +22,8 @@ def making(guest: Guest, authority: str, path: str, *fields: tuple[str, bytes], 
     return request
 
 
-def taking(guest: Guest, future: Step) -> Step:
-    """Wait for the answer and take it."""
+def take_response(guest: Guest, future: Step) -> Step:
+    """Wait for the response and take it."""
     pollable = guest.call("future-incoming-response.subscribe", future)
     guest.call("pollable.block", pollable)
     guest.drop(pollable)
@@ -29,23 +31,23 @@ def taking(guest: Guest, future: Step) -> Step:
 
 
 def call(host: Host, guest: Guest, **fields: Any) -> tuple[Answer, Upstream]:
-    """Run a guest that calls `{server}`, which it may."""
+    """Run a guest whose `egress` allows requests to `SERVER`."""
 
     async def run() -> tuple[Answer, Upstream]:
         async with upstream() as server:
             fields.setdefault("egress", (f"http://{server.authority}",))
-            name_server(guest, server.authority)
+            set_authority_placeholder(guest, server.authority)
             return await host.ask(guest, **fields), server
 
     return host.wait(run())
 
 
 SERVER = "127.0.0.1:00000"
-"""Stands for the server's authority until its port is known: as long as it."""
+"""Placeholder of the same length as the server's authority, until its port is known."""
 
 
-def name_server(guest: Guest, authority: str) -> None:
-    """Put the server's authority where `SERVER` stands."""
+def set_authority_placeholder(guest: Guest, authority: str) -> None:
+    """Replace `SERVER` by the server's authority."""
     encoded = authority.encode().ljust(len(SERVER), b" ")
     assert len(authority) == len(SERVER), "a port of five digits"
     guest.static.data = [(at, c.replace(SERVER.encode(), encoded)) for at, c in guest.static.data]

@@ -7,7 +7,7 @@ from engine.wasm.execution.buffers import BUFFER_BYTES, InputBuffer, LineSplitte
 
 
 @given(st.lists(st.binary(max_size=50)), st.lists(st.integers(1, 40), min_size=1))
-def test_inflow_hands_on_every_byte_in_order(chunks: list[bytes], reads: list[int]) -> None:
+def test_input_buffer_returns_every_byte_in_order(chunks: list[bytes], reads: list[int]) -> None:
     flow = InputBuffer()
     for chunk in chunks:
         flow.feed(chunk)
@@ -19,7 +19,7 @@ def test_inflow_hands_on_every_byte_in_order(chunks: list[bytes], reads: list[in
     assert got == b"".join(chunks)
 
 
-def test_inflow_is_ready_for_bytes_an_end_or_an_error_only() -> None:
+def test_input_buffer_is_ready_for_bytes_end_or_error() -> None:
     flow = InputBuffer()
     assert not flow.ready()
     flow.feed(b"")
@@ -32,7 +32,7 @@ def test_inflow_is_ready_for_bytes_an_end_or_an_error_only() -> None:
     assert flow.ready() and flow.exhausted
 
 
-def test_inflow_reports_room_when_it_falls_below_its_budget() -> None:
+def test_input_buffer_reports_drained_below_its_limit() -> None:
     calls: list[int] = []
     flow = InputBuffer()
     flow.on_drained = lambda: calls.append(1)
@@ -42,7 +42,7 @@ def test_inflow_reports_room_when_it_falls_below_its_budget() -> None:
     assert not flow.full and calls
 
 
-def test_inflow_that_was_let_go_takes_nothing() -> None:
+def test_input_buffer_discarded_accepts_nothing() -> None:
     flow = InputBuffer()
     flow.feed(b"abc")
     flow.discard()
@@ -52,7 +52,7 @@ def test_inflow_that_was_let_go_takes_nothing() -> None:
 
 
 @given(st.lists(st.binary(max_size=50)))
-def test_outflow_hands_on_every_byte_in_order(chunks: list[bytes]) -> None:
+def test_output_buffer_returns_every_byte_in_order(chunks: list[bytes]) -> None:
     flow = OutputBuffer()
     for chunk in chunks:
         flow.put(chunk)
@@ -61,7 +61,7 @@ def test_outflow_hands_on_every_byte_in_order(chunks: list[bytes]) -> None:
     assert flow.empty and flow.room() == BUFFER_BYTES
 
 
-def test_outflow_holds_its_producer_back_at_the_budget() -> None:
+def test_output_buffer_full_applies_backpressure() -> None:
     flow = OutputBuffer()
     flow.put(bytes(BUFFER_BYTES))
     assert flow.room() == 0 and not flow.ready()
@@ -69,7 +69,7 @@ def test_outflow_holds_its_producer_back_at_the_budget() -> None:
     assert flow.room() == BUFFER_BYTES and flow.ready()
 
 
-def test_outflow_that_broke_wakes_its_producer() -> None:
+def test_output_buffer_broken_wakes_writer() -> None:
     flow = OutputBuffer()
     flow.put(bytes(BUFFER_BYTES))
     flow.broken = "closed"
@@ -85,11 +85,11 @@ def lines(*writes: bytes) -> list[str]:
     return [text for _, text in queue]
 
 
-def test_lines_are_cut_at_newlines_wherever_the_writes_end() -> None:
+def test_lines_are_split_at_newlines_across_writes() -> None:
     assert lines(b"one\ntw", b"o\r\nthr", b"ee") == ["one", "two", "three"]
 
 
-def test_a_line_that_never_ends_is_cut() -> None:
+def test_overlong_line_is_split() -> None:
     assert [len(line) for line in lines(b"x" * (LineSplitter.MAX_LINE_CHARS * 2 + 5))] == [
         LineSplitter.MAX_LINE_CHARS,
         LineSplitter.MAX_LINE_CHARS,
@@ -97,11 +97,11 @@ def test_a_line_that_never_ends_is_cut() -> None:
     ]
 
 
-def test_a_flood_is_cut_with_one_line_that_says_so() -> None:
+def test_excess_output_is_truncated_with_one_notice() -> None:
     got = lines(*[b"y" * 1000 + b"\n"] * 3000)
     assert len(got) == LineSplitter.MAX_BYTES // 1001 + 1
     assert "truncated" in got[-1]
 
 
-def test_bytes_that_are_not_text_are_shown_as_replaced() -> None:
+def test_invalid_utf8_is_replaced() -> None:
     assert lines(b"\xff\xfe ok\n") == ["\ufffd\ufffd ok"]

@@ -1,4 +1,4 @@
-"""Alarms ring when they were set to, and who waits for one sleeps through its being put off."""
+"""Timers fire on time, and rearming does not wake the waiting thread."""
 
 import resource
 import sys
@@ -17,7 +17,7 @@ KINDS = [SleepTimer, *([TimerfdTimer] if LINUX else [])]
 
 
 class Waiting:
-    """A thread that waits for an alarm again and again, and tells when it rang."""
+    """A thread that waits for a timer repeatedly and records when it fires."""
 
     def __init__(self, kind: Callable[[], Timer]) -> None:
         self.alarm = kind()
@@ -47,12 +47,12 @@ def waiting(request: pytest.FixtureRequest) -> Iterator[Waiting]:
     made.close()
 
 
-def test_it_does_not_ring_before_it_was_set(waiting: Waiting) -> None:
+def test_timer_unset_does_not_fire(waiting: Waiting) -> None:
     time.sleep(0.05)
     assert waiting.rang == []
 
 
-def test_it_rings_when_its_time_has_come(waiting: Waiting) -> None:
+def test_timer_fires_on_time(waiting: Waiting) -> None:
     for seconds in (0.03, 0.001):
         waiting.rang.clear()
         began = time.monotonic()
@@ -61,7 +61,7 @@ def test_it_rings_when_its_time_has_come(waiting: Waiting) -> None:
         assert waiting.rang[0] - began >= seconds
 
 
-def test_it_may_be_put_off(waiting: Waiting) -> None:
+def test_timer_can_be_rearmed(waiting: Waiting) -> None:
     waiting.alarm.set(0.5)
     for _ in range(30):
         time.sleep(0.02)
@@ -72,7 +72,7 @@ def test_it_may_be_put_off(waiting: Waiting) -> None:
 
 
 @pytest.mark.skipif(not LINUX, reason="elsewhere the thread looks whether its alarm was put off")
-def test_who_waits_is_not_woken_when_it_is_put_off() -> None:
+def test_rearm_does_not_wake_waiting_thread() -> None:
     waiting = Waiting(create_timer)
     status = Path(f"/proc/self/task/{waiting.thread.native_id}/status")
 
@@ -93,7 +93,7 @@ def test_who_waits_is_not_woken_when_it_is_put_off() -> None:
 
 
 @pytest.mark.skipif(not LINUX, reason="timers that are files are Linux's")
-def test_where_no_file_can_be_opened_it_says_so() -> None:
+def test_timerfd_without_free_descriptor_raises() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:

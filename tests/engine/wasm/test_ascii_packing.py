@@ -20,19 +20,19 @@ def unpacked(text: bytes, count: int) -> bytes:
 
 @settings(derandomize=True, max_examples=examples(200), deadline=None)
 @given(st.binary(min_size=1, max_size=500), st.integers(1, 140))
-def test_bytes_are_ascii_when_packed_and_themselves_again_when_unpacked(data: bytes, times: int) -> None:
+def test_pack_unpack_round_trips_as_ascii(data: bytes, times: int) -> None:
     data = (data * times)[:MAX_PACKED_BYTES]
     text = packed(data)
     assert text.isascii() and len(text) == packed_size(len(data)) <= MAX_PACKED_BYTES * 8 // 7 + 64
     assert unpacked(text, len(data)) == data
 
 
-def test_the_format_is_what_the_module_says() -> None:
+def test_packed_format_matches_documentation() -> None:
     text = packed(b"\x80\x01" + bytes(53) + b"\xff")
     assert text == b"\x00\x01" + bytes(53) + b"\x7f" + b"\x01" + bytes(6) + b"\x40"
 
 
-def test_nothing_of_what_was_packed_before_is_left_behind_the_bytes() -> None:
+def test_pack_erases_leftovers_of_earlier_call() -> None:
     packed(b"secret " * 9000)
     assert packed(b"a") == b"a" + bytes(63)
 
@@ -40,18 +40,18 @@ def test_nothing_of_what_was_packed_before_is_left_behind_the_bytes() -> None:
 @pytest.mark.parametrize(
     ("size", "count"), [(64, 0), (0, 1), (64, 57), (128, 56), (63, 56), (74_944, MAX_PACKED_BYTES + 1)]
 )
-def test_a_count_that_the_text_does_not_hold_is_refused(size: int, count: int) -> None:
+def test_unpack_inconsistent_count_raises(size: int, count: int) -> None:
     with pytest.raises(ValueError, match="do not hold"):
         unpacked(bytes(size), count)
 
 
 @pytest.mark.parametrize("size", [0, MAX_PACKED_BYTES + 1])
-def test_only_so_many_bytes_are_packed_at_once(size: int) -> None:
+def test_pack_above_limit_raises(size: int) -> None:
     with pytest.raises(ValueError, match="at once"):
         pack(bytes(size))
 
 
-def test_threads_do_not_disturb_each_other() -> None:
+def test_pack_is_thread_safe() -> None:
     wrong: list[int] = []
 
     def work(number: int) -> None:

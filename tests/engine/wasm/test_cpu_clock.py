@@ -1,4 +1,4 @@
-"""What a thread computes: all of it, and nothing of what it waits for or does besides, nearly."""
+"""CPU time of a thread: all computation, and almost nothing of waiting."""
 
 import time
 
@@ -16,7 +16,7 @@ def compute(nanoseconds: int) -> int:
     return spent
 
 
-def test_what_is_short_takes_as_long_as_it_takes() -> None:
+def test_short_interval_uses_wall_clock() -> None:
     clock = CpuClock()
     for _ in range(100):
         outer = time.monotonic_ns()
@@ -26,7 +26,7 @@ def test_what_is_short_takes_as_long_as_it_takes() -> None:
         assert spent <= found <= min(time.monotonic_ns() - outer, spent + UNSURE_NS)
 
 
-def test_what_is_long_takes_what_was_computed() -> None:
+def test_long_interval_uses_cpu_time() -> None:
     clock = CpuClock()
     for nanoseconds in (MAX_WALL_ONLY_NS, 5_000_000, 50_000_000):
         began = clock.start()
@@ -34,7 +34,7 @@ def test_what_is_long_takes_what_was_computed() -> None:
         assert spent <= clock.elapsed(began) <= spent + UNSURE_NS
 
 
-def test_waiting_does_not_count() -> None:
+def test_long_wait_is_not_counted() -> None:
     clock = CpuClock()
     for seconds in (0.001, 0.05):
         began = clock.start()
@@ -42,7 +42,7 @@ def test_waiting_does_not_count() -> None:
         assert clock.elapsed(began) <= UNSURE_NS
 
 
-def test_what_is_done_between_two_whiles_does_not_count() -> None:
+def test_time_between_intervals_is_not_counted() -> None:
     clock = CpuClock()
     for between in (100_000, 10_000_000):
         for wait in (0, 0.01):

@@ -1,7 +1,7 @@
-"""Values of any WIT type go into a guest's memory and come back as they were, through the real library.
+"""Values of any WIT type round-trip through a guest's memory and wasmtime itself.
 
-The guest calls `get` for a value of a type and hands it on to `put`, without looking at it. Numbers beside
-the value make it too wide for parameters, so that both calls have it in memory, in the same layout.
+The guest calls `get` for a value of a type and passes it on to `put` unchanged. Extra numbers make the
+arguments too wide for parameters, so that both calls pass the value in memory, in the same layout.
 """
 
 import math
@@ -83,7 +83,7 @@ def a_list(item: Kind) -> Kind:
 
 
 def option(item: Kind) -> Kind:
-    # An option in an option has two empty values, which Python's None cannot tell apart.
+    # An option in an option has two empty values, which Python's None cannot distinguish.
     if item.text == "(option {})":
         return item
     return Kind("(option {})", st.none() | item.values, [item])
@@ -188,7 +188,7 @@ def component(kind: Kind) -> str:
 
 
 class Run(HandleTable):
-    """What callbacks need of a run."""
+    """The part of a run that callbacks use."""
 
     failure: BaseException | None = None
 
@@ -242,7 +242,7 @@ def through_guest(text: str, values: list[Any]) -> list[Any]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, where every NaN is the same number."""
+    """Return whether two values are equal; every NaN equals every other."""
     if isinstance(one, float) and math.isnan(one):
         return isinstance(other, float) and math.isnan(other)
     if isinstance(one, list | tuple):
@@ -254,7 +254,7 @@ def same(one: Any, other: Any) -> bool:
     derandomize=True, max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(data=st.data())
-def test_a_value_of_any_type_comes_back_as_it_was(data: st.DataObject) -> None:
+def test_values_of_any_type_round_trip(data: st.DataObject) -> None:
     kind = data.draw(KINDS)
     values = data.draw(st.lists(kind.values, min_size=1, max_size=4))
     found = through_guest(component(kind), values)
