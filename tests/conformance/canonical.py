@@ -34,7 +34,7 @@ _FORMATS = {"bool": "<?", "u8": "<B", "u16": "<H", "u32": "<I", "s32": "<i", "u6
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Somewhere in a guest's memory: an address and the type of what lies there."""
+    """An address in a guest's memory and the type of the value there."""
 
     at: int
     type: Type
@@ -47,7 +47,7 @@ class Place:
         return Place(self.at + _payload_offset(cases), payload)
 
     def handle(self) -> "Place":
-        """Return where the handle is in a result or option that should hold one."""
+        """Return the position of the handle in a result or option that should have one."""
         kind = resolve(self.type)
         if isinstance(kind, Result):
             return self["ok"].handle()
@@ -59,20 +59,20 @@ class Place:
 
 @dataclass(slots=True)
 class Static:
-    """A guest's memory as it is before the guest runs, and what the guest has to put there itself."""
+    """A guest's memory before the guest runs, and the stores that the guest must do itself."""
 
     end: int
     data: list[tuple[int, bytes]] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
 
     def reserve(self, size: int, alignment: int = 8) -> int:
-        """Return the address of so many bytes that nothing else uses."""
+        """Reserve bytes; return their address."""
         at = _aligned(self.end, alignment)
         self.end = at + size
         return at
 
     def place(self, content: bytes, alignment: int = 1) -> int:
-        """Put bytes somewhere; return their address."""
+        """Store bytes; return their address."""
         at = self.reserve(len(content), alignment)
         if content:
             self.data.append((at, content))
@@ -190,7 +190,7 @@ def flatten(kind: Type, value: Any, static: Static) -> list[str]:
 
 
 def _sequence(kind: Prim | List, value: Any, static: Static) -> tuple[int, int]:
-    """Put a string or list somewhere; return its address and length."""
+    """Store a string or list; return its address and length."""
     if isinstance(kind, Prim) or resolve(kind.element) == Prim("u8"):
         content = value.encode() if isinstance(value, str) else bytes(value)
         return static.place(content), len(content)
@@ -202,7 +202,7 @@ def _sequence(kind: Prim | List, value: Any, static: Static) -> tuple[int, int]:
 
 
 def store(kind: Type, value: Any, at: int, static: Static) -> None:
-    """Put a value at an address before the guest runs; handles are put there by the guest."""
+    """Store a value at an address before the guest runs; the guest itself stores handles."""
     kind = resolve(kind)
     if isinstance(kind, Resource | Borrow):
         static.code.append(f"(i32.store (i32.const {at}) (i32.load (i32.const {value.handle().at})))")
@@ -224,7 +224,7 @@ def store(kind: Type, value: Any, at: int, static: Static) -> None:
 
 
 def load(kind: Type, at: int, read: Callable[[int, int], bytes]) -> Any:
-    """Return the value at an address; `read(address, size)` gives the guest's memory."""
+    """Return the value at an address; `read(address, size)` reads the guest's memory."""
     kind = resolve(kind)
     if isinstance(kind, Resource | Borrow):
         return HANDLE

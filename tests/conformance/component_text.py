@@ -27,7 +27,7 @@ from tests.conformance.wit import (
 def imports(called: Iterable[Function], named: Iterable[str] = ()) -> str:
     """Return the imports of a component `$world` that calls these functions.
 
-    `named` are interfaces that are wanted for their types. `$<interface>` is then an instance and
+    `named` are interfaces required for their types. `$<interface>` is then an instance and
     `$<interface>.<name>` a type of it.
     """
     functions = {function.key: function for function in called}

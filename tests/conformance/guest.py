@@ -61,7 +61,7 @@ _RUNTIME = f"""
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call of a guest; `place` is where its result lies."""
+    """A call of a guest; `place` is the location of its result."""
 
     number: int
     function: Function
@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(slots=True)
 class Guest:
-    """A guest in the making. `request` and `outparam` are what its handler gets."""
+    """A guest under construction. `request` and `outparam` are the arguments of its handler."""
 
     static: Static = field(default_factory=lambda: Static(32))
     steps: dict[int, Step] = field(default_factory=dict)
@@ -129,11 +129,11 @@ class Guest:
             self.lines.append(f"(call $drop:{kind.name} (i32.load (i32.const {place.at})))")
 
     def code(self, text: str) -> None:
-        """Do something else here: instructions in the text format; `$i` is a local of type i32."""
+        """Insert instructions in the text format; `$i` is a local of type i32."""
         self.lines.append(text)
 
     def body(self, status: int = 200, *fields: tuple[str, bytes]) -> tuple[Step, Step]:
-        """Answer; return the body, which is still open, and its stream."""
+        """Start a response; return the body, which is still open, and its stream."""
         headers = self.call("fields.from-list", list(fields), report=False)
         response = self.call("outgoing-response.constructor", headers, report=False)
         if status != 200:
@@ -149,7 +149,7 @@ class Guest:
         return self.call("outgoing-body.finish", body, None)
 
     def answer(self, content: bytes = b"", status: int = 200) -> None:
-        """Answer, whole."""
+        """Send a complete response."""
         body, stream = self.body(status)
         if content:
             self.call("output-stream.blocking-write-and-flush", stream, content, report=False)

@@ -31,7 +31,7 @@ TRACEPARENT = f"00-{'7' * 32}-{'3' * 16}-01"
 
 @dataclass
 class Client:
-    """Sends a request: its body in `pieces`, and more when `then` says so once a step was reported."""
+    """Sends a request: its body in `pieces`, and more when `then` triggers after a reported step."""
 
     method: str = "GET"
     target: str = "/"
@@ -44,7 +44,7 @@ class Client:
     inbox: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
 
     def after(self, step: Step, action: Callable[["Client"], None]) -> None:
-        """Do something when the guest has reported a step."""
+        """Run an action when the guest has reported a step."""
         self.then[step.number] = action
 
     def feed(self, data: bytes, *, more: bool = False) -> None:
@@ -52,7 +52,7 @@ class Client:
         self.inbox.put_nowait({"type": "http.request", "body": data, "more_body": more})
 
     def leave(self) -> None:
-        """Go away."""
+        """Disconnect."""
         self.inbox.put_nowait({"type": "http.disconnect"})
 
 
@@ -160,7 +160,7 @@ class Host:
             return tuple(LinkedComponent(Component(each, binary), each, self.runner.runs) for each in engines)
 
     async def ask(self, guest: Guest, client: Client | None = None, **fields: Any) -> Answer:
-        """Run a guest; `fields` are the Resource's, and the Doors that are open for it."""
+        """Run a guest; `fields` are those of the resource, and its Doors."""
         client = client or Client()
         script, doors = fields.pop("script", None), fields.pop("doors", {})
         binary = add_probe(bytes(wat2wasm(guest.text(shim=self.patched))))

@@ -18,7 +18,7 @@ from tests.conformance.host import Client, Host
 def test_disconnect_after_complete_response_succeeds(
     host: Host, method: str, status: int, fields: list[tuple[str, bytes]], content: bytes
 ) -> None:
-    """The guest has still to say that its body has ended; all that was announced has arrived."""
+    """The guest has not finished the body yet, but all declared bytes have arrived."""
     guest = Guest()
     body, stream = guest.body(status, *fields)
     if content:

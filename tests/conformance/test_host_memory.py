@@ -19,7 +19,7 @@ PART = 4096
 
 
 class Porch:
-    """A Door that answers with as many bytes as its path says; to `/never`, not at all."""
+    """A Door that responds with as many bytes as its path says; never to `/never`."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -44,7 +44,7 @@ def through(host: Host, guest: Guest) -> tuple[Answer, Porch]:
 
 
 def repeat(guest: Guest, times: int, *calls: tuple[object, ...]) -> None:
-    """Make these calls so many times."""
+    """Repeat these calls."""
     guest.code("(local.set $i (i32.const 0)) (loop $more")
     for name, *arguments in calls:
         guest.call(str(name), *arguments, report=False)
@@ -88,7 +88,7 @@ def test_header_fields_are_charged_until_dropped(host: Host, dropped: bool) -> N
 
 
 def test_concurrent_requests_are_limited(host: Host) -> None:
-    """Those that wait count, begun or not; one that the guest gives up makes room when it has ended."""
+    """Pending requests count, started or not; a dropped one frees its place when it has ended."""
     guest = Guest()
     asked = [asking(guest, "/never") for _ in range(MAX_CONCURRENT_REQUESTS)]
     refused = asking(guest, "/never")
@@ -130,7 +130,7 @@ def test_unread_responses_above_memory_limit_are_rejected(host: Host) -> None:
 
 
 def test_writer_is_unblocked_after_server_stops_reading(host: Host) -> None:
-    """The server answers, or resets the connection, when it has read the head; the body is far larger."""
+    """The server responds, or resets the connection, after the head; the body is far larger."""
     guest = Guest()
     request = new_request(guest, SERVER, "/refuse", method="post")
     body = guest.call("outgoing-request.body", request)

@@ -41,7 +41,7 @@ def test_response_has_status_headers_and_body(host: Host) -> None:
 
 
 def sending(*fields: tuple[str, bytes]) -> tuple[Guest, Step, Step, Step]:
-    """A guest that has sent the head of a request to `/echo`: the body, its stream, and the answer."""
+    """A guest that has sent the head of a request to `/echo`: the body, its stream and the response."""
     guest = Guest()
     request = new_request(guest, SERVER, "/echo", *fields, method="post")
     body = guest.call("outgoing-request.body", request)

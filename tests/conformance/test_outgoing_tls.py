@@ -25,7 +25,7 @@ def untrusted(tmp_path: Path) -> ssl.SSLContext:
 
 @pytest.fixture
 def trusting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Host, ssl.SSLContext]]:
-    """A host that trusts a certificate, and what a server needs to show it."""
+    """A host that trusts a certificate, and the server's TLS context for it."""
     certificate, key = self_signed(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     host = Host(tmp_path)
@@ -41,7 +41,7 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 @contextmanager
 def server(context: ssl.SSLContext | None, says: bytes) -> Iterator[str]:
-    """Serve one connection on loopback, over TLS where there is a context: say something, then hang up."""
+    """Serve one connection on loopback, with TLS if there is a context: send bytes, then disconnect."""
 
     def serve() -> None:
         connection, _ = listening.accept()

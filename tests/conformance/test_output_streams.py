@@ -23,7 +23,7 @@ def give(guest: Guest, response: Step) -> None:
 
 
 def fill(guest: Guest, stream: Step) -> None:
-    """Write until there is no room."""
+    """Write until the buffer is full."""
     for _ in range(BUFFER_BYTES // CHUNK):
         guest.call("output-stream.blocking-write-zeroes-and-flush", stream, CHUNK, report=False)
 
@@ -197,7 +197,7 @@ def test_output_stream_fails_once_then_is_closed(either_host: Host, operation: t
 
 
 def until_the_client_leaves(guest: Guest) -> Client:
-    """Wait until the client has left, in the middle of its request; return a client that does."""
+    """Wait until the client has disconnected during its request; return such a client."""
     source = guest.call("incoming-body.stream", guest.call("incoming-request.consume", guest.request))
     waits = guest.call("input-stream.subscribe", source)
     guest.call("pollable.block", waits)

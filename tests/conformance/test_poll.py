@@ -67,7 +67,7 @@ def test_poll_list_length_is_limited(host: Host, count: int, trapped: bool) -> N
 
 
 def test_poll_of_many_costs_as_little_as_few() -> None:
-    """Looked at each time that something happens are what can be ready first, not all that is in the list."""
+    """Each wakeup checks only the sources that can become ready first, not the complete list."""
     exchange = Exchange("GET", "http", "x", "/", [], _nothing, _nowhere, {}, lambda stream, text: None, 0)
     run = Run(exchange, [], lambda *_: None, None, has_body=True)
     flow, other = InputBuffer(), InputBuffer()

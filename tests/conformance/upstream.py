@@ -1,6 +1,6 @@
-"""A server that guests call: what it does is in the path of the request.
+"""A server for guests' requests; the request path selects its behavior.
 
-Speaks HTTP/1.1 over a socket by hand, so that it can also break the protocol.
+It speaks HTTP/1.1 over a socket by hand, so that it can also violate the protocol.
 """
 
 import asyncio
@@ -24,9 +24,8 @@ ANSWERS = {
 
 @dataclass
 class Upstream:
-    """`requests` are heads and bodies as they arrived.
-
-    `arrived` is set when there is one, `closed` when a client has hung up. To set `given_up` ends what waits.
+    """`requests` are heads and bodies as received. `arrived` is set on a request, `closed` on a
+    disconnect. Setting `given_up` ends pending waits.
     """
 
     authority: str = ""

@@ -120,7 +120,7 @@ class Interface:
 
 
 def resolve(kind: Type) -> Type:
-    """Return what a name stands for."""
+    """Return the definition of a name."""
     while isinstance(kind, Ref):
         kind = interfaces()[kind.interface].types[kind.name]
     return kind
@@ -128,12 +128,12 @@ def resolve(kind: Type) -> Type:
 
 @cache
 def interfaces() -> dict[str, Interface]:
-    """Return every interface of the file by its name, in an order in which each needs only earlier ones."""
+    """Return every interface of the file by name, dependencies first."""
     return read(Path(__file__).with_name("wasi.wit").read_text())
 
 
 def read(text: str) -> dict[str, Interface]:
-    """Return the interfaces of WIT packages; versions, feature gates and worlds are passed over."""
+    """Return the interfaces of WIT packages; versions, feature gates and worlds are ignored."""
     text = re.sub(r"//[^\n]*|@\w+\([^)]*\)|@\d+\.\d+\.\d+|%|^world [^}]*\}", "", text, flags=re.MULTILINE)
     return _Reader(text).read()
 

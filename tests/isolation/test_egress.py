@@ -72,7 +72,7 @@ async def nowhere(_message: dict[str, Any]) -> None:
 
 
 class Caller:
-    """A run that calls out, as host functions let it."""
+    """A run that sends requests through host functions."""
 
     def __init__(self, outgoing: OutboundHttp, *egress: str, owner: str = "shop/api") -> None:
         exchange = Exchange("GET", "http", "x", "/", [], nothing, nowhere, {}, lambda stream, text: None, 0)
@@ -174,7 +174,7 @@ def test_connections_are_not_shared_between_resources() -> None:
 
 
 def test_exhausted_connections_do_not_block_other_resources() -> None:
-    """A Resource of another Project, which may call the same server, gets connections of its own."""
+    """A resource of another project that may call the same server has connections of its own."""
 
     async def test(outgoing: OutboundHttp) -> None:
         async with peer() as there:

@@ -1,4 +1,4 @@
-"""A guest sees nothing of the host: no variables, files, sockets, arguments or terminal."""
+"""Guests cannot access the host: its variables, files, sockets, arguments or terminal."""
 
 import os
 from pathlib import Path

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 ENDS = {"well": "0", "with a trap": "1", "with an exit": "2", "killed": "3", "out of stack": "4"}
 COLD, WARM = PoolSettings(instances=1, warm=0), PoolSettings(instances=1, warm=1)
 SLOTS = 8
-"""More runs than there are slots behind one that is free."""
+"""More runs than slots, so that each slot is reused."""
 
 
 @pytest.mark.parametrize("pool", [COLD, WARM], ids=["cold", "warm"])
@@ -36,7 +36,7 @@ def test_memory_globals_and_tables_are_fresh_per_run(
 
 
 def test_guest_detects_leftover_state(cache: Path) -> None:
-    """The test above can fail: within one run, what was made dirty is found."""
+    """Proves that the test above can fail: within one run, changed state is detected."""
 
     async def test(guest: Any, _runner: Any) -> bytes:
         return (await Client().call(guest, "/j")).body

@@ -12,24 +12,16 @@ object. A host function's own result differs: it returns the ok value, or raises
 import ctypes
 import struct
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from wasmtime.component import _types as types
 
-from engine.wasm.capi.wasmtime import LIBRARY, PAIR, VALUE_SIZE, block, bytes_at, write_at
+from engine.wasm.capi.wasmtime import LIBRARY, PAIR, VALUE_SIZE, block, bytes_at, declare, write_at
 
-_library = ctypes.PyDLL(LIBRARY)
 _P = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
-
-
-def _declare(name: str, result: Any, *arguments: Any) -> Any:
-    function = _library[name]
-    function.restype = result
-    function.argtypes = list(arguments)
-    return function
-
+_declare = partial(declare, ctypes.PyDLL(LIBRARY))
 
 _any_to_host = _declare("wasmtime_component_resource_any_to_host", _P, _P, _P, _P)
 _host_rep = _declare("wasmtime_component_resource_host_rep", ctypes.c_uint32, _P)

@@ -1,4 +1,4 @@
-"""Records come back from documents as they were."""
+"""Records round-trip through their JSON form."""
 
 import json
 

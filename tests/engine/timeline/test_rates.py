@@ -1,4 +1,4 @@
-"""The window of rates, by a clock that the test moves."""
+"""The window of rates, with a manual clock."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SHOP = Project("shop", Path("/"), {"web": WEB, "api": Resource("api", "js", Path
 
 
 class Clock:
-    """Seconds, as a test says."""
+    """A manual clock in seconds."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -56,7 +56,7 @@ def kept(path: Path) -> list[Record]:
 
 
 class Told:
-    """Warnings, as they come."""
+    """A list of warnings."""
 
     def __init__(self) -> None:
         self.errors: list[SvcError] = []

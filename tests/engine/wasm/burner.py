@@ -1,4 +1,4 @@
-"""Guests that take a known amount: text components that burn, wait and grow."""
+"""Guests with a known cost: text components that compute, wait and grow."""
 
 from wasmtime import wat2wasm
 
@@ -6,9 +6,9 @@ PAGE = 65536
 
 
 def burner(rounds: int, *, bursts: int = 1, wait_ns: int = 0, pages: tuple[int, int] = (1, 1)) -> bytes:
-    """Make a component that takes requests and answers none of them.
+    """Return a component that accepts requests and never responds.
 
-    It burns `bursts` times `rounds` rounds (of some instructions each), and waits `wait_ns` nanoseconds
+    It computes `bursts` times `rounds` rounds (of some instructions each), and waits `wait_ns` nanoseconds
     after each burst. It has two memories, which it grows to `pages`.
     """
     return bytes(

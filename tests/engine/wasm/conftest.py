@@ -33,9 +33,9 @@ class Answer:
 
 @dataclass
 class Client:
-    """A client at the ASGI level: sends a body in pieces, may leave, may read slowly.
+    """A client at the ASGI level: sends a body in pieces, may disconnect, may read slowly.
 
-    It leaves after so many chunks, or when the event `leave` is set.
+    It disconnects after a number of chunks, or when the event `leave` is set.
     """
 
     body: list[bytes] = field(default_factory=list)

@@ -22,13 +22,13 @@ class Mode(IntEnum):
     CHECKED = 0
     BLOCKING = 1
     BEYOND_PERMIT = 2
-    """A write of a byte more than was permitted."""
+    """A write of one byte more than permitted."""
     PERMITS = 3
     """The permits before and after a write of three bytes, as numbers, and no echo."""
     EMPTY = 4
     """As CHECKED, with writes of no bytes around each."""
     BEYOND_MEMORY = 5
-    """A write that begins inside of the memory and ends outside."""
+    """A write that starts inside the memory and ends outside."""
 
 
 # name -> (interface, function, core signature, needs memory)

@@ -19,7 +19,7 @@ Serve = Callable[..., Any]
 
 @pytest.fixture
 def one(serve: Serve) -> Serve:
-    """Return `one(body)`: run `await body(guest)` on a runner with one slot, and places to wait for it."""
+    """Return `one(body)`: run `await body(guest)` on a runner with one slot and a queue."""
 
     def start(body: Callable[..., Any], *, queue: int = 1) -> Any:
         pool = PoolSettings(instances=1, warm=0)
@@ -29,7 +29,7 @@ def one(serve: Serve) -> Serve:
 
 
 class Streaming:
-    """A run that holds the one slot until its client leaves."""
+    """A run that holds the only slot until its client disconnects."""
 
     def __init__(self, guest: Any) -> None:
         self.begun = asyncio.Event()
@@ -42,7 +42,7 @@ class Streaming:
 
 
 async def queued(guest: Any, client: Client | None = None, target: str = "/hello") -> asyncio.Task[Answer]:
-    """Start a call, and let it come as far as it can without anything else happening."""
+    """Start a call and let it advance as far as it can."""
     call = asyncio.create_task((client or Client()).call(guest, target, "POST" if client else "GET"))
     for _ in range(20):
         await asyncio.sleep(0)

@@ -106,7 +106,7 @@ def test_reserved_handler_name_is_rejected(tmp_path: Path) -> None:
 
 
 def posing() -> bytes:
-    """Make a component with a function, named as the host's own."""
+    """Return a component with a function that uses the host's reserved name."""
     return bytes(
         wat2wasm(
             f"""(component

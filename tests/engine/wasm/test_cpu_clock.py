@@ -5,11 +5,11 @@ import time
 from engine.wasm.execution.cpu_clock import MAX_WALL_ONLY_NS, CpuClock
 
 UNSURE_NS = MAX_WALL_ONLY_NS + 200_000
-"""By so much a while may be measured too long; the rest is what the test itself does."""
+"""Maximum error of a measured interval; the rest is the test's own work."""
 
 
 def compute(nanoseconds: int) -> int:
-    """Compute for so long; return for how long."""
+    """Compute for this long; return the actual duration in nanoseconds."""
     began = time.thread_time_ns()
     while (spent := time.thread_time_ns() - began) < nanoseconds:
         pass

@@ -42,7 +42,7 @@ def test_global_addresses_are_public(address: str) -> None:
 
 
 class Names:
-    """A name server: each question gets the next answer, the last one for ever."""
+    """A name server: each lookup returns the next answer, the last one forever."""
 
     def __init__(self, *answers: list[str]) -> None:
         self.answers = list(answers)
@@ -57,7 +57,7 @@ class Names:
 
 
 def dial(names: Any, host: str, *rules: str, listen: str = "127.0.0.1") -> Any:
-    """Connect where a name leads; return what is reached there. `PORT` in a rule is the listener's."""
+    """Connect to a name; return the reached address. `PORT` in a rule is the listener's."""
 
     async def main() -> bytes:
         async def greet(_reader: Any, writer: asyncio.StreamWriter) -> None:
@@ -110,7 +110,7 @@ def test_localhost_resolves_to_loopback_only() -> None:
 
 
 def test_checked_address_is_the_dialed_address() -> None:
-    """The second answer of a rebinding name server is never asked for."""
+    """The second answer of a rebinding name server is never requested."""
     names = Names(["127.0.0.1"], ["10.0.0.1"])
     assert dial(names, "a.example", "http://a.example:PORT", "http://127.0.0.1:PORT") == b"reached"
     assert names.asked == 1
@@ -146,7 +146,7 @@ def test_hanging_resolver_times_out() -> None:
 def test_hanging_lookups_block_neither_threads_nor_resources(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A guest may call names below a domain of its own, whose name server says nothing."""
+    """A guest may call names below a domain of its own whose name server never responds."""
     silent, system = threading.Event(), socket.getaddrinfo
 
     def asked(host: Any, *more: Any, **fields: Any) -> Any:

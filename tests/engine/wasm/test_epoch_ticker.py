@@ -1,4 +1,4 @@
-"""An epoch ends when guest code computes for long, and epochs end while some computes in another thread."""
+"""Epochs end during long computations on the loop, and while workers compute."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ PROMPT = EPOCH_SECONDS - 2 * REARM_NS / 1e9
 
 
 class Counted:
-    """Epochs, and how many ended."""
+    """An EpochTicker with a count of ended epochs."""
 
     def __init__(self) -> None:
         self.ended = 0
@@ -47,7 +47,7 @@ def test_epoch_ends_during_long_computation(counted: Counted) -> None:
 
 
 def short_whiles(counted: Counted) -> int | None:
-    """Return how many epochs ended meanwhile; `None` where the machine made one of the whiles long."""
+    """Return how many epochs ended; `None` if the machine stretched one of the intervals."""
     counted.computing()
     before, last, prompt = counted.ended, time.monotonic(), True
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""How several Projects share the slots of a process."""
+"""Sharing of a process's slots between projects."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""Bytes that cross as strings: exact for every size, place and value, and every rule of WASI as without."""
+"""Bytes that cross as strings: exact for every size, position and value, with the same rules of WASI."""
 
 import asyncio
 import hashlib
@@ -34,7 +34,7 @@ ALL = bytes(range(256)) * 300
 
 
 class Echo:
-    """The echoing guest, running; `ask` is one run of it. `permit` is what check-write should permit."""
+    """The echoing guest; `ask` is one run of it. `permit` is the expected permit of check-write."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, guest: Guest) -> None:
         self._loop = loop
@@ -56,7 +56,7 @@ class Echo:
 
 @contextmanager
 def running(folder: Path, component: bytes, *, fast: bool = False, memory_mb: int = 128) -> Iterator[Echo]:
-    """Run a component, with room for a few instances at once."""
+    """Run a component with a pool of a few instances."""
     path = folder / "guest.wasm"
     path.write_bytes(component)
     artifact = ComponentArtifact(path, hashlib.sha256(component).hexdigest())
@@ -190,7 +190,7 @@ def test_slow_client_applies_backpressure(patched: Echo) -> None:
 
 
 def test_scratch_memory_is_not_reported_as_peak(patched: Echo, tmp_path: Path) -> None:
-    """Eight pages are the guest's own; a limit that only they fit in is enough."""
+    """Eight pages belong to the guest; a limit that fits only them is enough."""
     report = patched.ask([RANDOM[:60_000]]).report
     assert report.peak_memory == 8 * 65_536
     with running(tmp_path, echo_component(), memory_mb=1) as echo:

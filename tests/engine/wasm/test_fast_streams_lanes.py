@@ -40,7 +40,7 @@ MIXED = [
 
 
 class Announced:
-    """A guest whose requests say how long their body is."""
+    """A guest whose requests have a content-length."""
 
     def __init__(self, guest: Guest, size: int) -> None:
         self._guest = guest

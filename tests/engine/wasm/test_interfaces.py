@@ -1,4 +1,4 @@
-"""Every function of the interfaces that we say are hosted is there, by the WIT that the toolchain carries."""
+"""Hosted interfaces are complete, compared with the WIT of the toolchain."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Meters are exact: what a run reports is what it took."""
+"""Metering is exact: a run reports what it used."""
 
 import asyncio
 import hashlib
@@ -63,7 +63,7 @@ def measure(cache: Path, tmp_path: Path) -> Measure:
 
 
 async def rounds_of(run: Callable[..., Awaitable[RunReport]], nanoseconds: int) -> int:
-    """Return how many rounds take about this long, by the processor's own clock."""
+    """Return how many rounds take about this long, measured by CPU time."""
     took = []
     for _ in range(3):
         began = time.process_time_ns()
@@ -91,7 +91,7 @@ def python_elsewhere() -> Iterator[None]:
 
 
 def guests_threads_ns() -> int:
-    """Return what the threads that run guests have taken of a processor: this one and the workers."""
+    """Return the CPU time of all threads that run guests: this one and the workers."""
     workers = [each.ident for each in threading.enumerate() if each.name.startswith("guest")]
     clocks = [time.pthread_getcpuclockid(ident) for ident in workers if ident is not None]
     return time.thread_time_ns() + sum(map(time.clock_gettime_ns, clocks))
@@ -111,7 +111,7 @@ def test_heavy_run_reports_thread_cpu_time(measure: Measure) -> None:
 
 
 def test_cpu_time_scales_with_work(measure: Measure) -> None:
-    """A known amount: the guest's loop has no call and no branch that depends on what it reads."""
+    """The guest's loop has a known cost: no calls, and no branches that depend on data."""
 
     async def body(run: Any) -> list[float]:
         rounds = await rounds_of(run, 50_000_000)
@@ -132,7 +132,7 @@ def test_light_run_reports_own_cpu_time_under_contention(
         rounds = await rounds_of(run, burst_ns)
 
         async def both(rounds: int) -> tuple[int, int]:
-            """Return what a run reports, and what the host's own work around it took."""
+            """Return what a run reports, and the cost of the host's own work around it."""
             began = guests_threads_ns()
             report = await run(rounds=rounds, bursts=bursts, wait_ns=1_000_000)
             return report.compute_ns, guests_threads_ns() - began - report.compute_ns

@@ -22,9 +22,9 @@ START = """
 
 
 def guest(start: str = START, *, freeze: str = FREEZE, declared: str = "", instances: int = 1) -> bytes:
-    """Make a component whose runtime is started before anything is asked of it, as the go lane makes them.
+    """Return a component with a pre-initializable runtime, as built by the go lane.
 
-    Its own host answers nothing: `_initialize` fails where it is called in an instance.
+    Its own host provides nothing: `_initialize` fails if it is called in an instance.
     """
     again = "".join("(core instance (instantiate $module (with $host)))" for _ in range(instances - 1))
     again = again.replace("(with $host)", '(with "wasi_snapshot_preview1" (instance $host))')

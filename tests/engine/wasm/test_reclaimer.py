@@ -15,7 +15,7 @@ Stores = Callable[[], Store]
 
 
 class _Watched(Store):
-    """A store that notes by which thread it was closed."""
+    """A store that records the thread that closes it."""
 
     __slots__ = ("_closed",)
 
@@ -29,7 +29,7 @@ class _Watched(Store):
 
 
 def closing(test: Callable[[Reclaimer, Stores, list[str]], Coroutine[None, None, None]]) -> list[str]:
-    """Run a test on a loop; return by which threads stores were closed, to the end."""
+    """Run a test on a loop; return the threads that closed stores, in order."""
     engine, closed = Engine(), list[str]()
 
     async def main() -> None:

@@ -267,7 +267,7 @@ def test_stop_all_ends_every_run(serve: Serve) -> None:
 
 
 class Peer(BaseHTTPRequestHandler):
-    """The other server of the outgoing tests."""
+    """The upstream server of the outgoing tests."""
 
     protocol_version = "HTTP/1.1"
 
@@ -362,7 +362,7 @@ def test_idle_runner_wakes_no_thread(serve: Serve) -> None:
 
 @pytest.mark.parametrize("way", ["answered", "left", "stopped"])
 def test_run_leaves_no_garbage_cycles(serve: Serve, way: str) -> None:
-    """Its objects go when it ends: what waits to be collected takes memory, and time from other requests."""
+    """Objects of a run are freed at its end: garbage cycles cost memory and delay other requests."""
 
     async def body(guest: Any, runner: Any) -> int:
         async def stop_soon() -> None:

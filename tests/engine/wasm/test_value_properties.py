@@ -141,7 +141,7 @@ def component(kind: Kind) -> str:
     lines: list[str] = []
 
     def declare(kind: Kind) -> str:
-        """Write a type after its parts; return what it is called."""
+        """Write a type after its parts; return its name."""
         text = kind.text.format(*[declare(part) for part in kind.parts])
         if not kind.named:
             return text
@@ -199,7 +199,7 @@ def engine() -> Engine:
 
 
 def through_guest(text: str, values: list[Any]) -> list[Any]:
-    """Return what the guest hands on of each value."""
+    """Return each value as passed on by the guest."""
     guest = Component(engine(), wat2wasm(text))
     linker = Linker(engine())
     runs: dict[int, Any] = {}

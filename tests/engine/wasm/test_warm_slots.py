@@ -1,4 +1,4 @@
-"""Which components have warm slots."""
+"""The policy for warm slots."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from engine.wasm.execution.warm_slots import (
 
 
 class Clock:
-    """The clock of `warmth.py`, in nanoseconds."""
+    """A manual clock in nanoseconds."""
 
     def __init__(self) -> None:
         self.now = 10**12
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def asked(of: WarmSlotPolicy, use: ComponentUsage, times: int = PROMOTE_AFTER) -> list[bool]:
-    """Ask a component so many times; return when it was to run in a warm slot."""
+    """Record requests of a component; return whether each should run in a warm slot."""
     return [of.admit(use) for _ in range(times)]
 
 

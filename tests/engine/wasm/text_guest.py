@@ -1,7 +1,7 @@
-"""A guest in WebAssembly text that does to its host what its path says: one letter, then a number.
+"""A guest in WebAssembly text; the request path selects its behavior: one letter, then a number.
 
-Made in milliseconds and without a toolchain; it sees its memory, tables and globals as they are. `ROUTES`
-has what each letter does.
+It is created in milliseconds without a toolchain, and accesses its memory, tables and globals directly.
+`ROUTES` lists the letters.
 """
 
 import asyncio
@@ -305,7 +305,7 @@ def component() -> bytes:
 
 
 def artifact(folder: Path) -> ComponentArtifact:
-    """Return the guest as a lane would leave it."""
+    """Return the guest as an artifact of a lane."""
     data = component()
     digest = sha256(data).hexdigest()
     path = folder / "components" / f"{digest}.wasm"
