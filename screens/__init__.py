@@ -1,1 +1,1 @@
-"""The Console's screens: clients of the control API that never reach into the engine."""
+"""Screens of the Console. They are clients of the control API and do not import the engine."""

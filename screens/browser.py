@@ -1,4 +1,4 @@
-"""Opening an address in a browser: in a window, or in this terminal, which is lent to it meanwhile."""
+"""Opening URLs in a browser, graphical or in this terminal."""
 
 import asyncio
 import webbrowser
@@ -10,7 +10,10 @@ from svc_tui.client import SvcError
 
 
 async def open_in_browser(app: App[Any], address: str) -> None:
-    """Open an address. Raises `SvcError` where there is no browser."""
+    """Open a URL. Raises `SvcError` if this machine has no browser.
+
+    A terminal browser suspends the Console until it exits.
+    """
     if app.is_web:
         app.open_url(address)
         return
@@ -25,4 +28,4 @@ async def open_in_browser(app: App[Any], address: str) -> None:
         with app.suspend():
             browser.open(address)
     except (webbrowser.Error, SuspendNotSupported) as error:
-        raise SvcError(f"there is no browser here for {address}", "Copy the address with y.") from error
+        raise SvcError(f"cannot open {address}: no browser found", "Press y to copy the address.") from error

@@ -1,4 +1,4 @@
-"""The command line: one line at the foot of a screen, with the words that are known and those of before."""
+"""Command line at the bottom of a screen, with completion and history."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,7 +15,7 @@ from screens.console_screen import Command
 
 
 class CommandLine(ModalScreen[str]):
-    """Takes one line and gives it back; empty when it was left."""
+    """Asks for one command line. Returns "" if it is cancelled."""
 
     GROUP: ClassVar[str] = "Command line"
     DEFAULT_CSS = """
@@ -27,42 +27,42 @@ class CommandLine(ModalScreen[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Back", id="command.back"),
-        Binding("up", "older(1)", "The one before", id="command.older"),
-        Binding("down", "older(-1)", "The one after", id="command.newer"),
+        Binding("up", "older(1)", "Previous line", id="command.older"),
+        Binding("down", "older(-1)", "Next line", id="command.newer"),
     ]
 
     def __init__(self, commands: Sequence[Command], history: Sequence[str]) -> None:
-        """`history` has the lines of before, the latest last."""
+        """Create the dialog. `history` lists earlier lines, the latest last."""
         super().__init__()
         self._commands = commands
         self._history = history
         self._history_index = 0
 
     def compose(self) -> ComposeResult:
-        """Place the line, and above it what there is."""
+        """Compose the input line and the matching commands above it."""
         words = [command.word for command in self._commands]
         with Vertical():
             yield Static(id="known")
             yield Input(placeholder=":", suggester=SuggestFromList(words), select_on_focus=False)
 
     def on_mount(self) -> None:
-        """Begin with all that is known."""
+        """Show all commands."""
         self._show("")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Show what the line can still become."""
+        """Show the commands that match the line."""
         self._show(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Give the line back."""
+        """Return the line."""
         self.dismiss(event.value.strip())
 
     def action_cancel(self) -> None:
-        """Give nothing back."""
+        """Return an empty line."""
         self.dismiss("")
 
     def action_older(self, step: int) -> None:
-        """Show a line of before."""
+        """Show an earlier or a later line."""
         self._history_index = max(0, min(self._history_index + step, len(self._history)))
         line = self.query_one(Input)
         line.value = self._history[-self._history_index] if self._history_index else ""
@@ -80,5 +80,5 @@ class CommandLine(ModalScreen[str]):
             )
             for command in fits
         ]
-        known = Content("\n").join(lines) if fits else Content(f"there is no command {word}")
+        known = Content("\n").join(lines) if fits else Content(f'unknown command "{word}"')
         self.query_one("#known", Static).update(known)

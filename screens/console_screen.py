@@ -1,8 +1,4 @@
-"""What the screens of the Console have in common: the line at the top, the banner, the keys at the foot.
-
-Owns how a screen tells that something failed, and what the Console may ask of a screen. A screen owns its
-body and nothing of the engine: it asks over its `Link`.
-"""
+"""Base class of the Console's screens: top line, banner, key footer, and error display."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,18 +22,18 @@ TABS: dict[Tab, str] = {"board": "Board", "tables": "Tables", "logs": "Logs"}
 _STATES: dict[LinkState, tuple[str, str]] = {
     "starting": ("◌ starting", "$text-warning"),
     "live": ("● live", "$text-success"),
-    "lost": ("○ lost, trying again", "$text-error"),
+    "lost": ("○ lost, reconnecting", "$text-error"),
 }
 WIDE_CELLS = 96
-"""Cells from which the top line has room for the address and the palette's key."""
+"""Minimum screen width for showing the address and the palette's key in the top line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the command line, and an entry of the palette where it takes no words.
+    """A command of the command line.
 
-    `usage` is the word and what follows it (`logs [FILTER…]`); `run` gets the words after the first, and
-    raises `SvcError` for those that mean nothing.
+    `usage` is its name and arguments, as in `logs [FILTER…]`. `run` receives the arguments and raises
+    `SvcError` if they are invalid.
     """
 
     usage: str
@@ -46,23 +42,24 @@ class Command:
 
     @property
     def word(self) -> str:
-        """The word that calls it."""
+        """The name of the command."""
         return self.usage.split()[0]
 
 
 class StopWorkersFirst(Widget):
-    """A screen that ends its workers when it is asked to go.
+    """A screen that cancels its workers before its widgets are removed.
 
-    A screen's parts go before the screen itself does, and a worker that lived until then would look for them.
+    Textual removes the widgets first. A worker that is still running would query widgets that no longer
+    exist.
     """
 
     async def on_prune(self, event: Prune) -> None:
-        """End what is going on here; Textual runs the base's own handler after this one."""
+        """Cancel the workers. Textual runs the handler of the base class after this one."""
         self.workers.cancel_node(self)
 
 
 class TopBar(Horizontal):
-    """Where one is: the Project, how it runs and whether it answers; and the tabs."""
+    """The top line: project, mode, connection state and tabs."""
 
     DEFAULT_CSS = """
     TopBar { height: 1; background: $panel; }
@@ -70,26 +67,26 @@ class TopBar(Horizontal):
     TopBar #tabs { width: auto; height: 1; link-style: none; link-color: $foreground; }
     """
 
-    def __init__(self, link: ProjectClient, tab: Tab) -> None:
+    def __init__(self, client: ProjectClient, tab: Tab) -> None:
         super().__init__()
-        self._client = link
+        self._client = client
         self._tab = tab
 
     def compose(self) -> ComposeResult:
-        """Place the two halves."""
+        """Compose the two halves."""
         yield Static(id="where")
         yield Static(id="tabs")
 
     def on_mount(self) -> None:
-        """Show it all for the first time."""
+        """Show the current state."""
         self.update_status()
 
     def on_resize(self) -> None:
-        """Leave out what has no room."""
+        """Adapt to the new width."""
         self.update_status()
 
     def update_status(self) -> None:
-        """Show the state as it is now."""
+        """Show the current state."""
         wide = self.size.width >= WIDE_CELLS
         place = self._client.info
         text, tone = _STATES[self._client.state]
@@ -109,7 +106,7 @@ class TopBar(Horizontal):
 
 
 class ConsoleScreen(StopWorkersFirst, Screen[None]):
-    """One tab of the Console. A screen says what is in its `body`, and overrides what it has to say."""
+    """A tab of the Console, or a screen pushed over one. Subclasses yield their widgets in `body`."""
 
     DEFAULT_CSS = """
     ConsoleScreen { background: $background; }
@@ -120,12 +117,12 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
     """
     TAB: ClassVar[Tab]
     GROUP: ClassVar[str] = ""
-    """What the screen's keys are listed under: its name."""
+    """The heading of the screen's keys in the help."""
     HELP: ClassVar[str] = ""
-    """What the screen is for, in a few lines, above the keys that `?` shows."""
+    """The description of the screen, shown above the keys in the help."""
 
     class OpenTab(Message):
-        """Another tab is wanted, at what words of the command line name: `tables`, `users`."""
+        """A request to open a tab, with arguments as in the command line: `tables`, `users`."""
 
         def __init__(self, tab: Tab, *words: str) -> None:
             super().__init__()
@@ -133,64 +130,64 @@ class ConsoleScreen(StopWorkersFirst, Screen[None]):
             self.words = words
 
     class LoginRequired(Message):
-        """The service knows nobody any more who asks with this session."""
+        """The service rejected the session: it has expired or was revoked."""
 
     class PendingChanged(Message):
-        """Other edits are pending than before."""
+        """The number of pending edits changed."""
 
     banner = reactive("", init=False)
-    """What is wrong and stays so, above the body; empty when nothing is."""
+    """A persistent error above the body; "" hides it."""
     pending = reactive(0, init=False)
-    """How many edits would be lost by leaving."""
+    """The number of edits that would be lost by quitting."""
 
-    def __init__(self, link: ProjectClient) -> None:
+    def __init__(self, client: ProjectClient) -> None:
         super().__init__()
-        self.client = link
+        self.client = client
 
     def compose(self) -> ComposeResult:
-        """Place the top line, the banner, the body and the keys."""
+        """Compose the top line, the banner, the body and the footer."""
         yield TopBar(self.client, self.TAB)
         yield Static(id="banner")
         yield from self.body()
         yield Footer(compact=True, show_command_palette=False)
 
     def body(self) -> ComposeResult:
-        """Yield what the screen is about."""
+        """Yield the widgets of the screen."""
         raise NotImplementedError
 
     def commands(self) -> Sequence[Command]:
-        """Return the commands that work here, besides those that work everywhere."""
+        """Return the commands of this screen, in addition to the global ones."""
         return ()
 
     def navigate(self, words: Sequence[str]) -> None:
-        """Go where the words of the command line say: `:tables users`. Raises `SvcError`."""
+        """Show what the arguments of a command select, as in `:tables users`. Raises `SvcError`."""
 
     def on_mount(self) -> None:
-        """Begin, where the engine answers already."""
+        """Load the screen if the engine answers already."""
         if self.client.state == "live":
             self.engine_connected()
 
     def engine_connected(self) -> None:
-        """Begin, or take up again what was interrupted: the engine answers, perhaps another than before."""
+        """Load or reload the screen. Called when the engine answers, possibly another engine than before."""
 
     def link_changed(self) -> None:
-        """Show how the engine is; the app says so when that changes."""
+        """Update to the state of the connection. The application calls this on each change."""
         self.query_one(TopBar).update_status()
         if self.client.state == "live":
             self.engine_connected()
 
     def show_error(self, error: SvcError) -> None:
-        """Say that something failed, and what to do next."""
+        """Show an error and its hint."""
         if error.code == "unauthenticated":
             self.post_message(self.LoginRequired())
         self.notify(error.text, severity="error", timeout=10, markup=False)
 
     def watch_pending(self) -> None:
-        """Say so."""
+        """Notify the application of the change."""
         self.post_message(self.PendingChanged())
 
     def watch_banner(self, banner: str) -> None:
-        """Show the banner, or take it away."""
+        """Show or hide the banner."""
         line = self.query_one("#banner", Static)
         line.update(Content(banner))
         line.display = bool(banner)

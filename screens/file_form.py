@@ -1,4 +1,4 @@
-"""What dialogues of files share: a line for a path that completes, and progress that can be ended."""
+"""Forms that read or write a file: a path field with completion, progress, and cancellation."""
 
 import threading
 from pathlib import Path
@@ -19,16 +19,16 @@ _PROGRESS_SECONDS = 0.1
 
 
 class _PathSuggester(Suggester):
-    """Says what a path goes on with."""
+    """Suggests the completion of a path."""
 
     async def get_suggestion(self, value: str) -> str | None:
-        """Return the path as far as there is only one way to go on."""
-        found = complete_path(value) if value else value
-        return found if found != value else None
+        """Return the path, completed as far as it is unambiguous."""
+        completed = complete_path(value) if value else value
+        return completed if completed != value else None
 
 
 class PathInput(Input):
-    """A line for a path: tab completes it, and goes on where there is nothing to complete."""
+    """A path input. Tab completes the path, or moves on if nothing can be completed."""
 
     GROUP: ClassVar[str] = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -36,21 +36,21 @@ class PathInput(Input):
     ]
 
     def action_complete(self) -> None:
-        """Write what all files that begin so have in common."""
-        found = complete_path(self.value) if self.value else self.value
-        if found == self.value:
+        """Complete the path to the common prefix of the matching files."""
+        completed = complete_path(self.value) if self.value else self.value
+        if completed == self.value:
             self.screen.focus_next()
             return
-        self.value = found
-        self.cursor_position = len(found)
+        self.value = completed
+        self.cursor_position = len(completed)
 
 
 class PathField(Field):
-    """One path to fill in."""
+    """A labeled path input."""
 
     DEFAULT_CSS = """
-    PathField > PathLine { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
-    PathField > PathLine:focus { border: none; background: $boost; }
+    PathField > PathInput { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
+    PathField > PathInput:focus { border: none; background: $boost; }
     """
 
     def __init__(self, label: str, id: str, value: str = "", *, example: str = "") -> None:
@@ -65,7 +65,7 @@ class PathField(Field):
 
 
 class FileForm(Form[T]):
-    """A dialogue whose work takes a while: it says how far it is, and `esc` ends it."""
+    """A form with long-running work: shows its progress, and `esc` stops it."""
 
     GROUP: ClassVar[str] = "Tables"
     DEFAULT_CSS = """
@@ -75,28 +75,28 @@ class FileForm(Form[T]):
     def __init__(self) -> None:
         super().__init__()
         self.progress = ""
-        """How far the work is, written by its thread."""
+        """The progress text, written by the worker thread."""
         self.stopped = threading.Event()
         self._busy = False
 
     def on_mount(self) -> None:
-        """Show how far the work is."""
+        """Start updating the progress line."""
         self.set_interval(_PROGRESS_SECONDS, self._update_progress)
 
     def _update_progress(self) -> None:
         line = self.query_one("#progress", Static)
-        line.update(Content.from_markup("$how\n[dim]esc breaks it off[/]", how=self.progress))
+        line.update(Content.from_markup("$how\n[dim]esc stops[/]", how=self.progress))
         if self._busy and not line.display:
             self.call_after_refresh(line.scroll_visible, animate=False)
         line.display = self._busy
 
     def action_submit(self) -> None:
-        """Do it, unless it is being done."""
+        """Submit, unless the work is already running."""
         if not self._busy:
             super().action_submit()
 
     async def submit(self) -> T:
-        """Work, and say that one does."""
+        """Run the work and show its progress."""
         self._busy = True
         self.stopped.clear()
         self.progress = ""
@@ -107,22 +107,22 @@ class FileForm(Form[T]):
             self._update_progress()
 
     async def work(self) -> T:
-        """Do what the form is for; raises `SvcError`."""
+        """Do the work and return the result of the form. Raises `SvcError`."""
         raise NotImplementedError
 
     async def confirm_overwrite(self, path: Path) -> None:
-        """Ask before another file goes. Raises `SvcError` where nothing is to be written."""
+        """Ask before replacing a file. Raises `SvcError` if the user declines or the path is a folder."""
         if path.is_dir():
-            raise SvcError(f"{path} is a folder", "Write the name of a file in it.")
+            raise SvcError(f"{path} is a folder", "Enter the name of a file in it.")
         if path.exists():
             asked = ConfirmDialog(
-                f"{path} is there already", "It is replaced once all is written.", "replace it"
+                f"{path} already exists", "It is replaced after all data has been written.", "replace it"
             )
             if not await self.app.push_screen_wait(asked):
                 raise SvcError("nothing was written")
 
     def action_leave(self) -> None:
-        """End the work; where there is none, leave."""
+        """Stop the work; close the form if no work is running."""
         if self._busy:
             self.stopped.set()
         else:

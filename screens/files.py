@@ -1,4 +1,4 @@
-"""Files that people name: their paths as they are written, completed and kept, and sizes in words. Pure."""
+"""Files named by the user: path completion, atomic writing with progress, and size formatting."""
 
 import os
 import threading
@@ -9,23 +9,23 @@ from svc_tui import atomic_export
 from svc_tui.client import SvcError
 
 BAR_CELLS = 24
-"""Cells of a bar of progress."""
+"""Width of the progress bar in cells."""
 
 OnBytes = Callable[[int, int], None]
-"""Hears how many bytes are done, and of how many; 0 where that is not known."""
+"""Receives the number of bytes done and the total; the total is 0 if it is unknown."""
 
 
 class Interrupted(SvcError):
-    """Somebody broke it off."""
+    """The user stopped the work."""
 
 
 def parse_path(text: str) -> Path:
-    """Return the path that is written, `~` being one's own folder."""
+    """Return the path that the user typed, with `~` expanded."""
     return Path(text.strip()).expanduser()
 
 
 def complete_path(text: str) -> str:
-    """Return a path with what all files that begin so have in common; a folder ends in a slash."""
+    """Return a path completed to the common prefix of the matching files; a folder ends with a slash."""
     head, _, last = text.rpartition("/")
     folder = parse_path(f"{head}/" if head or text.startswith("/") else ".")
     try:
@@ -41,18 +41,18 @@ def complete_path(text: str) -> str:
 
 
 def _common_prefix(names: Sequence[str]) -> str:
-    """Return what all names begin with."""
+    """Return the longest common prefix."""
     first, last = min(names, default=""), max(names, default="")
     same = (index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
     return first[: next(same, min(len(first), len(last)))]
 
 
 def write_file(path: Path, pieces: Iterator[bytes], tell: OnBytes, stopped: threading.Event) -> int:
-    """Write a file that is there whole in the end, or as it was; return its size. Raises `SvcError`."""
+    """Write a file atomically and return its size. Raises `SvcError`; the existing file is unchanged then."""
     if path.exists() and not path.is_file():
-        raise SvcError(f"{path} is no file", "Choose a name for one, or one that may be replaced.")
+        raise SvcError(f"{path} is not a regular file", "Enter another file name.")
 
-    def told() -> Iterator[bytes]:
+    def counted() -> Iterator[bytes]:
         size = 0
         for piece in pieces:
             raise_if_stopped(stopped, "nothing was written")
@@ -60,24 +60,24 @@ def write_file(path: Path, pieces: Iterator[bytes], tell: OnBytes, stopped: thre
             size += len(piece)
             tell(size, 0)
 
-    return atomic_export.write_export(path, told())
+    return atomic_export.write_export(path, counted())
 
 
 def format_size(count: int) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes as text."""
     if count >> 20:
         return f"{count / (1 << 20):,.1f} MiB"
     return f"{count / 1024:.1f} KiB" if count >> 10 else f"{count} B"
 
 
 def progress_bar(done: int, total: int) -> str:
-    """Return how far something is: a bar and per cent."""
+    """Return a progress bar with its percentage."""
     share = min(done / total, 1.0) if total else 0.0
     full = int(share * BAR_CELLS)
     return f"{'━' * full}{'╌' * (BAR_CELLS - full)} {share:4.0%}"
 
 
-def raise_if_stopped(stopped: threading.Event, so: str) -> None:
-    """Raise `Stopped` once somebody breaks it off; `so` is what became of it."""
+def raise_if_stopped(stopped: threading.Event, outcome: str) -> None:
+    """Raise `Interrupted` if the user stopped the work. `outcome` completes the message."""
     if stopped.is_set():
-        raise Interrupted(f"broken off; {so}", code="interrupted")
+        raise Interrupted(f"stopped; {outcome}", code="interrupted")

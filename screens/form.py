@@ -1,4 +1,4 @@
-"""What dialogues with fields share: a title, named fields, a line that says what is wrong, the keys."""
+"""Form dialogs: a title, labeled fields, a line for the error, and the keys."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Field(Horizontal):
-    """One line to fill in, with its name before it."""
+    """A labeled text input."""
 
     DEFAULT_CSS = """
     Field { height: 1; margin-bottom: 1; }
@@ -34,20 +34,20 @@ class Field(Horizontal):
         self.input = Input(value, placeholder=example, password=secret, id=id)
 
     def compose(self) -> ComposeResult:
-        """Place the name and the line."""
+        """Compose the label and the input."""
         yield Static(Content(self._label))
         yield self.input
 
 
 class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
-    """A dialogue of fields. `enter` goes to the next one, and from the last one submits."""
+    """A dialog of fields. `enter` moves to the next field and submits from the last one."""
 
     GROUP: ClassVar[str] = "Form"
     TITLE_TEXT: ClassVar[str] = ""
     DONE: ClassVar[str] = ""
-    """What submitting does, for the keys."""
+    """The label of submitting, shown beside its key."""
     KEY: ClassVar[str] = "enter"
-    """The key that is shown for it."""
+    """The key that is shown for submitting."""
     DEFAULT_CSS = """
     Form { align: center middle; background: $background 60%; }
     Form > VerticalScroll {
@@ -59,12 +59,12 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
     Form .keys { color: $foreground-muted; link-style: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "submit", "Done", id="form.submit"),
+        Binding("ctrl+s", "submit", "Submit", id="form.submit"),
         Binding("escape", "cancel", "Back", id="form.back"),
     ]
 
     def compose(self) -> ComposeResult:
-        """Place the title, the fields, what is wrong, and the keys."""
+        """Compose the title, the fields, the error and the keys."""
         with VerticalScroll(can_focus=False):
             yield Static(Content(self.TITLE_TEXT), classes="title")
             yield from self.fields()
@@ -80,19 +80,19 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
             )
 
     def fields(self) -> ComposeResult:
-        """Yield the fields, and what else there is to choose."""
+        """Yield the fields and other widgets of the form."""
         raise NotImplementedError
 
     async def submit(self) -> T:
-        """Do what the form is for; raises `SvcError`, which is shown, and the form stays."""
+        """Process the form and return its result. Raises `SvcError`; the form shows it and stays open."""
         raise NotImplementedError
 
     def value(self, id: str) -> str:
-        """Return what is in a field."""
+        """Return the text of a field."""
         return self.query_one(f"#{id}", Input).value
 
     def show_problem(self, text: str) -> None:
-        """Say what is wrong, or nothing."""
+        """Show an error; "" hides it."""
         line = self.query_one("#wrong", Static)
         line.update(Content(text))
         line.display = bool(text)
@@ -100,7 +100,7 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
             self.call_after_refresh(line.scroll_visible, animate=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go to the next field, or submit."""
+        """Move to the next field, or submit from the last one."""
         inputs = [each for each in self.query(Input) if each.display and each.parent and each.parent.display]
         place = inputs.index(event.input)
         if place + 1 < len(inputs):
@@ -109,11 +109,11 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
             self.action_submit()
 
     def action_cancel(self) -> None:
-        """Give nothing back."""
+        """Close the form without a result."""
         self.dismiss(None)
 
     def action_submit(self) -> None:
-        """Do it, unless it is being done."""
+        """Submit the form, unless it is already being processed."""
         self.run_worker(self._submit(), exclusive=True)
 
     async def _submit(self) -> None:
@@ -127,7 +127,7 @@ class Form(StopWorkersFirst, ModalScreen[T | None], Generic[T]):
 
 
 def require_filled(pairs: Sequence[tuple[str, str]]) -> None:
-    """Raise `SvcError` for the first name whose value is empty."""
+    """Raise `SvcError` for the first pair of label and value whose value is empty."""
     for name, value in pairs:
         if not value.strip():
-            raise SvcError(f"the {name} is missing", code="usage")
+            raise SvcError(f"{name} is missing", code="usage")

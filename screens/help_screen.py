@@ -1,4 +1,4 @@
-"""Which keys work now and what they do, over the screen that asks. The keys are the bindings' own."""
+"""Help screen: the description of a screen and the keys that work in it, derived from its bindings."""
 
 from collections.abc import Callable, Iterable
 from typing import ClassVar
@@ -11,24 +11,24 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 Keys = dict[str, list[tuple[str, str]]]
-"""By group, in the order in which they are looked up: keys as they are written, and what they do."""
+"""Pairs of keys and description by group, in the order of the key bindings."""
 
 
 FormatKey = Callable[[Binding], str]
-"""How a binding's key is written."""
+"""Returns how a key is displayed."""
 
 
 def binding_group(node: object) -> str:
-    """Return the name of what a binding belongs to; empty for what is the toolkit's own."""
+    """Return the heading of a widget's keys; empty for widgets of Textual."""
     return str(getattr(node, "GROUP", ""))
 
 
 class HelpScreen(ModalScreen[None]):
-    """Shows what a screen is for and the keys that work in it now."""
+    """Shows the description of a screen and the keys that work now."""
 
     DEFAULT_CSS = """
-    KeysHelp { align: center middle; background: $background 60%; }
-    KeysHelp > VerticalScroll {
+    HelpScreen { align: center middle; background: $background 60%; }
+    HelpScreen > VerticalScroll {
         width: 72; max-width: 96%; height: auto; max-height: 90%;
         padding: 1 2; background: $surface; border-left: outer $primary; scrollbar-size-vertical: 1;
     }
@@ -42,7 +42,7 @@ class HelpScreen(ModalScreen[None]):
         self._about, self._keys = about, keys
 
     def compose(self) -> ComposeResult:
-        """Place the text and the table of keys."""
+        """Compose the description and the table of keys."""
         width = max((len(key) for rows in self._keys.values() for key, _ in rows), default=0)
         parts = [Content(self._about)] if self._about else []
         for group, rows in self._keys.items():
@@ -55,17 +55,17 @@ class HelpScreen(ModalScreen[None]):
             yield Static(Content("\n\n").join(parts))
 
     async def action_dismiss(self, result: None = None) -> None:
-        """Go back."""
+        """Close the help."""
         self.dismiss()
 
 
 def visible_keys(active: Iterable[ActiveBinding], display: FormatKey) -> Keys:
-    """Return the keys of bindings that say what they do; several keys of one action are one row."""
-    found: dict[str, dict[str, list[str]]] = {}
+    """Return the described bindings by group; keys with the same description share a row."""
+    groups: dict[str, dict[str, list[str]]] = {}
     for node, binding, *_ in active:
         if binding.id and binding.description and (group := binding_group(node)):
-            found.setdefault(group, {}).setdefault(binding.description, []).append(display(binding))
+            groups.setdefault(group, {}).setdefault(binding.description, []).append(display(binding))
     return {
         group: [(" ".join(dict.fromkeys(keys)), does) for does, keys in rows.items()]
-        for group, rows in found.items()
+        for group, rows in groups.items()
     }

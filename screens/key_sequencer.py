@@ -1,8 +1,8 @@
-"""Keys one after another, each once what the one before it did is done.
+"""Key sequencer: handles each key after the previous one has taken effect.
 
-The toolkit gives letters to what has the focus at once and looks for bindings a few steps later. Of keys that
-come together, as they do over a slow line, `x`, `backspace`, `y` would become `x`, and letters behind a key
-that opens a line would be lost or do what they do elsewhere. Owns the keys that wait.
+Textual delivers letters to the focused widget at once, but resolves bindings several messages later. Keys
+that arrive together, as over a slow connection, would be reordered: `x`, `backspace`, `y` would become `x`.
+Letters after a key that opens an input would be lost.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from textual.dom import DOMNode
 from textual.events import Event
 
 DRAIN_TIMEOUT_SECONDS = 0.2
-"""How long a key waits for a part of the screen that does not answer: it must not hold up `ctrl+c`."""
+"""Maximum wait for a widget that does not respond, so that it cannot block `ctrl+c`."""
 
 
 class KeySequencer:
-    """The keys of one application, one at a time."""
+    """Serializes the key and paste events of one application."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
@@ -28,7 +28,7 @@ class KeySequencer:
         self._task: asyncio.Task[None] | None = None
 
     def accepts(self, event: Event) -> bool:
-        """Say whether a key or paste is to be handled now; what is not comes again by itself."""
+        """Return whether to handle an event now. Other events are queued and posted again later."""
         if self._current is None or self._current is event:
             self._current = event
             self._task = asyncio.create_task(self._follow(self._app.focused or self._app.screen))
@@ -37,18 +37,18 @@ class KeySequencer:
         return False
 
     async def _follow(self, target: DOMNode) -> None:
-        """Wait until a key has gone its way, from what has the focus up to the app; then give the next."""
+        """Wait until an event was handled by the focused widget and its ancestors; then post the next one."""
         for node in (self._app, *target.ancestors_with_self, self._app):
             await _drain(node)
-        with suppress(ScreenStackError):  # the key ended the application
-            await _drain(self._app.screen)  # which the key may have opened
+        with suppress(ScreenStackError):  # The key has closed the application.
+            await _drain(self._app.screen)  # The key may have opened this screen.
         self._current = self._waiting.popleft() if self._waiting else None
         if self._current is not None:
             self._app.post_message(self._current)
 
 
 async def _drain(node: DOMNode) -> None:
-    """Wait until a part of the screen has handled what it was told so far."""
+    """Wait until a widget has processed its message queue."""
     done = asyncio.Event()
     if node.call_later(done.set):
         with suppress(TimeoutError):

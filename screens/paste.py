@@ -1,6 +1,6 @@
-"""What is pasted, however much it is: taken in at once, not a character at a time as the toolkit does.
+"""Fast bracketed paste: the parser handles a paste as a whole.
 
-Ten megabytes would take the toolkit a minute, in which no key works. Owns how much of a paste is used.
+Textual parses a paste character by character, so 10 MB would block the keyboard for a minute.
 """
 
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ from textual.message import Message
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 MAX_LINE_PASTE = 64 * 1024
-"""Characters of a paste that a line takes."""
+"""Maximum paste into an input line, in characters."""
 MAX_TEXT_PASTE = 1 << 20
-"""Characters of a paste that a field of several lines takes, at which it works for a good second."""
+"""Maximum paste into a text area, in characters. It takes about a second to insert."""
 
 
 class PasteParser(XTermParser):
-    """The toolkit's parser of what terminals send, quick with what is between the marks of a paste."""
+    """Textual's terminal parser with a fast path between the paste marks."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._pasted: list[str] | None = None
         self._before = ""
-        """The last characters in front of a paste: its mark may come in two pieces."""
+        """The last characters before a paste: its start mark may be split between two reads."""
 
     def feed(self, data: str) -> Iterable[Message]:
-        """Yield the events of some characters; none of them: the end."""
+        """Yield the events of some input; empty input ends the stream."""
         if not data:
             yield from super().feed(data)
         while data:
@@ -48,12 +48,12 @@ class PasteParser(XTermParser):
                 self._pasted += [text[: -len(END)], text[-len(END) :]]
                 return
             pasted, self._pasted, data = "".join([*self._pasted, text]), None, rest
-            # The toolkit has heard of the marks only, and tells of a paste of nothing.
+            # The base parser has received only the marks and reports an empty paste.
             yield from (event for event in super().feed(END) if not isinstance(event, events.Paste))
             yield events.Paste(pasted.replace("\x00", ""))
 
 
 def install() -> None:
-    """Have the toolkit's drivers for terminals and browsers use this parser."""
+    """Install this parser in Textual's terminal and browser drivers."""
     for driver in (linux_driver, web_driver):
         setattr(driver, XTermParser.__name__, PasteParser)

@@ -1,7 +1,4 @@
-"""The way from the screens to the engine: one Project of one control API, reached again when it was lost.
-
-Owns which client is used now and whether somebody answers. Knows no subject and imports no Textual.
-"""
+"""Client of one project's control API that reconnects after a lost connection."""
 
 import asyncio
 import threading
@@ -17,9 +14,9 @@ LinkState = Literal["starting", "live", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionInfo:
-    """Whom the Console is attached to: a Project, run for development or by a service.
+    """The project that the Console shows, and where it runs.
 
-    `address` is what the header shows: the public address, or the service's.
+    `address` is shown in the top line: the project's URL in development, or the service's.
     """
 
     project: str
@@ -28,10 +25,10 @@ class ConnectionInfo:
 
 
 class ProjectClient:
-    """One Project as the screens reach it. Every request raises `SvcError`; paths are below the Project's.
+    """Requests below `/v1/projects/NAME` of one control API. Every request raises `SvcError`.
 
-    The methods that wait are for threads, but for `call`. `watch` hears of each change of `state`, from any
-    thread.
+    All methods except `call` block and are for worker threads. `on_state` is called on each change of
+    `state`, from any thread.
     """
 
     def __init__(
@@ -40,7 +37,7 @@ class ProjectClient:
         connect: Callable[[], Client],
         watch: Callable[[LinkState], None] | None = None,
     ) -> None:
-        """`connect` finds the control API as it is now, and may take its time; raises `SvcError`."""
+        """Create a client. `connect` opens a connection; it may block and raise `SvcError`."""
         self.info = place
         self.state: LinkState = "starting"
         self.on_state = watch
@@ -52,7 +49,7 @@ class ProjectClient:
     async def call(
         self, method: str, path: str, body: Any = None, *, params: dict[str, Any] | None = None
     ) -> Any:
-        """Return the document that answers a request, without holding the screen up."""
+        """Return the JSON response of a request, without blocking the event loop."""
         return await asyncio.to_thread(self.call_sync, method, path, body, params=params)
 
     def call_sync(
@@ -64,7 +61,7 @@ class ProjectClient:
         params: dict[str, Any] | None = None,
         content: Iterable[bytes] | None = None,
     ) -> Any:
-        """Return the document that answers a request: `ask("GET", "/tables")`."""
+        """Return the JSON response of a request, as in `call_sync("GET", "/tables")`."""
         return self._with(
             lambda client: client.call(method, self._path(path), body, params=params, content=content)
         )
@@ -78,7 +75,7 @@ class ProjectClient:
         body: Any = None,
         content: Iterable[bytes] | None = None,
     ) -> Iterator[Any]:
-        """Yield the documents of an NDJSON answer as they come; `content` is sent as it is read."""
+        """Yield the documents of an NDJSON response as they arrive; `content` is streamed."""
         client = self.current_client()
         try:
             yield from client.lines(method, self._path(path), params=params, body=body, content=content)
@@ -89,21 +86,21 @@ class ProjectClient:
     def download(
         self, path: str, *, params: dict[str, Any] | None = None
     ) -> AbstractContextManager[Iterator[bytes]]:
-        """Give the bytes of an answer as they come."""
+        """Return a context manager over the chunks of a response body."""
         return self.current_client().download(self._path(path), params=params)
 
     def current_client(self) -> Client:
-        """Return the client in use. Raises `Unreachable` while there is none, without waiting for one."""
+        """Return the connected client. Raises `Unreachable` at once if there is none."""
         client = self._client
         if client is None:
             how = "starts" if self.state == "starting" else "does not answer"
             raise Unreachable(
-                f"the engine {how}; nothing was changed", "Try again when the top line says live."
+                f"the engine {how}; nothing was changed", "Try again when the top line shows `live`."
             )
         return client
 
     def reconnect(self) -> None:
-        """Look for the engine once, which may take its time. Raises what is more than that nobody answers."""
+        """Try to connect once. Raises `SvcError` except `Unreachable`, which only updates `state`."""
         client: Client | None = None
         try:
             client = self._connect()
@@ -122,16 +119,16 @@ class ProjectClient:
         self._set_state("live")
 
     def reset(self) -> None:
-        """Have the engine found anew: whoever asks is somebody else now."""
+        """Drop the connection so that the next one uses the new credentials."""
         self._mark_lost()
 
     def shut_down(self) -> None:
-        """Let go of the engine for good."""
+        """Close the connection permanently."""
         self._shut_down = True
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Let go of the connection; what waits for an answer is told that it ended."""
+        """Close the connection. Waiting requests fail."""
         with self._lock:
             client, self._client = self._client, None
         _close(client)
@@ -148,7 +145,7 @@ class ProjectClient:
             raise
 
     def _mark_lost(self, client: Client | None = None) -> None:
-        """Give up the client in use, or one that failed: late, perhaps, when another is in use already."""
+        """Drop a client that failed (None: the current one). Ignore it if it was replaced already."""
         if client is not None and client is not self._client:
             return
         self.disconnect()

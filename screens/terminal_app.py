@@ -1,7 +1,4 @@
-"""What every application of the Console asks of the terminal and gives it, whatever it shows.
-
-Owns the look, the characters that a terminal can show, large pastes, and an end that is a good one.
-"""
+"""Base class of the Console's applications: themes, terminal filters, large pastes, and exit on signals."""
 
 import asyncio
 import os
@@ -30,10 +27,12 @@ Result = TypeVar("Result")
 
 
 class TerminalApp(App[Result]):
-    """An application in a terminal of any kind."""
+    """A Textual application that adapts to the terminal."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+z", "suspend_process", "Stop until fg", show=False, priority=True, id="console.stop"),
+        Binding(
+            "ctrl+z", "suspend_process", "Suspend until fg", show=False, priority=True, id="console.stop"
+        ),
     ]
 
     def __init__(self) -> None:
@@ -47,17 +46,17 @@ class TerminalApp(App[Result]):
         self.theme = DARK.name
 
     def get_driver_class(self) -> type[Driver]:
-        """Return what speaks with the terminal."""
+        """Return the terminal driver."""
         usual = super().get_driver_class()
         return TerminalDriver if usual is LinuxDriver else usual
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return what is done to each line before it is shown."""
+        """Return the filters applied to each rendered line."""
         own = (self._control_chars, self._ascii) if self._ascii.enabled else (self._control_chars,)
         return [*super().get_line_filters(), *own]
 
     def on_mount(self) -> None:
-        """End well when one is asked to: in the end the engine ends, too."""
+        """Exit on SIGTERM and SIGHUP, so that the engine is stopped, too."""
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, self.exit)
@@ -66,7 +65,7 @@ class TerminalApp(App[Result]):
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
 
     def _on_sighup(self) -> None:
-        """End; where the terminal is gone, what is still written goes nowhere instead of being waited for."""
+        """Exit. If the terminal is gone, redirect output to /dev/null: writes to it would block."""
         try:
             termios.tcgetattr(0)
         except termios.error:
@@ -76,18 +75,18 @@ class TerminalApp(App[Result]):
         self.exit()
 
     async def on_event(self, event: Event) -> None:
-        """Take keys one by one, and no more into a line than a line is for."""
+        """Handle keys one at a time, and reject pastes that are too large for the focused widget."""
         if isinstance(event, Key | Paste) and not event.is_forwarded and not self._keys.accepts(event):
             return
         if isinstance(event, Paste) and (most := _max_paste(self.focused)) and len(event.text) > most:
-            size = f"{len(event.text):,} characters were pasted, and {most:,} are taken here"
-            self.notify(f"{size}; nothing was taken", severity="warning")
+            size = f"pasted {len(event.text):,} characters; the limit is {most:,}"
+            self.notify(f"{size}. Nothing was inserted.", severity="warning")
             return
         await super().on_event(event)
 
 
 def _max_paste(focused: Widget | None) -> int | None:
-    """Return how many characters of a paste go into what has the focus; None: as many as there are."""
+    """Return the maximum paste for the focused widget in characters, or None for no limit."""
     if isinstance(focused, Input):
         return paste.MAX_LINE_PASTE
     return paste.MAX_TEXT_PASTE if isinstance(focused, TextArea) else None

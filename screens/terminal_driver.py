@@ -1,6 +1,7 @@
-"""The Console's terminal where it is one: what is written to a terminal that was closed goes nowhere.
+"""Terminal driver that survives a closed terminal.
 
-The toolkit's thread that writes would end by it, and who writes would wait for that thread for ever.
+Without it, Textual's writer thread would end with an error and the application would wait for that thread
+forever.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 
 class TerminalDriver(LinuxDriver):
-    """The toolkit's driver for terminals, which outlives them."""
+    """Textual's terminal driver, with write errors ignored."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
@@ -20,7 +21,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class _ClosedTerminal:
-    """A file of a terminal, as far as a driver uses it."""
+    """A terminal file that ignores write errors."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file

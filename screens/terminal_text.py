@@ -44,10 +44,10 @@ _SIGNS = {
 
 
 class ControlCharFilter(LineFilter):
-    """Leaves out what commands a terminal. What takes a cell stays where it is."""
+    """Removes control characters. Columns stay aligned, since they take no cells."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments without such characters."""
+        """Return the segments without control characters."""
         return [
             each
             if each.control or each.text.isprintable() or not _CONTROL.search(each.text)
@@ -57,10 +57,10 @@ class ControlCharFilter(LineFilter):
 
 
 class AsciiFilter(LineFilter):
-    """Leaves nothing but ASCII in what is shown."""
+    """Replaces every character outside of ASCII."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments in ASCII, each as wide as it was."""
+        """Return the segments in ASCII, at the same widths."""
         return [
             each if each.text.isascii() or each.control else Segment(to_ascii(each.text), each.style)
             for each in segments
@@ -68,7 +68,7 @@ class AsciiFilter(LineFilter):
 
 
 def to_ascii(text: str) -> str:
-    """Return a text of the same width in ASCII; what nothing stands for is a question mark a cell."""
+    """Return ASCII text of the same width; characters without a replacement become `?`."""
     return "".join(map(_sign, text))
 
 
@@ -84,10 +84,10 @@ def _sign(character: str) -> str:
 
 
 def supports_unicode() -> bool:
-    """Return whether lines and signs outside of ASCII can be shown.
+    """Return whether the terminal displays characters outside of ASCII.
 
-    Where LANG is C, Python takes C.UTF-8 instead and says so in LC_CTYPE (PEP 538), to read files by. What
-    the terminal shows is what LANG says; where nothing says anything, most terminals show everything.
+    Python replaces the C locale with C.UTF-8 and sets LC_CTYPE to it (PEP 538), which says nothing about the
+    terminal. So LANG decides in that case. Without any of the variables, Unicode is assumed.
     """
     values = [value for name in _LOCALE_VARIABLES if (value := os.environ.get(name))]
     if values == ["C.UTF-8", *values[1:]] and len(values) > 1 and values[1] in _ASCII_LOCALES:

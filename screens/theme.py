@@ -1,4 +1,4 @@
-"""The Console's own look, dark and light: one accent, dim structure, bright for what changed or failed."""
+"""Themes of the Console, dark and light: one accent color, dim structure, bright changes and errors."""
 
 from textual.theme import Theme
 

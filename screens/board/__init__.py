@@ -1,1 +1,1 @@
-"""The Board: Resources, mounts and Doors as a picture that can be changed."""
+"""The Board: a diagram of resources, mounts and Doors in which mounts can be edited."""

@@ -1,7 +1,4 @@
-"""What is written in the nodes: a few lines of pieces, each line exactly as wide as its card.
-
-Owns how numbers are said and which signs there are. Imports no Textual.
-"""
+"""Text of the nodes: styled lines of equal width, and the formatting of numbers. Does not import Textual."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +10,17 @@ from screens.widgets.columns import PlacedColumn, fit_cell
 from screens.widgets.row_source import Piece, Tone
 
 Line = tuple[Piece, ...]
-LINES = 3
-"""Lines of the card of a Resource."""
+CARD_LINES = 3
+"""Lines per resource card."""
 NARROW, NARROW_DOOR = 22, 18
-"""Cells below which a card has no room for every word."""
-LEAST = 16
-"""Cells below which a card of a Resource has a word a line."""
+"""Widths below which a resource card and a Door card are abbreviated."""
+MIN_WIDTH = 16
+"""Width below which a resource card has one value per line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What stands for how a node is; one cell each, and told apart without colours."""
+    """One-cell signs for the states of a node, distinguishable without colors."""
 
     stages: dict[Stage, str]
     door: str
@@ -35,16 +32,20 @@ TONES: dict[Stage, Tone] = {"waiting": "dim", "building": "warn", "ready": "good
 
 
 def resource_card(resource: Resource, health: Health, width: int, signs: Signs) -> tuple[Line, ...]:
-    """Return the card of a Resource: name and lane; who may reach it and its rate; how its requests went.
+    """Return the card of a resource: name and lane, visibility and request rate, health.
 
-    Where there is little room: its name; who may reach it; its rate, unless something is to be told of it.
+    A narrow card has the name, the visibility, and the rate or the most important problem.
     """
     stage, narrow = health.stage, width < NARROW
     name: Sequence[Piece] = ((f"{signs.stages[stage]} ", TONES[stage]), (resource.name, "bold"))
     tone: Tone = "" if health.rates.per_second else "dim"
     access: Piece = ("public", "") if resource.public else ("private", "dim")
-    if width < LEAST:
-        return _line(width, name, ()), _line(width, (("  ", ""), access), ()), _line(width, _told(health), ())
+    if width < MIN_WIDTH:
+        return (
+            _line(width, name, ()),
+            _line(width, (("  ", ""), access), ()),
+            _line(width, _headline(health), ()),
+        )
     return (
         _line(width, name, ((resource.lane, "dim"),)),
         _line(width, (("  ", ""), access), ((_rate(health.rates, width - len(access[0]) - 3), tone),)),
@@ -52,16 +53,16 @@ def resource_card(resource: Resource, health: Health, width: int, signs: Signs) 
     )
 
 
-def _told(health: Health) -> Sequence[Piece]:
-    """Return the one thing to be told of a Resource where there is little room."""
+def _headline(health: Health) -> Sequence[Piece]:
+    """Return the most important problem of a resource for a narrow card."""
     rates = health.rates
     if health.stage == "failed":
         return (("  failed", "bad"),)
     if rates.p95_ms is None:
         return ((f"  {'building' if health.stage == 'building' else health.stage}", "dim"),)
     if rates.errors:
-        return ((f"! {percent(rates.errors)}", "bad"),)
-    return (("  ", ""), (rate(rates.per_second), "" if rates.per_second else "dim"))
+        return ((f"! {format_percent(rates.errors)}", "bad"),)
+    return (("  ", ""), (format_rate(rates.per_second), "" if rates.per_second else "dim"))
 
 
 def _third(health: Health, *, narrow: bool) -> tuple[Sequence[Piece], Sequence[Piece]]:
@@ -72,28 +73,28 @@ def _third(health: Health, *, narrow: bool) -> tuple[Sequence[Piece], Sequence[P
         return (("  building", "warn"),), ()
     if rates.p95_ms is None:
         return (("  ready" if health.stage == "ready" else "  not built yet", "dim"),), ()
-    right: Piece = (size(rates.peak_memory), "dim") if rates.peak_memory else ("", "")
+    right: Piece = (format_bytes(rates.peak_memory), "dim") if rates.peak_memory else ("", "")
     if rates.errors and narrow:
-        return ((f"  {percent(rates.errors)} failed", "bad"),), ()
+        return ((f"  {format_percent(rates.errors)} failed", "bad"),), ()
     if rates.errors:
-        right = (f"{percent(rates.errors)} failed", "bad")
-    return (("  " if narrow else "  p95 ", "dim"), (milliseconds(rates.p95_ms), "")), (right,)
+        right = (f"{format_percent(rates.errors)} failed", "bad")
+    return (("  " if narrow else "  p95 ", "dim"), (format_milliseconds(rates.p95_ms), "")), (right,)
 
 
 def _rate(rates: Rates, room: int) -> str:
-    said = rate(rates.per_second)
-    return said if len(said) <= room else often(rates.per_second, "")
+    text = format_rate(rates.per_second)
+    return text if len(text) <= room else format_frequency(rates.per_second, "")
 
 
 def door_card(name: str, door: Door, width: int, signs: Signs) -> tuple[Line, ...]:
-    """Return the card of a Door: its name, and what it keeps or takes."""
+    """Return the card of a Door: its name and its size or rate."""
     left, right = "", ""
     if door.tables is not None:
         left = "no tables" if not door.tables else "1 table" if door.tables == 1 else f"{door.tables} tables"
-        right = size(door.size) if door.size and width >= NARROW_DOOR else ""
+        right = format_bytes(door.size) if door.size and width >= NARROW_DOOR else ""
     if door.records is not None:
-        said = [often(door.records, unit) for unit in (" records", " rec", "")]
-        left = next((text for text in said if len(text) <= width - 2), said[-1])
+        texts = [format_frequency(door.records, unit) for unit in (" records", " rec", "")]
+        left = next((text for text in texts if len(text) <= width - 2), texts[-1])
     return (
         _line(width, ((f"{signs.door} ", "accent"), (name, "bold")), ()),
         _line(width, ((f"  {left}", "dim"),), ((right, "dim"),)),
@@ -101,20 +102,20 @@ def door_card(name: str, door: Door, width: int, signs: Signs) -> tuple[Line, ..
 
 
 def _line(width: int, left: Sequence[Piece], right: Sequence[Piece]) -> Line:
-    """Put pieces at both ends of a line; what is on the left is cut where both have no room."""
-    taken = sum(cell_len(text) for text, _ in right)
-    gap = 1 if taken else 0
-    pieces = fit_cell(tuple(left), PlacedColumn(0, max(width - taken - gap, 0), False))
+    """Align pieces to both ends of a line; the left part is truncated if both do not fit."""
+    right_width = sum(cell_len(text) for text, _ in right)
+    gap = 1 if right_width else 0
+    pieces = fit_cell(tuple(left), PlacedColumn(0, max(width - right_width - gap, 0), False))
     return (*pieces, (" " * gap, ""), *right)
 
 
-def rate(per_second: float) -> str:
-    """Return requests per second for a person: `5 r/min`, `0.3 r/s`, `12 r/s`, `4.1k r/s`."""
-    return often(per_second, " r")
+def format_rate(per_second: float) -> str:
+    """Return a request rate as text: `5 r/min`, `0.3 r/s`, `12 r/s`, `4.1k r/s`."""
+    return format_frequency(per_second, " r")
 
 
-def often(per_second: float, unit: str) -> str:
-    """Return how often something happens, with a unit; by the minute where that is below six times."""
+def format_frequency(per_second: float, unit: str) -> str:
+    """Return a rate with its unit; per minute below 0.1 per second."""
     if per_second >= 999.5:
         return f"{per_second / 1000:.1f}k{unit}/s"
     if per_second >= 9.95 or per_second < 0.005:
@@ -122,20 +123,20 @@ def often(per_second: float, unit: str) -> str:
     return f"{per_second:.1f}{unit}/s" if per_second >= 0.095 else f"{per_second * 60:.0f}{unit}/min"
 
 
-def milliseconds(value: float) -> str:
-    """Return a time for a person: `0.4 ms`, `6 ms`, `1.2 s`."""
+def format_milliseconds(value: float) -> str:
+    """Return a time in milliseconds as text: `0.4 ms`, `6 ms`, `1.2 s`."""
     if value >= 1000:
         return f"{value / 1000:.1f} s"
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
-def size(count: float) -> str:
-    """Return bytes for a person: `480 kB`, `0.9 MB`."""
+def format_bytes(count: float) -> str:
+    """Return a number of bytes as text: `480 kB`, `0.9 MB`."""
     if count < 1000:
         return f"{count:.0f} B"
     return f"{count / 1000:.0f} kB" if count < 500_000 else f"{count / 1e6:.1f} MB"
 
 
-def percent(part: float) -> str:
-    """Return a part of 1 for a person: `2.1 %`."""
+def format_percent(part: float) -> str:
+    """Return a fraction as text: `2.1 %`."""
     return f"{part * 100:.1f} %" if part < 0.1 else f"{part * 100:.0f} %"

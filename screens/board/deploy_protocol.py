@@ -1,7 +1,4 @@
-"""What the Board asks of whoever deploys, and what it is told: steps, differences, history, the way back.
-
-Owns these shapes. Building, uploading and the service are behind the `Deployer` that the Console gives.
-"""
+"""Interface between the Board and the deployer: progress, plans, history and rollbacks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,22 +12,22 @@ STEPS: tuple[Step, ...] = ("build", "upload", "policy", "flip")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Something happened in a step. What is `passing` gives way to the next that is told of it."""
+    """A progress event of a step. A `transient` one is replaced by the next event."""
 
     step: Step
     text: str
-    passing: bool = False
+    transient: bool = False
 
 
-Tell = Callable[[Progress], None]
-"""Hears how it goes on, on the thread that it goes on."""
+OnProgress = Callable[[Progress], None]
+"""Receives progress events on the thread of the deploy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a deploy to a service would change. `live` is the deployment that serves now, if one does.
+    """The changes of a deploy to a service. `live` is the id of the live deployment, if any.
 
-    `files` of `size` bytes are not there yet; `migrations` are the Project's files that are new.
+    `files` with `size` bytes would be uploaded; `migrations` lists the new migration files.
     """
 
     service: str
@@ -41,28 +38,28 @@ class Plan:
     migrations: tuple[str, ...]
 
     @property
-    def grave(self) -> bool:
-        """Whether the deployer has to allow it by word."""
+    def needs_approval(self) -> bool:
+        """True if the user must approve the deploy explicitly."""
         return any(each.mark == "!" for each in self.differences)
 
     @property
-    def needless(self) -> bool:
-        """Whether what is here is live already."""
+    def up_to_date(self) -> bool:
+        """True if this version is already live."""
         return self.live is not None and not self.differences and not self.migrations
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a Resource is, in words: its address, or where a private one is mounted."""
+    """The location of a resource: its URL, or the mounts of a private one."""
 
     resource: str
     lane: str
-    place: str
+    location: str
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What is live now, and where."""
+    """A deployment that was made live, and the locations of its resources."""
 
     deployment: str
     addresses: tuple[Address, ...]
@@ -70,9 +67,9 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deployment of the history: when (local time), by whom, of which commit, what for.
+    """A deployment of the history. `created` is in local time.
 
-    `back` says since when and why it serves again.
+    `rolled_back` describes the rollback that made it live again; "" if there was none.
     """
 
     id: str
@@ -81,12 +78,12 @@ class Deployment:
     commit: str
     message: str
     live: bool
-    back: str = ""
+    rolled_back: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What having a deployment live again would change, made against the revision of what is live."""
+    """The changes of a rollback. It is valid for one revision of the live deployment."""
 
     deployment: str
     live: str
@@ -95,31 +92,31 @@ class Rollback:
 
 
 class Deployer(Protocol):
-    """One Project's way to its service. Methods block, and raise `SvcError`."""
+    """Deploys one project to its service. Methods block and raise `SvcError`."""
 
     has_files: bool
-    """Whether there is anything to deploy: the Project's files are here."""
+    """True if the project's files are available, so that it can be deployed."""
 
-    def plan(self, tell: Tell) -> Plan:
-        """Build, and say what would change."""
+    def plan(self, on_progress: OnProgress) -> Plan:
+        """Build the project and return what a deploy would change."""
         ...
 
-    def run(self, tell: Tell, *, allow: bool, message: str) -> Live:
-        """Have what was planned last go live."""
+    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> Live:
+        """Deploy the last plan."""
         ...
 
     def cancel(self) -> bool:
-        """Break off what goes on, as long as nothing is asked of the service; return whether it is."""
+        """Cancel the build or upload. Return whether it was possible: a commit cannot be cancelled."""
         ...
 
     def history(self) -> Sequence[Deployment]:
-        """Return the deployments that are kept, the newest first."""
+        """Return the retained deployments, the newest first."""
         ...
 
     def rollback_plan(self, deployment: str) -> Rollback:
-        """Say what having a deployment live again would change."""
+        """Return what a rollback to a deployment would change."""
         ...
 
     def rollback(self, plan: Rollback, reason: str) -> Live:
-        """Have it live again."""
+        """Make an earlier deployment live."""
         ...

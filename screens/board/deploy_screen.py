@@ -1,7 +1,4 @@
-"""A deploy from the Board: its plan on the screen, then, by another key, its steps to the end.
-
-Owns the phases and the keys. What a deploy is, its `Deployer` knows; how it reads, `course.py`.
-"""
+"""Deploy screen: shows the plan of a deploy, then runs it."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,9 +12,9 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from screens.board.deploy_log import Course
+from screens.board.deploy_log import DeployLog
 from screens.board.deploy_protocol import Deployer, Live, Progress
-from screens.board.details_panel import Answer, Sheet
+from screens.board.details_panel import DetailsPanel, PanelInput
 from screens.console_screen import ConsoleScreen, Tab
 from screens.project_client import ProjectClient
 from screens.widgets.content import to_content
@@ -25,17 +22,17 @@ from svc_tui.client import SvcError
 
 
 class DeployScreen(ConsoleScreen):
-    """Builds and plans at once; nothing is asked of the service but what would change."""
+    """Builds and plans a deploy when it opens; `enter` starts the deploy."""
 
     TAB: ClassVar[Tab] = "board"
     GROUP: ClassVar[str] = "Deploy"
     HELP: ClassVar[str] = (
-        "A deploy builds every Resource and shows what would change; enter has all of it go live at once.\n"
-        "Until the service is at it, esc breaks it off."
+        "Deploying builds every resource and shows what would change; enter makes the new version live.\n"
+        "Until the service commits it, esc cancels the deploy."
     )
     DEFAULT_CSS = """
     DeployScreen VerticalScroll { height: 1fr; padding: 1 2; scrollbar-size-vertical: 1; }
-    DeployScreen #course { height: auto; }
+    DeployScreen #log { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "go_live", "Deploy", id="deploy.go"),
@@ -48,132 +45,132 @@ class DeployScreen(ConsoleScreen):
         Binding("pageup,ctrl+b,k,up", "page(-1)", "Scroll up", show=False, id="deploy.page-up"),
     ]
 
-    class Told(Message):
-        """The deploy goes on."""
+    class Progressed(Message):
+        """The deploy has made progress."""
 
         def __init__(self, progress: Progress) -> None:
             super().__init__()
             self.progress = progress
 
-    class LogIn(Message):
-        """Somebody has to log in to a service first; `again` is what is to be done then."""
+    class LoginRequested(Message):
+        """A request to log in to a service; `retry` is called after the login."""
 
-        def __init__(self, again: Callable[[], None]) -> None:
+        def __init__(self, retry: Callable[[], None]) -> None:
             super().__init__()
-            self.again = again
+            self.retry = retry
 
-    def __init__(self, link: ProjectClient, deployer: Deployer, unwritten: int = 0) -> None:
-        """`unwritten` is how many edits of svc.toml will not be deployed, since they are not in the file."""
-        super().__init__(link)
+    def __init__(self, client: ProjectClient, deployer: Deployer, unsaved_edits: int = 0) -> None:
+        """Create the screen. `unsaved_edits` is the number of edits not yet written to svc.toml."""
+        super().__init__(client)
         self._deployer = deployer
-        self._course = Course(unwritten=unwritten)
+        self._log = DeployLog(unsaved_edits=unsaved_edits)
 
     def body(self) -> ComposeResult:
-        """Place the course of the deploy, and the line for its message."""
+        """Compose the log and the panel for the message."""
         with VerticalScroll():
-            yield Static(id="course")
-        yield Sheet()
+            yield Static(id="log")
+        yield DetailsPanel()
 
     def on_mount(self) -> None:
         """Build and plan."""
         self.action_plan()
 
     @property
-    def course(self) -> Course:
-        """How the deploy is."""
-        return self._course
+    def log_state(self) -> DeployLog:
+        """The state of the deploy."""
+        return self._log
 
-    def _turn(self, course: Course) -> None:
-        self._course = course
-        self.pending = int(course.phase == "running")
-        self.query_one("#course", Static).update(to_content(course.lines()))
+    def _set_log(self, log: DeployLog) -> None:
+        self._log = log
+        self.pending = int(log.phase == "running")
+        self.query_one("#log", Static).update(to_content(log.lines()))
         self.refresh_bindings()
 
-    def _tell(self, progress: Progress) -> None:
-        self.post_message(self.Told(progress))
+    def _on_progress(self, progress: Progress) -> None:
+        self.post_message(self.Progressed(progress))
 
-    def on_deploy_screen_told(self, event: Told) -> None:
-        """Show what was told of the deploy."""
-        self._turn(self._course.hear(event.progress))
-        if self._course.phase == "running":
+    def on_deploy_screen_progressed(self, event: Progressed) -> None:
+        """Add a progress event to the log."""
+        self._set_log(self._log.add(event.progress))
+        if self._log.phase == "running":
             self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def action_plan(self) -> None:
-        """Build, and show what would change."""
-        self._turn(Course(message=self._course.message, unwritten=self._course.unwritten))
+        """Build and show what would change."""
+        self._set_log(DeployLog(message=self._log.message, unsaved_edits=self._log.unsaved_edits))
         self._plan()
 
     @work(group="deploy")
     async def _plan(self) -> None:
         try:
-            plan = await asyncio.to_thread(self._deployer.plan, self._tell)
+            plan = await asyncio.to_thread(self._deployer.plan, self._on_progress)
         except SvcError as error:
-            self._turn(replace(self._course, phase="failed", error=error))
+            self._set_log(replace(self._log, phase="failed", error=error))
         else:
-            self._turn(replace(self._course, phase="planned", plan=plan))
+            self._set_log(replace(self._log, phase="planned", plan=plan))
 
     def action_log_in(self) -> None:
-        """Log in to a service, and plan again."""
-        self.post_message(self.LogIn(self.action_plan))
+        """Log in to a service, then plan again."""
+        self.post_message(self.LoginRequested(self.action_plan))
 
     def action_allow(self) -> None:
-        """Let components import what they did not so far."""
-        self._turn(replace(self._course, allowed=True))
+        """Allow new capabilities."""
+        self._set_log(replace(self._log, allowed=True))
 
     def action_message(self) -> None:
-        """Ask what the deploy is for."""
-        self.query_one(Sheet).ask("What this deploy is for", self._course.message)
+        """Ask for the message of the deployment."""
+        self.query_one(DetailsPanel).prompt("Message of this deployment", self._log.message)
         self.refresh_bindings()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Keep the message."""
-        self.query_one(Sheet).close()
-        self._turn(replace(self._course, message=event.value.strip()))
+        """Store the message."""
+        self.query_one(DetailsPanel).close()
+        self._set_log(replace(self._log, message=event.value.strip()))
 
     def action_go_live(self) -> None:
-        """Have it go live."""
-        self._turn(replace(self._course, phase="running"))
+        """Start the deploy."""
+        self._set_log(replace(self._log, phase="running"))
         self._run()
 
     @work(group="deploy")
     async def _run(self) -> None:
-        course = self._course
+        log = self._log
         try:
             live: Live = await asyncio.to_thread(
-                self._deployer.run, self._tell, allow=course.allowed, message=course.message
+                self._deployer.run, self._on_progress, allow=log.allowed, message=log.message
             )
         except SvcError as error:
-            self._turn(replace(self._course, phase="failed", error=error))
+            self._set_log(replace(self._log, phase="failed", error=error))
         else:
-            self._turn(replace(self._course, phase="live", live=live))
+            self._set_log(replace(self._log, phase="live", live=live))
 
     def action_page(self, pages: int) -> None:
-        """Scroll."""
+        """Scroll by half pages."""
         text = self.query_one(VerticalScroll)
         text.scroll_to(y=text.scroll_y + pages * max(text.size.height // 2, 1), animate=False)
 
     def action_back(self) -> None:
-        """Leave the line, break off what goes on, or go back to the Board."""
-        sheet = self.query_one(Sheet)
-        if sheet.asking:
-            sheet.close()
+        """Close the input, cancel the deploy, or return to the Board."""
+        panel = self.query_one(DetailsPanel)
+        if panel.asking:
+            panel.close()
             self.refresh_bindings()
-        elif self._course.phase == "running":
+        elif self._log.phase == "running":
             if not self._deployer.cancel():
-                self.notify("the service is at it: it goes live or not at all", timeout=4)
+                self.notify("the deploy is committing and can no longer be cancelled", timeout=4)
         else:
             self._deployer.cancel()
-            self.workers.cancel_node(self)  # what comes of it finds nothing here any more
+            self.workers.cancel_node(self)  # The screen is closed: nothing can show the result.
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave out the keys that do nothing now."""
-        course, asking = self._course, bool(self.query(Answer)) and self.query_one(Sheet).asking
-        plan = course.plan
+        """Disable actions that are not available now."""
+        log, asking = self._log, bool(self.query(PanelInput)) and self.query_one(DetailsPanel).asking
+        plan = log.plan
         return {
-            "go_live": course.ready and not asking and plan is not None and not plan.needless,
-            "message": course.phase == "planned" and not asking,
-            "allow": course.phase == "planned" and plan is not None and plan.grave and not course.allowed,
-            "log_in": course.error is not None and course.error.code == "unauthenticated",
-            "plan": course.phase in ("planned", "failed") and not asking,
+            "go_live": log.ready and not asking and plan is not None and not plan.up_to_date,
+            "message": log.phase == "planned" and not asking,
+            "allow": log.phase == "planned" and plan is not None and plan.needs_approval and not log.allowed,
+            "log_in": log.error is not None and log.error.code == "unauthenticated",
+            "plan": log.phase in ("planned", "failed") and not asking,
         }.get(action, True)

@@ -1,4 +1,4 @@
-"""The sheet below the picture: what is known of something, a difference, a line to answer in."""
+"""Panel below the diagram: details, a diff, or an input."""
 
 from collections.abc import Iterable
 from typing import ClassVar
@@ -12,18 +12,18 @@ from screens.board.cards import Line
 from screens.widgets.content import to_content
 
 
-class Answer(Input):
-    """The line to answer in."""
+class PanelInput(Input):
+    """The input of the panel."""
 
     GROUP: ClassVar[str] = "Board"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Take it", id="board.take")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Accept", id="board.take")]
 
 
-class Sheet(Vertical):
-    """Closed until there is something to say."""
+class DetailsPanel(Vertical):
+    """A panel that is hidden until it has content."""
 
     DEFAULT_CSS = """
-    Sheet {
+    DetailsPanel {
         display: none; height: auto; max-height: 50%;
         border-top: solid $foreground 20%; border-title-color: $foreground; border-title-style: bold;
         border-title-background: $background; padding: 0 1;
@@ -35,58 +35,58 @@ class Sheet(Vertical):
     """
 
     class Text(VerticalScroll, can_focus=False):
-        """What the sheet says; scrolled by the screen's keys."""
+        """The text of the panel; scrolled by the keys of the screen."""
 
     def compose(self) -> ComposeResult:
-        """Place the line to answer in, and the text."""
-        yield Answer(compact=True, select_on_focus=False)
+        """Compose the input and the text."""
+        yield PanelInput(compact=True, select_on_focus=False)
         with self.Text():
             yield Static()
 
     def on_mount(self) -> None:
-        """Begin closed."""
-        self.query_one(Answer).display = False
+        """Hide the input."""
+        self.query_one(PanelInput).display = False
 
     @property
     def asking(self) -> bool:
-        """Whether there is a line to answer in."""
-        return self.display and self.query_one(Answer).display
+        """True while the input is shown."""
+        return self.display and self.query_one(PanelInput).display
 
     @property
-    def room(self) -> int:
-        """The cells of a line, beside a scrollbar."""
+    def line_width(self) -> int:
+        """The width of a line without the scrollbar, in cells."""
         return self.screen.size.width - 3
 
-    def tell(self, title: str, lines: Iterable[Line]) -> None:
-        """Open the sheet with a text; a line that is asked for stays."""
+    def show(self, title: str, lines: Iterable[Line]) -> None:
+        """Show a title and a text; a visible input stays."""
         self.border_title = f" {title} "
-        self.say(lines)
+        self.set_lines(lines)
 
-    def say(self, lines: Iterable[Line]) -> None:
-        """Open the sheet with a text below the title that it has."""
+    def set_lines(self, lines: Iterable[Line]) -> None:
+        """Show a text below the current title."""
         self.query_one(Static).update(to_content(lines))
         self.display = True
 
-    def ask(self, title: str, value: str) -> None:
-        """Open the sheet with a line to answer in."""
-        self.tell(title, ())
-        line = self.query_one(Answer)
+    def prompt(self, title: str, value: str) -> None:
+        """Show an input with a title and an initial value."""
+        self.show(title, ())
+        line = self.query_one(PanelInput)
         line.value = value
         line.cursor_position = len(value)
         line.display = True
         line.focus()
 
-    def answered(self) -> None:
-        """Take the line to answer in away."""
-        self.query_one(Answer).display = False
+    def hide_input(self) -> None:
+        """Hide the input."""
+        self.query_one(PanelInput).display = False
 
     def close(self) -> None:
-        """Close the sheet."""
-        self.answered()
+        """Hide the panel."""
+        self.hide_input()
         self.display = False
 
     def page(self, pages: int) -> bool:
-        """Scroll the text; return whether there is more of it than fits."""
+        """Scroll the text by pages. Return False if all of it is visible."""
         text = self.query_one(self.Text)
         if not self.display or not text.max_scroll_y:
             return False

@@ -1,45 +1,44 @@
-"""The ways of edges: a row for each end, a track for each edge in a gap, a lane below for those that go far.
+"""Edge routing: a row for each edge end, a vertical track in each gap, and a lane below for long edges.
 
-Owns that no two edges run along each other but those of one trunk, so that every line can be followed. In a
-gap no row belongs to two: an edge whose ends can be level is drawn straight, and the other ends take odd rows
-on the right side of nodes and even rows on the left side. In a gap no vertical track belongs to two, and no
-lane either. So edges meet only where one crosses another at a right angle. A label stands where its edge
-ends, since there it is alone.
+No two edges overlap, except edges of the same trunk, so every line can be followed. Each row of a gap belongs
+to one end: edges with level ends are straight; other ends use odd rows on the right side of nodes and even
+rows on the left side. Each track and each lane belongs to one edge or trunk. So edges meet only at
+right-angle crossings. A label is placed at the target end, where its edge is alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from screens.board.node_layout import End, Link, Name, Rows, Side
+from screens.board.node_layout import EdgeEnds, End, Rows, Side, TrackOwner
 
 Point = tuple[int, int]
-"""Cell from the left and row from the top, from 0."""
-LONGEST_LABEL = 24
+"""Column and row of a cell, from 0."""
+MAX_LABEL = 24
 _OUT, _IN = 1, 2
-"""Cells between a node and a track: of an edge that leaves it, and of one that comes, with its arrow."""
+"""Cells between a node and a track: at the source, and at the target with its arrow."""
 _STEP = 2
-"""Cells from one track to the next."""
+"""Cells between two tracks."""
 _LEAST = 4
-"""Cells of a gap between two columns."""
+"""Minimum width of a gap in cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The row in which an edge begins, and that in which it ends."""
+    """The rows in which an edge starts and ends."""
 
     source: int
     target: int
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """The part of an edge that runs up or down in a gap, from row `begin` to row `end`, as the edge goes.
+class VerticalSegment:
+    """A vertical part of an edge in a gap, from row `begin` to row `end` in the direction of the edge.
 
-    `turns` says that it comes from the left and goes back there.
+    `turns` is True if it comes from the left and returns there.
     """
 
-    track: Name
+    track: TrackOwner
     gap: int
     begin: int
     end: int
@@ -48,37 +47,37 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """How a gap is divided: its tracks, the cell behind them (where labels on the right begin), its width."""
+    """The layout of a gap: its tracks, the cell after them (labels on the right start there), its width."""
 
-    tracks: Mapping[Name, int]
+    tracks: Mapping[TrackOwner, int]
     behind: int
     width: int
 
 
-def ports(links: Sequence[Link], rows: Mapping[str, Rows]) -> dict[str, Ports]:
-    """Return the rows in which each edge begins and ends."""
-    found: dict[tuple[End, Name], int] = {}
-    for link in sorted(links, key=lambda link: _apart(link, rows)):
-        if not any(end in found for end in link.ends):
-            taken = {(end.gap, row) for (end, _), row in found.items()}
-            row = _level(link, rows, taken)
+def assign_ports(links: Sequence[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, Ports]:
+    """Return the rows in which each edge starts and ends."""
+    end_rows: dict[tuple[End, TrackOwner], int] = {}
+    for link in sorted(links, key=lambda link: _vertical_distance(link, rows)):
+        if not any(end in end_rows for end in link.ends):
+            taken = {(end.gap, row) for (end, _), row in end_rows.items()}
+            row = _straight_row(link, rows, taken)
             if row is not None:
-                found |= dict.fromkeys(link.ends, row)
-    found |= _rows_apart(links, rows, found)
-    return {link.edge.key: Ports(*(found[end] for end in link.ends)) for link in links}
+                end_rows |= dict.fromkeys(link.ends, row)
+    end_rows |= _spread_rows(links, rows, end_rows)
+    return {link.edge.key: Ports(*(end_rows[end] for end in link.ends)) for link in links}
 
 
-def _rows_apart(
-    links: Sequence[Link], rows: Mapping[str, Rows], found: Mapping[tuple[End, Name], int]
-) -> dict[tuple[End, Name], int]:
-    """Give each end a row of its own about the middle of its node, in the order of the nodes joined."""
-    taken = {(end.gap, row) for (end, _), row in found.items()}
-    waiting: dict[End, dict[Name, list[float]]] = {}
+def _spread_rows(
+    links: Sequence[EdgeEnds], rows: Mapping[str, Rows], end_rows: Mapping[tuple[End, TrackOwner], int]
+) -> dict[tuple[End, TrackOwner], int]:
+    """Assign each remaining end a row near the middle of its node, in the order of the connected nodes."""
+    taken = {(end.gap, row) for (end, _), row in end_rows.items()}
+    waiting: dict[End, dict[TrackOwner, list[float]]] = {}
     for link in links:
         for (end, name), (other, _) in zip(link.ends, link.ends[::-1], strict=True):
-            if (end, name) not in found:
+            if (end, name) not in end_rows:
                 waiting.setdefault(end, {}).setdefault(name, []).append(rows[other.node].middle)
-    apart: dict[tuple[End, Name], int] = {}
+    apart: dict[tuple[End, TrackOwner], int] = {}
     for end, middles in waiting.items():
         odd = end.side is Side.RIGHT
         free = [row for row in rows[end.node].inner if row % 2 == odd and (end.gap, row) not in taken]
@@ -88,12 +87,12 @@ def _rows_apart(
     return apart
 
 
-def _apart(link: Link, rows: Mapping[str, Rows]) -> float:
+def _vertical_distance(link: EdgeEnds, rows: Mapping[str, Rows]) -> float:
     return abs(rows[link.source.node].middle - rows[link.target.node].middle)
 
 
-def _level(link: Link, rows: Mapping[str, Rows], taken: set[tuple[int, int]]) -> int | None:
-    """Return a row in which the edge can be straight, about the middle of both nodes."""
+def _straight_row(link: EdgeEnds, rows: Mapping[str, Rows], taken: set[tuple[int, int]]) -> int | None:
+    """Return a row in which the edge can be straight, near the middle of both nodes."""
     if link.source.gap != link.target.gap or link.source.side is link.target.side:
         return None
     source, target = rows[link.source.node], rows[link.target.node]
@@ -102,49 +101,51 @@ def _level(link: Link, rows: Mapping[str, Rows], taken: set[tuple[int, int]]) ->
     return min(common, key=lambda row: abs(row - middle), default=None)
 
 
-def lanes(links: Iterable[Link], rows: Mapping[str, Rows]) -> dict[str, int]:
-    """Return the row below all nodes in which each edge that passes a column does so."""
+def assign_lanes(links: Iterable[EdgeEnds], rows: Mapping[str, Rows]) -> dict[str, int]:
+    """Return the lane, a row below all nodes, of each edge that passes a column."""
     below = max((each.bottom for each in rows.values()), default=0) + 2
     far = [link.edge.key for link in links if link.source.gap != link.target.gap]
     return {key: below + index for index, key in enumerate(far)}
 
 
-def segments(
-    links: Iterable[Link], rows: Mapping[str, Ports], below: Mapping[str, int]
-) -> dict[str, list[Segment]]:
-    """Return where each edge runs up or down: nowhere, in one gap, or in two."""
-    found: dict[str, list[Segment]] = {}
+def vertical_segments(
+    links: Iterable[EdgeEnds], rows: Mapping[str, Ports], below: Mapping[str, int]
+) -> dict[str, list[VerticalSegment]]:
+    """Return the vertical parts of each edge: none, one, or two."""
+    segments: dict[str, list[VerticalSegment]] = {}
     for link in links:
         key, source, target = link.edge.key, link.source, link.target
         begin, end = rows[key].source, rows[key].target
         if key in below:
             lane = below[key]
             parts = [
-                Segment(link.track(source), source.gap, begin, lane, turns=False),
-                Segment(link.track(target), target.gap, lane, end, turns=False),
+                VerticalSegment(link.track(source), source.gap, begin, lane, turns=False),
+                VerticalSegment(link.track(target), target.gap, lane, end, turns=False),
             ]
         elif begin != end:
             turns = source.side is target.side
-            parts = [Segment(link.track(source), source.gap, begin, end, turns)]
+            parts = [VerticalSegment(link.track(source), source.gap, begin, end, turns)]
         else:
             parts = []
-        found[key] = parts
-    return found
+        segments[key] = parts
+    return segments
 
 
-def gaps(links: Sequence[Link], parts: Mapping[str, Sequence[Segment]], count: int) -> list[Gap]:
-    """Return how each of `count` gaps is divided; the last one has no column on its right."""
+def divide_gaps(
+    links: Sequence[EdgeEnds], parts: Mapping[str, Sequence[VerticalSegment]], count: int
+) -> list[Gap]:
+    """Return the layout of each of `count` gaps; the last one has no column on its right."""
     sides = {link.track(end): link.source.side for link in links for end in (link.source, link.target)}
     divided = []
     for gap in range(count):
-        back = [_IN + len(written(link)) for link in links if _comes(link, gap, Side.RIGHT)]
+        back = [_IN + len(label_text(link)) for link in links if _ends_in(link, gap, Side.RIGHT)]
         on = [
-            _IN + len(f"─{text}") if (text := written(link)) else _IN
+            _IN + len(f"─{text}") if (text := label_text(link)) else _IN
             for link in links
-            if _comes(link, gap, Side.LEFT)
+            if _ends_in(link, gap, Side.LEFT)
         ]
         before, after = max(back, default=_OUT), max(on, default=_IN)
-        inside: dict[Name, list[Segment]] = {}
+        inside: dict[TrackOwner, list[VerticalSegment]] = {}
         for part in (part for each in parts.values() for part in each if part.gap == gap):
             inside.setdefault(part.track, []).append(part)
         order = sorted(inside, key=lambda name: _rank(inside[name], sides[name]))
@@ -155,8 +156,8 @@ def gaps(links: Sequence[Link], parts: Mapping[str, Sequence[Segment]], count: i
     return divided
 
 
-def _rank(parts: Sequence[Segment], side: Side) -> tuple[int, float]:
-    """Return what puts tracks in an order with few crossings, from left to right."""
+def _rank(parts: Sequence[VerticalSegment], side: Side) -> tuple[int, float]:
+    """Return a sort key that orders tracks from left to right with few crossings."""
     begin, end = fmean(part.begin for part in parts), fmean(part.end for part in parts)
     if any(part.turns for part in parts):
         return 0, abs(begin - end)
@@ -164,15 +165,15 @@ def _rank(parts: Sequence[Segment], side: Side) -> tuple[int, float]:
     return (1, left) if right < left else (2, -left)
 
 
-def _comes(link: Link, gap: int, side: Side) -> bool:
+def _ends_in(link: EdgeEnds, gap: int, side: Side) -> bool:
     return link.target.gap == gap and link.target.side is side
 
 
-def written(link: Link) -> str:
-    """Return the label as it is written, with a blank on both sides."""
-    return f" {cut(link.edge.label)} " if link.edge.label else ""
+def label_text(link: EdgeEnds) -> str:
+    """Return the label with a blank on both sides; "" without a label."""
+    return f" {truncate_label(link.edge.label)} " if link.edge.label else ""
 
 
-def cut(label: str) -> str:
-    """Return a label that is not longer than there is room."""
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+def truncate_label(label: str) -> str:
+    """Return a label, truncated to the maximum length."""
+    return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…"

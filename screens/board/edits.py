@@ -1,7 +1,6 @@
-"""Edits of mounts that are drawn and not written yet, and what the picture is with them.
+"""Edits of mounts, and the mounts that result from them. Does not import Textual.
 
-Owns which targets an edge may have. What svc.toml becomes, and whether a pattern is one, the engine says.
-Imports no Textual.
+The engine validates patterns and computes the change of svc.toml.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,14 +15,14 @@ Mark = Literal["", "added", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit: `before` is the mount that goes, `after` the one that comes; a change has both."""
+    """An edit that replaces `before` by `after`; either is None for an added or removed mount."""
 
     before: Mount | None
     after: Mount | None
 
     @property
     def document(self) -> dict[str, Any]:
-        """The edit as the control API takes it."""
+        """The edit as JSON for the control API."""
         if self.before is None:
             assert self.after is not None
             mount = self.after
@@ -40,28 +39,28 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A mount in the picture, and what an edit does with it."""
+class DrawnMount:
+    """A mount in the diagram with the mark of its edit."""
 
     mount: Mount
     mark: Mark = ""
 
 
-def read(documents: Iterable[dict[str, Any]], mounts: Sequence[Mount]) -> list[Edit]:
-    """Return edits that the control API wrote, made of these mounts one after the other.
+def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[Mount]) -> list[Edit]:
+    """Return edits from JSON of the control API, applied to these mounts in order.
 
-    Raises `SvcError` where they are about a mount that is not there any more.
+    Raises `SvcError` if an edit refers to a mount that no longer exists.
     """
     edits: list[Edit] = []
     for change in documents:
         before = None
         if change["op"] != "add":
-            held = {(mount.source, mount.pattern): mount for mount in applied(mounts, edits)}
-            before = held.get((change["resource"], change["pattern"]))
+            current = {(mount.source, mount.pattern): mount for mount in apply_edits(mounts, edits)}
+            before = current.get((change["resource"], change["pattern"]))
             if before is None:
                 raise SvcError(
-                    f"{change['resource']} has no mount {change['pattern']} any more",
-                    "svc.toml was changed since; edit it by hand.",
+                    f"{change['resource']} no longer has the mount {change['pattern']}",
+                    "svc.toml has changed; edit it by hand.",
                 )
         after = None
         if change["op"] != "remove":
@@ -70,44 +69,44 @@ def read(documents: Iterable[dict[str, Any]], mounts: Sequence[Mount]) -> list[E
     return edits
 
 
-def applied(mounts: Iterable[Mount], edits: Iterable[Edit]) -> list[Mount]:
-    """Return the mounts that there are after edits."""
-    found = list(mounts)
+def apply_edits(mounts: Iterable[Mount], edits: Iterable[Edit]) -> list[Mount]:
+    """Return the mounts after the edits."""
+    result = list(mounts)
     for edit in edits:
-        if edit.before in found:
-            at = found.index(edit.before)
-            found[at : at + 1] = [edit.after] if edit.after is not None else []
-        elif edit.after is not None and edit.after not in found:
-            found.append(edit.after)
-    return found
+        if edit.before in result:
+            at = result.index(edit.before)
+            result[at : at + 1] = [edit.after] if edit.after is not None else []
+        elif edit.after is not None and edit.after not in result:
+            result.append(edit.after)
+    return result
 
 
-def shown(mounts: Sequence[Mount], edits: Sequence[Edit]) -> list[Shown]:
-    """Return the mounts to draw: those that go are there until they are gone."""
-    after = applied(mounts, edits)
-    kept = [Shown(mount, "" if mount in after else "removed") for mount in mounts]
-    return kept + [Shown(mount, "added") for mount in after if mount not in mounts]
+def mounts_to_draw(mounts: Sequence[Mount], edits: Sequence[Edit]) -> list[DrawnMount]:
+    """Return the mounts to draw; removed mounts are included with a mark."""
+    after = apply_edits(mounts, edits)
+    existing = [DrawnMount(mount, "" if mount in after else "removed") for mount in mounts]
+    return existing + [DrawnMount(mount, "added") for mount in after if mount not in mounts]
 
 
-def targets(manifest: Manifest, mounts: Sequence[Mount], source: str) -> dict[str, str]:
-    """Return why each Resource can not be mounted at `source`; empty for those that can."""
+def target_problems(manifest: Manifest, mounts: Sequence[Mount], source: str) -> dict[str, str]:
+    """Return for each resource why it cannot be mounted in `source`; "" if it can."""
     into: dict[str, list[str]] = {}
     for mount in mounts:
         into.setdefault(mount.source, []).append(mount.target)
-    found = {}
+    problems = {}
     for name in manifest.resources:
-        way = _way(into, name, source)
+        way = _path(into, name, source)
         if name == source:
-            found[name] = "a Resource is not mounted into itself"
+            problems[name] = "a resource cannot be mounted in itself"
         elif way:
-            found[name] = f"that would go round in a circle: {' → '.join([source, *way])}"
+            problems[name] = f"this would create a cycle: {' → '.join([source, *way])}"
         else:
-            found[name] = ""
-    return found
+            problems[name] = ""
+    return problems
 
 
-def _way(into: dict[str, list[str]], begin: str, end: str) -> list[str]:
-    """Return the Resources on the shortest way along mounts from one to another, both included."""
+def _path(into: dict[str, list[str]], begin: str, end: str) -> list[str]:
+    """Return the shortest path of mounts between two resources, both included; empty if none exists."""
     ways = [[begin]]
     seen = {begin}
     for way in ways:
@@ -121,7 +120,7 @@ def _way(into: dict[str, list[str]], begin: str, end: str) -> list[str]:
 
 
 def default_pattern(mounts: Iterable[Mount], source: str, target: str) -> str:
-    """Return a pattern that `source` has no mount at: `/<target>/*`, or the like."""
+    """Return an unused pattern for a mount in `source`, such as `/<target>/*`."""
     taken = {mount.pattern for mount in mounts if mount.source == source}
     pattern, count = f"/{target}/*", 2
     while pattern in taken:

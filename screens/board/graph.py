@@ -1,4 +1,4 @@
-"""What the Board shows, without places: nodes in columns, and edges between them."""
+"""Graph of the Board without positions: nodes in columns, and edges between them."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Literal
 
 
-class Column(IntEnum):
+class BoardColumn(IntEnum):
     """The columns of the Board, from left to right."""
 
     FRONT_ENDS = 0
@@ -16,21 +16,21 @@ class Column(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Resource or a Door; `width` cells and `height` rows are what is to be written inside its border."""
+    """A resource or a Door. Its text has `width` cells and `height` rows inside the border."""
 
     key: str
-    column: Column
+    column: BoardColumn
     width: int
     height: int
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A mount, or a Resource's use of a Door: from node `source` to node `target`.
+    """A mount, or the use of a Door by a resource.
 
-    `label` is written along the edge; each of its characters takes one cell. Edges of one `trunk` share their
-    way at that end: those from one source until they part, those to one target, which have no labels, once
-    they have met. The latter have no part in where nodes stand, so that they may come and go.
+    `label` is written along the edge, one cell per character. Edges of one `trunk` share their route at that
+    end: edges with the same source until they part; edges with the same target, which have no labels, after
+    they have met. The latter do not affect node positions, so they can appear and disappear.
     """
 
     key: str
@@ -42,9 +42,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes and edges, each kind with keys of its own.
+    """Nodes and edges with unique keys.
 
-    Raises `ValueError` for a key that is there twice, and for an edge without its two nodes.
+    Raises `ValueError` for duplicate keys and for edges without both nodes.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -55,7 +55,7 @@ class Graph:
         for keys in ([node.key for node in self.nodes], [edge.key for edge in self.edges]):
             twice = [key for key, count in Counter(keys).items() if count > 1]
             if twice:
-                raise ValueError(f"there are two of {twice[0]}")
+                raise ValueError(f"duplicate key {twice[0]}")
         for edge in self.edges:
             if edge.source == edge.target or not {edge.source, edge.target} <= known:
-                raise ValueError(f"{edge.key} does not lead from one node to another")
+                raise ValueError(f"{edge.key} does not connect two nodes")

@@ -1,4 +1,4 @@
-"""The history of deploys: what was live when, and the way back to it, after a look at the difference."""
+"""Deployment history: lists deployments and rolls back to one after showing the difference."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from screens.board.cards import Line
-from screens.board.deploy_log import differences
+from screens.board.deploy_log import difference_lines
 from screens.board.deploy_protocol import Deployer, Deployment, Rollback
 from screens.board.deploy_screen import DeployScreen
-from screens.board.details import problem
-from screens.board.details_panel import Sheet
+from screens.board.details import error_lines
+from screens.board.details_panel import DetailsPanel
 from screens.console_screen import ConsoleScreen, Tab
 from screens.project_client import ProjectClient
 from screens.widgets.columns import Column
@@ -31,23 +31,23 @@ COLUMNS = (
     Column("message", 12, grow=True),
 )
 NARROW = tuple(each for each in COLUMNS if each.title not in ("when", "commit"))
-"""For fewer cells than all of them take; a deployment's name says when it was."""
+"""Columns for narrow screens. The id of a deployment contains its time."""
 WIDE = 100
 
 
-class Kept:
-    """The deployments that are kept, as rows."""
+class DeploymentRows:
+    """The retained deployments as a row source."""
 
     def __init__(self) -> None:
         self.deployments: Sequence[Deployment] = ()
         self.columns: tuple[Column, ...] = COLUMNS
 
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of deployments."""
         return len(self.deployments)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return some of them."""
+        """Return the rows from `start` to `start + n`."""
         return [self._row(each) for each in self.deployments[start : start + n]]
 
     def _row(self, each: Deployment) -> Row:
@@ -63,124 +63,130 @@ class Kept:
 
 
 class HistoryScreen(ConsoleScreen):
-    """Deployments, the newest first. Tables and their rows are never rolled back."""
+    """Deployments, the newest first. A rollback does not change tables."""
 
     TAB: ClassVar[Tab] = "board"
     GROUP: ClassVar[str] = "History"
     HELP: ClassVar[str] = (
-        "What was deployed, the newest first; ● is live. Below is what going back to the selected one would\n"
-        "change. r asks why, and enter has it go live again. Tables and their rows stay as they are."
+        "Deployments, the newest first; ● is live. Below are the changes of a rollback to the selected one.\n"
+        "r asks for a reason and enter rolls back. Tables and their rows are not rolled back."
     )
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
     HistoryScreen VirtualRows { height: 1fr; margin: 1 0 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "roll_back", "Roll back to it", id="history.roll-back"),
+        Binding("r", "roll_back", "Roll back", id="history.roll-back"),
         Binding("ctrl+l", "log_in", "Log in", id="history.log-in"),
-        Binding("ctrl+r", "reload", "Look again", show=False, id="history.reload"),
+        Binding("ctrl+r", "reload", "Reload", show=False, id="history.reload"),
         Binding("escape", "back", "Back", id="history.back"),
     ]
 
-    def __init__(self, link: ProjectClient, deployer: Deployer) -> None:
-        super().__init__(link)
+    def __init__(self, client: ProjectClient, deployer: Deployer) -> None:
+        super().__init__(client)
         self._deployer = deployer
-        self._kept = Kept()
+        self._rows = DeploymentRows()
         self._plan: Rollback | None = None
-        self._stranger = False
+        self._login_required = False
 
     def body(self) -> ComposeResult:
-        """Place the list, and the sheet with the difference."""
-        yield VirtualRows(self._kept, COLUMNS)
-        yield Sheet()
+        """Compose the list and the panel."""
+        yield VirtualRows(self._rows, COLUMNS)
+        yield DetailsPanel()
 
     def on_mount(self) -> None:
-        """Fetch the history."""
+        """Load the history."""
         self.action_reload()
 
     def on_resize(self) -> None:
-        """Have the message fit the screen."""
+        """Choose the columns for the width of the screen."""
         columns = COLUMNS if self.size.width >= WIDE else NARROW
-        if columns != self._kept.columns:
-            self._kept.columns = columns
+        if columns != self._rows.columns:
+            self._rows.columns = columns
             self.query_one(VirtualRows).set_columns(columns)
 
     @property
     def _selected(self) -> Deployment | None:
         at = self.query_one(VirtualRows).cursor_row
-        return self._kept.deployments[at] if at < self._kept.count() else None
+        return self._rows.deployments[at] if at < self._rows.count() else None
 
     def action_reload(self) -> None:
-        """Fetch the history again."""
-        self._load_again()
+        """Load the history."""
+        self._start_load()
 
     @work(group="history", exclusive=True)
-    async def _load_again(self) -> None:
+    async def _start_load(self) -> None:
         await self._load()
 
     async def _load(self) -> None:
-        self._stranger = False
+        self._login_required = False
         try:
-            found = await asyncio.to_thread(self._deployer.history)
+            deployments = await asyncio.to_thread(self._deployer.history)
         except SvcError as error:
-            self.query_one(Sheet).tell("The history can not be had", problem(error.message, error.hint))
-            self._stranger = error.code == "unauthenticated"
+            self.query_one(DetailsPanel).show(
+                "Could not load the deployment history", error_lines(error.message, error.hint)
+            )
+            self._login_required = error.code == "unauthenticated"
             self.refresh_bindings()
             return
         was, rows = self._selected, self.query_one(VirtualRows)
-        self._kept.deployments = found
-        rows.set_source(self._kept)
-        rows.cursor_row = next((at for at, each in enumerate(found) if was and each.id == was.id), 0)
+        self._rows.deployments = deployments
+        rows.set_source(self._rows)
+        rows.cursor_row = next((at for at, each in enumerate(deployments) if was and each.id == was.id), 0)
         await self._compare()
 
     def on_virtual_rows_moved(self) -> None:
-        """Show what going back to the selected one would change."""
-        if not self.query_one(Sheet).asking:
-            self._compare_again()
+        """Show what a rollback to the selected deployment would change."""
+        if not self.query_one(DetailsPanel).asking:
+            self._start_compare()
 
     @work(group="compare", exclusive=True)
-    async def _compare_again(self) -> None:
+    async def _start_compare(self) -> None:
         await self._compare()
 
     async def _compare(self) -> None:
-        each, sheet = self._selected, self.query_one(Sheet)
+        each, panel = self._selected, self.query_one(DetailsPanel)
         self._plan = None
         self.refresh_bindings()
         if each is None:
-            sheet.tell("Nothing was deployed yet", [(("D on the Board deploys", "dim"),)])
+            panel.show("No deployments yet", [(("press D on the Board to deploy", "dim"),)])
             return
         if each.live:
-            sheet.tell(f"{each.id} is live", [((each.back or "since it was deployed", "dim"),)])
+            panel.show(f"{each.id} is live", [((each.rolled_back or "since it was deployed", "dim"),)])
             return
         try:
             plan = await asyncio.to_thread(self._deployer.rollback_plan, each.id)
         except SvcError as error:
-            sheet.tell(each.id, problem(error.message, error.hint))
+            panel.show(each.id, error_lines(error.message, error.hint))
             return
         if self._selected != each:
             return
         self._plan = plan
-        lines: list[Line] = [*differences(plan.differences)]
+        lines: list[Line] = [*difference_lines(plan.differences)]
         if not lines:
-            lines = [(("it is the same as what is live", "dim"),)]
-        sheet.tell(f"Back to {each.id} from {plan.live}", lines)
+            lines = [(("no changes: it is the same as the live version", "dim"),)]
+        panel.show(f"Roll back from {plan.live} to {each.id}", lines)
         self.refresh_bindings()
 
     def action_log_in(self) -> None:
-        """Log in to a service, and look again."""
-        self.post_message(DeployScreen.LogIn(self.action_reload))
+        """Log in to a service, then reload."""
+        self.post_message(DeployScreen.LoginRequested(self.action_reload))
 
     def action_roll_back(self) -> None:
-        """Ask why."""
+        """Ask for the reason of the rollback."""
         if (plan := self._plan) is not None:
-            lines = differences(plan.differences)
-            self.query_one(Sheet).ask(f"Why back to {plan.deployment}? enter rolls back", "")
-            self.query_one(Sheet).tell(f"Why back to {plan.deployment}? enter rolls back", lines)
+            lines = difference_lines(plan.differences)
+            self.query_one(DetailsPanel).prompt(
+                f"Roll back from {plan.live} to {plan.deployment}: reason (optional), then enter", ""
+            )
+            self.query_one(DetailsPanel).show(
+                f"Roll back from {plan.live} to {plan.deployment}: reason (optional), then enter", lines
+            )
             self.refresh_bindings()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Have it live again."""
-        self.query_one(Sheet).answered()
+        """Roll back."""
+        self.query_one(DetailsPanel).hide_input()
         self.query_one(VirtualRows).focus()
         if (plan := self._plan) is not None:
             self._roll_back(plan, event.value.strip())
@@ -193,26 +199,26 @@ class HistoryScreen(ConsoleScreen):
         except SvcError as error:
             self.show_error(error)
         else:
-            self.notify(f"{live.deployment} is live again", timeout=5, markup=False)
+            self.notify(f"rolled back: {live.deployment} is live", timeout=5, markup=False)
         finally:
             self.pending = 0
         await self._load()
 
     def action_back(self) -> None:
-        """Leave the line, or go back to the Board."""
-        sheet = self.query_one(Sheet)
-        if sheet.asking:
-            sheet.answered()
+        """Close the input, or return to the Board."""
+        panel = self.query_one(DetailsPanel)
+        if panel.asking:
+            panel.hide_input()
             self.query_one(VirtualRows).focus()
             self.on_virtual_rows_moved()
         elif self.pending:
-            self.notify("the service is at it", timeout=3)
+            self.notify("the rollback is in progress", timeout=3)
         else:
             self.workers.cancel_node(self)
             self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave out the keys that do nothing now."""
+        """Disable actions that are not available now."""
         if action == "log_in":
-            return self._stranger
-        return action != "roll_back" or (self._plan is not None and not self.query_one(Sheet).asking)
+            return self._login_required
+        return action != "roll_back" or (self._plan is not None and not self.query_one(DetailsPanel).asking)

@@ -1,7 +1,7 @@
-"""The Board's layout: a graph becomes a picture in cells.
+"""Layout of the Board: positions of a graph in terminal cells.
 
-Pure and deterministic: the same graph gives the same picture, and nothing of a terminal is known here.
-`place.py` has the steps about nodes, `route.py` those about edges, `draw.py` the cells.
+Pure and deterministic. `node_layout` places the nodes, `edge_routing` the edges, and `render` fills the
+cells.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,15 @@ from screens.board import edge_routing, node_layout
 from screens.board.edge_routing import Point
 from screens.board.graph import Graph
 from screens.board.node_layout import End, Rows, Side
-from screens.board.render import UNICODE, Box, Cell, Hit, Route, drawn, text
+from screens.board.render import UNICODE, Box, Cell, Hit, Route, draw_cells, text
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A graph with places, in cells from the top left corner.
+class GraphLayout:
+    """A graph with positions in cells, from the top left corner.
 
-    `boxes` has each node's rectangle, inside whose border its text goes; `routes` each edge's way; `cells`
-    what is not empty.
+    `boxes` has the rectangle of each node including its border, `routes` the path of each edge, and `cells`
+    all cells that are not empty.
     """
 
     width: int
@@ -29,28 +29,28 @@ class Placed:
     cells: Mapping[Point, Cell]
 
     def hit(self, x: int, y: int) -> Hit | None:
-        """Return the node or edge in a cell; of two edges that cross there, the first."""
+        """Return the node or edge in a cell; for crossing edges, the first."""
         cell = self.cells.get((x, y))
         return cell.hit if cell is not None else None
 
     def lines(self, glyphs: str = UNICODE) -> list[str]:
-        """Return the picture as text, without what is in the nodes."""
+        """Return the diagram as text, without the text of the nodes."""
         return text(self.cells, self.width, range(self.height), glyphs)
 
 
-def layout(graph: Graph, spread: int = 0, apart: int = 0) -> Placed:
-    """Place a graph: nodes in their columns, edges on ways that can be followed.
+def layout(graph: Graph, spread: int = 0, apart: int = 0) -> GraphLayout:
+    """Lay out a graph.
 
-    Columns stand `spread` cells farther apart than they have to, nodes `apart` rows, which is even.
+    `spread` is added to the distance of columns, `apart` (an even number) to the distance of nodes.
     """
-    columns = node_layout.ordered(graph)
-    links = node_layout.linked(graph, columns)
-    rows = node_layout.rows(graph, columns, links, apart)
-    ports = edge_routing.ports(links, rows)
-    lanes = edge_routing.lanes(links, rows)
-    segments = edge_routing.segments(links, ports, lanes)
-    gaps = edge_routing.gaps(links, segments, len(columns))
-    boxes, gap_at = _across(graph, columns, rows, gaps, spread)
+    columns = node_layout.order_nodes(graph)
+    links = node_layout.edge_ends(graph, columns)
+    rows = node_layout.assign_rows(graph, columns, links, apart)
+    ports = edge_routing.assign_ports(links, rows)
+    lanes = edge_routing.assign_lanes(links, rows)
+    segments = edge_routing.vertical_segments(links, ports, lanes)
+    gaps = edge_routing.divide_gaps(links, segments, len(columns))
+    boxes, gap_at = _horizontal(graph, columns, rows, gaps, spread)
     routes = {}
     for link in links:
         key, begin, end = link.edge.key, ports[link.edge.key].source, ports[link.edge.key].target
@@ -61,23 +61,23 @@ def layout(graph: Graph, spread: int = 0, apart: int = 0) -> Placed:
         ]
         points = ((_border(boxes, link.source), begin), *corners, (_border(boxes, link.target), end))
         beside = spread // 2 + gaps[link.target.gap].behind if link.target.side is Side.LEFT else 0
-        label = edge_routing.written(link)
+        label = edge_routing.label_text(link)
         label_at = (gap_at[link.target.gap] + beside + 1, end) if label else points[0]
         routes[key] = Route(points, label, label_at)
-    cells = drawn(boxes, routes)
+    cells = draw_cells(boxes, routes)
     width = max((x for x, _ in cells), default=-1) + 1
     height = max((y for _, y in cells), default=-1) + 1
-    return Placed(width, height, boxes, routes, cells)
+    return GraphLayout(width, height, boxes, routes, cells)
 
 
-def _across(
+def _horizontal(
     graph: Graph,
     columns: Sequence[Sequence[str]],
     rows: Mapping[str, Rows],
     gaps: Sequence[edge_routing.Gap],
     spread: int,
 ) -> tuple[dict[str, Box], list[int]]:
-    """Return the box of each node and the first cell of each gap; the boxes of a column are equally wide."""
+    """Return the box of each node and the first cell of each gap; boxes of a column have the same width."""
     widths = {node.key: node.width + 2 for node in graph.nodes}
     boxes: dict[str, Box] = {}
     gap_at = []

@@ -1,7 +1,7 @@
-"""Where nodes stand: the order of the nodes in each column, and the rows that each takes.
+"""Node layout: the order of the nodes in each column, and their rows.
 
-Owns no columns of cells: how wide the gaps between columns are is known when the edges are routed. Columns
-without a node are left out, so columns count from 0 without holes here.
+Horizontal positions follow from the edge routing. Columns without nodes are omitted, so column indexes are
+consecutive.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ from statistics import fmean
 from screens.board.graph import Edge, Graph
 
 _SWEEPS = 4
-"""How often the nodes are put in order by those on their left, then by those on their right."""
+"""Passes that order the nodes by their neighbors on the left, then on the right."""
 
 
 class Side(Enum):
-    """The side of a node on which an edge begins or ends."""
+    """The side of a node where an edge starts or ends."""
 
     LEFT = -1
     RIGHT = 0
@@ -24,46 +24,46 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of an edge: the node, its side, and the gap that lies there (gap 0 is right of column 0)."""
+    """One end of an edge: the node, its side, and the gap there (gap 0 is to the right of column 0)."""
 
     node: str
     side: Side
     gap: int
 
 
-Name = tuple[str, ...]
-"""What has a row at a node, and a track in a gap: an edge, or a trunk of several."""
+TrackOwner = tuple[str, ...]
+"""The owner of a row at a node and of a track in a gap: one edge, or a trunk of several."""
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """An edge and its ends. Where the ends lie in one gap, it needs no more than that gap."""
+class EdgeEnds:
+    """An edge and its ends. An edge with both ends in one gap stays in that gap."""
 
     edge: Edge
     source: End
     target: End
 
     @property
-    def ends(self) -> tuple[tuple[End, Name], tuple[End, Name]]:
-        """The ends, and what each is an end of: the edge, or the trunk that it shares with others."""
+    def ends(self) -> tuple[tuple[End, TrackOwner], tuple[End, TrackOwner]]:
+        """Both ends with their owner: the edge, or the trunk that it shares with others."""
         own = (self.edge.key,)
         return (
             (self.source, self._trunk(self.source) if self.edge.trunk == "source" else own),
             (self.target, self._trunk(self.target) if self.edge.trunk == "target" else own),
         )
 
-    def _trunk(self, end: End) -> Name:
+    def _trunk(self, end: End) -> TrackOwner:
         return self.edge.trunk, end.node, end.side.name
 
-    def track(self, end: End) -> Name:
-        """Return what has the track that the edge takes in the gap of an end."""
+    def track(self, end: End) -> TrackOwner:
+        """Return the owner of the track used in the gap of an end."""
         names = [name for each, name in self.ends if each.gap == end.gap]
         return next((name for name in names if name != (self.edge.key,)), names[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a node from `top` to `bottom`, both of its border."""
+    """The rows of a node, from `top` to `bottom` border."""
 
     top: int
     bottom: int
@@ -75,46 +75,46 @@ class Rows:
 
     @property
     def middle(self) -> float:
-        """The middle, perhaps between two rows."""
+        """The middle row, possibly fractional."""
         return (self.top + self.bottom) / 2
 
 
-def ordered(graph: Graph) -> list[list[str]]:
-    """Return the nodes of each column from top to bottom, so that neighbours are about level (barycentre)."""
+def order_nodes(graph: Graph) -> list[list[str]]:
+    """Return the nodes of each column in an order that puts neighbors level (barycenter method)."""
     present = sorted({node.column for node in graph.nodes})
     columns = [[node.key for node in graph.nodes if node.column is column] for column in present]
-    neighbours = _neighbours(graph.edges)
+    neighbors = _neighbors(graph.edges)
     for _ in range(_SWEEPS):
         for sweep in (range(1, len(columns)), range(len(columns) - 2, -1, -1), range(1, len(columns))):
             for index in sweep:
                 fixed = columns[:index] if sweep.step > 0 else columns[index + 1 :]
-                columns[index] = _by_barycentre(columns[index], fixed, neighbours)
+                columns[index] = _by_barycentre(columns[index], fixed, neighbors)
     return columns
 
 
 def _by_barycentre(
-    column: list[str], fixed: Sequence[Sequence[str]], neighbours: Mapping[str, Sequence[str]]
+    column: list[str], fixed: Sequence[Sequence[str]], neighbors: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    places = {key: index / len(other) for other in fixed for index, key in enumerate(other)}
+    positions_of = {key: index / len(other) for other in fixed for index, key in enumerate(other)}
 
     def weight(key: str) -> float:
-        found = [places[each] for each in neighbours.get(key, ()) if each in places]
-        return fmean(found) if found else column.index(key) / len(column)
+        positions = [positions_of[each] for each in neighbors.get(key, ()) if each in positions_of]
+        return fmean(positions) if positions else column.index(key) / len(column)
 
     return sorted(column, key=weight)
 
 
-def _neighbours(edges: Iterable[Edge]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _neighbors(edges: Iterable[Edge]) -> dict[str, list[str]]:
+    neighbors: dict[str, list[str]] = {}
     for edge in edges:
         if edge.trunk != "target":
-            found.setdefault(edge.source, []).append(edge.target)
-            found.setdefault(edge.target, []).append(edge.source)
-    return found
+            neighbors.setdefault(edge.source, []).append(edge.target)
+            neighbors.setdefault(edge.target, []).append(edge.source)
+    return neighbors
 
 
-def linked(graph: Graph, columns: Sequence[Sequence[str]]) -> list[Link]:
-    """Return on which sides of its nodes each edge begins and ends: those that face each other.
+def edge_ends(graph: Graph, columns: Sequence[Sequence[str]]) -> list[EdgeEnds]:
+    """Return each edge with the facing sides of its nodes.
 
     Within a column, both ends are on the right.
     """
@@ -125,22 +125,22 @@ def linked(graph: Graph, columns: Sequence[Sequence[str]]) -> list[Link]:
         leaves = Side.RIGHT if source <= target else Side.LEFT
         arrives = Side.LEFT if source < target else Side.RIGHT
         ends = ((edge.source, source, leaves), (edge.target, target, arrives))
-        links.append(Link(edge, *(End(key, side, column + side.value) for key, column, side in ends)))
+        links.append(EdgeEnds(edge, *(End(key, side, column + side.value) for key, column, side in ends)))
     return links
 
 
-def rows(
-    graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[Link], apart: int = 0
+def assign_rows(
+    graph: Graph, columns: Sequence[Sequence[str]], links: Sequence[EdgeEnds], apart: int = 0
 ) -> dict[str, Rows]:
-    """Return the rows of each node: beside its neighbours on the left, below the node above.
+    """Return the rows of each node: level with its neighbors on the left, below the previous node.
 
-    Those that would stand in the same place are put about it. A node begins in an even row and has as many
-    inner rows as `route.py` needs to find one for each end.
+    Nodes that would overlap are spread around their position. A node starts in an even row and has as many
+    inner rows as `edge_routing` needs for its ends.
     """
     heights = {node.key: node.height for node in graph.nodes}
-    for key, least in _least(links).items():
+    for key, least in _min_inner_rows(links).items():
         heights[key] = max(heights[key], least)
-    neighbours = _neighbours(graph.edges)
+    neighbors = _neighbors(graph.edges)
     placed: dict[str, Rows] = {}
     for column in columns:
         middle = (
@@ -148,26 +148,26 @@ def rows(
             if placed
             else 0.0
         )
-        wanted = []
+        targets = []
         for key in column:
-            middles = [placed[each].middle for each in neighbours.get(key, ()) if each in placed]
-            wanted.append((fmean(middles) if middles else middle) - (heights[key] + 1) / 2)
-        tops = _stacked(wanted, [heights[key] + 2 + apart for key in column])
+            middles = [placed[each].middle for each in neighbors.get(key, ()) if each in placed]
+            targets.append((fmean(middles) if middles else middle) - (heights[key] + 1) / 2)
+        tops = _stack(targets, [heights[key] + 2 + apart for key in column])
         placed |= {key: Rows(top, top + heights[key] + 1) for key, top in zip(column, tops, strict=True)}
     first = min((each.top for each in placed.values()), default=0)
     return {key: Rows(each.top - first, each.bottom - first) for key, each in placed.items()}
 
 
-def _stacked(wanted: Sequence[float], heights: Sequence[int]) -> list[int]:
-    """Return even rows for nodes below each other with a row between them, as near as can be to those wanted.
+def _stack(targets: Sequence[float], heights: Sequence[int]) -> list[int]:
+    """Return even rows for stacked nodes with a row between them, as close as possible to the wanted ones.
 
-    Neighbours that would overlap become a block about the mean of their places (pool adjacent violators).
+    Overlapping neighbors become a block around the mean of their positions (pool adjacent violators).
     """
     offsets = [0]
     for height in heights[:-1]:
         offsets.append(offsets[-1] + height + 1 + (height + 1) % 2)
     blocks: list[list[float]] = []
-    for place, offset in zip(wanted, offsets, strict=False):
+    for place, offset in zip(targets, offsets, strict=False):
         blocks.append([place - offset])
         while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
             blocks[-2:] = [blocks[-2] + blocks[-1]]
@@ -175,9 +175,9 @@ def _stacked(wanted: Sequence[float], heights: Sequence[int]) -> list[int]:
     return [top + offset for top, offset in zip(tops, offsets, strict=False)]
 
 
-def _least(links: Iterable[Link]) -> dict[str, int]:
-    """Return how many inner rows a node needs: every second one is for ends on the same side."""
-    ends: dict[tuple[str, Side], set[Name]] = {}
+def _min_inner_rows(links: Iterable[EdgeEnds]) -> dict[str, int]:
+    """Return the minimum inner rows per node: ends on the same side use every second row."""
+    ends: dict[tuple[str, Side], set[TrackOwner]] = {}
     for link in links:
         for end, name in link.ends:
             ends.setdefault((end.node, end.side), set()).add(name)

@@ -1,6 +1,6 @@
-"""A Project as the Board knows it: what its manifest says, and how its parts are.
+"""Project data of the Board: the manifest, and the status of resources and Doors.
 
-Owns how the documents of the control API (`/manifest` and `/state`) are read. Imports no Textual.
+Parses `/manifest` and `/state` of the control API. Does not import Textual.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Stage = Literal["waiting", "building", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Requests to `source` whose path matches `pattern` are answered by `target`."""
+    """Routes requests to `source` whose path matches `pattern` to `target`."""
 
     source: str
     pattern: str
@@ -21,7 +21,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A Resource as the manifest says it; of `env` and `secrets` the names."""
+    """A resource of the manifest; `env` and `secrets` hold names only."""
 
     name: str
     lane: str
@@ -36,25 +36,25 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What svc.toml says, or said last without a mistake while there is one: `broken` says which.
+    """The last valid svc.toml; `error` describes the error of an invalid one.
 
-    `digest` is that of the file as it is now; empty where it can not be edited.
+    `digest` belongs to the current file; "" if the project cannot be edited here.
     """
 
     resources: Mapping[str, Resource]
     mounts: tuple[Mount, ...]
     digest: str = ""
     front: str | None = None
-    broken: str = ""
+    error: str = ""
 
     @property
     def editable(self) -> bool:
-        """Whether mounts can be drawn here."""
+        """True if mounts can be edited here."""
         return bool(self.digest)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "Manifest":
-        """Read the answer to `GET /manifest`."""
+    def from_json(cls, document: Mapping[str, Any]) -> "Manifest":
+        """Parse the response of `GET /manifest`."""
         resources = {
             each["name"]: Resource(
                 each["name"],
@@ -75,10 +75,10 @@ class Manifest:
             for mount in each["mounts"]
         )
         digest = (document["digest"] or "") if document["editable"] else ""
-        return cls(resources, mounts, digest, document["front"], _broken(document["error"]))
+        return cls(resources, mounts, digest, document["front"], _error_text(document["error"]))
 
 
-def _broken(error: Mapping[str, Any] | None) -> str:
+def _error_text(error: Mapping[str, Any] | None) -> str:
     if error is None:
         return ""
     line = f" line {error['line']}" if error["line"] else ""
@@ -88,9 +88,9 @@ def _broken(error: Mapping[str, Any] | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What the last minute was like: `p95_ms` and `peak_memory` (bytes) are None without a request.
+    """Statistics of the last minute; `p95_ms` and `peak_memory` (bytes) are None without requests.
 
-    `errors` is the part of the requests that were answered by 500 or more, from 0 to 1.
+    `errors` is the fraction of responses with status 500 or above, from 0 to 1.
     """
 
     per_second: float = 0.0
@@ -101,11 +101,10 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a Resource is: `seconds` is what its last build took.
+    """The health of a resource; `seconds` is the duration of its last build.
 
-    `failure` and `hint` say why it failed, `said` is what the compiler said of that.
-    `serves` tells whether any version of it answers; `records` are those it sends to the telemetry Door in a
-    second.
+    `failure` and `hint` describe a failed build, `output` is the compiler output. `serves` is True if any
+    version is serving; `records` is the number of telemetry records per second.
     """
 
     stage: Stage = "waiting"
@@ -116,14 +115,14 @@ class Health:
     hint: str = ""
     rates: Rates = Rates()
     records: float = 0.0
-    said: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What a Door keeps, in bytes, or takes, in records a second; None for what it has not.
+    """The size of a Door in bytes, or its records per second; None if not applicable.
 
-    `users` has how often each Resource asked it since the engine was started.
+    `users` counts the calls of each resource since the engine started.
     """
 
     tables: int | None = None
@@ -133,10 +132,10 @@ class Door:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """How all of it is: Resources by name, requests per second by mount's source and pattern, Doors by name.
+class ProjectStatus:
+    """The status of a project: resources by name, request rates by mount (source, pattern), Doors by name.
 
-    `address` is where people begin.
+    `address` is the entry URL of the project.
     """
 
     resources: Mapping[str, Health] = field(default_factory=dict)
@@ -145,8 +144,8 @@ class State:
     address: str | None = None
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "State":
-        """Read the answer to `GET /state`."""
+    def from_json(cls, document: Mapping[str, Any]) -> "ProjectStatus":
+        """Parse the response of `GET /state`."""
         resources = {
             each["name"]: Health(
                 each["state"],

@@ -1,7 +1,6 @@
-"""The picture: what is in each cell, and which character stands for it.
+"""Rendering of a layout: the content of each cell and its box-drawing character.
 
-Owns no positions: those come as boxes and ways. A cell knows which of its four neighbours its line leads to;
-lines that meet in a cell are put together from that.
+A cell stores in which directions its line continues. Lines that meet in a cell are combined.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,22 +11,22 @@ from typing import Literal, NamedTuple
 from screens.board.edge_routing import Point
 
 N, E, S, W = 1, 2, 4, 8
-"""The directions in which a line leaves a cell."""
+"""Bits for the directions in which a line leaves a cell."""
 UNICODE = " ╵╶╰╷│╭├╴╯─┴╮┤┬┼"
-"""The character of each mask, 0 to 15."""
+"""The character of each bit mask, 0 to 15."""
 HEAVY = " ╹╺┗╻┃┏┣╸┛━┻┓┫┳╋"
-"""The same for what is selected."""
-FAINT = UNICODE.replace("│", "┊").replace("─", "┈")
-"""The same for a node that can not be chosen."""
+"""The characters of selected items."""
+DIMMED = UNICODE.replace("│", "┊").replace("─", "┈")
+"""The characters of nodes that cannot be selected."""
 ASCII = " |-+||++-+-++++++"
 HEAVY_ASCII = " #=######=#=#####"
-FAINT_ASCII = ASCII.replace("|", ":").replace("-", ".")
+DIMMED_ASCII = ASCII.replace("|", ":").replace("-", ".")
 _ARROWS = {E: {UNICODE: "▶", HEAVY: "▶"}, W: {UNICODE: "◀", HEAVY: "◀"}}
 _ASCII_ARROWS = {E: ">", W: "<"}
 
 
 class Hit(NamedTuple):
-    """What is in a cell: a node or an edge, by its key."""
+    """A node or edge in a cell, by key."""
 
     kind: Literal["node", "edge"]
     key: str
@@ -35,7 +34,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where a node is: cells and rows from the top left corner of its border, which is a part of it."""
+    """The rectangle of a node including its border, in cells."""
 
     x: int
     y: int
@@ -45,7 +44,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way of an edge: its corners, from the border of one node to that of the other, and its label."""
+    """The path of an edge: its corners, from one node's border to the other's, and its label."""
 
     points: tuple[Point, ...]
     label: str
@@ -53,7 +52,7 @@ class Route:
 
 
 class Cell(NamedTuple):
-    """One cell. `arrow` is E or W where an edge enters a node; `text` is a character in place of a line."""
+    """A cell. `arrow` is E or W where an edge enters a node; `text` replaces the line character."""
 
     mask: int
     hit: Hit
@@ -61,7 +60,7 @@ class Cell(NamedTuple):
     text: str = ""
 
     def glyph(self, glyphs: str = UNICODE) -> str:
-        """Return the character of this cell, by one of the four sets of glyphs."""
+        """Return the character of the cell in one of the four glyph sets."""
         if self.text:
             return self.text
         if self.arrow:
@@ -69,11 +68,10 @@ class Cell(NamedTuple):
         return glyphs[self.mask]
 
 
-def drawn(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, Cell]:
-    """Return every cell that is not empty.
+def draw_cells(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, Cell]:
+    """Return all cells that are not empty.
 
-    Where two edges cross, that which goes across is seen, like a bridge; a cell that several have in common
-    is that of the first.
+    At a crossing, the horizontal edge is drawn on top. A cell shared by several edges belongs to the first.
     """
     masks: dict[Point, int] = {}
     hits: dict[Point, Hit] = {}
@@ -83,7 +81,7 @@ def drawn(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, 
             masks[place], hits[place] = mask, hit
     arrows: dict[Point, int] = {}
     for key, route in routes.items():
-        for place, mask in way(route).items():
+        for place, mask in route_masks(route).items():
             if mask == E | W and masks.get(place) == N | S:
                 masks[place], hits[place] = mask, Hit("edge", key)
             elif mask != N | S or masks.get(place) != E | W:
@@ -100,8 +98,8 @@ def drawn(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, 
     return cells
 
 
-def way(route: Route) -> dict[Point, int]:
-    """Return where the line of one edge leads in each of its cells, from the border where it begins."""
+def route_masks(route: Route) -> dict[Point, int]:
+    """Return the mask of each cell of one edge, without the edges that share its cells."""
     before, ahead = _arrow(route)
     masks: dict[Point, int] = {before: ahead}
     for place, direction in _line((*route.points[:-1], before)):
@@ -110,7 +108,7 @@ def way(route: Route) -> dict[Point, int]:
 
 
 def _arrow(route: Route) -> tuple[Point, int]:
-    """Return the cell before the node in which an edge ends, and where it leads."""
+    """Return the cell before the target node and the direction of the arrow."""
     (from_x, _), (x, y) = route.points[-2:]
     return ((x - 1, y), E) if from_x < x else ((x + 1, y), W)
 
@@ -118,7 +116,7 @@ def _arrow(route: Route) -> tuple[Point, int]:
 def text(
     cells: Mapping[Point, Cell], width: int, rows: Iterable[int], glyphs: str = UNICODE, left: int = 0
 ) -> list[str]:
-    """Return rows of the picture as lines of `width` characters, from cell `left` on."""
+    """Return rows of the diagram as lines of `width` characters, from column `left`."""
     return [
         "".join(
             cell.glyph(glyphs) if (cell := cells.get((x, y))) is not None else " "
@@ -141,7 +139,7 @@ def _box(box: Box) -> Iterator[tuple[Point, int]]:
 
 
 def _line(points: Sequence[Point]) -> Iterator[tuple[Point, int]]:
-    """Iterate over the cells of a line with corners, and where each leads: those between its ends twice."""
+    """Yield the cells of a polyline with their directions; corners are yielded twice."""
     for begin, end in pairwise(points):
         dx, dy = ((to > at) - (to < at) for at, to in zip(begin, end, strict=True))
         ahead, back = {(1, 0): (E, W), (-1, 0): (W, E), (0, 1): (S, N), (0, -1): (N, S)}[dx, dy]

@@ -1,1 +1,1 @@
-"""Logging in to a service."""
+"""Login to a service."""

@@ -1,4 +1,4 @@
-"""The dialogue in which one logs in. What a session is and where it is kept is the app's."""
+"""Login dialog."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from screens.form import Field, Form, require_filled
 
 CODE_WANTED = "the service has no owner yet; `svc serve` printed a claim code when it started"
 Claimed = Callable[[str], bool]
-"""Says whether the service at an address has an owner; raises `SvcError`."""
+"""Returns whether the service at a URL has an owner; raises `SvcError`."""
 Enter = Callable[[str, str, str, str | None], str]
-"""Logs in by address, user, password and claim code, and returns the service's key; raises `SvcError`."""
+"""Logs in with URL, user, password and claim code, and returns the service key; raises `SvcError`."""
 
 
 class LoginScreen(Form[str]):
-    """Asks for address, name and password; gives the key of the service back."""
+    """Asks for URL, user and password; returns the key of the service."""
 
     TITLE_TEXT: ClassVar[str] = "Log in to a service"
     DONE: ClassVar[str] = "log in"
@@ -28,7 +28,7 @@ class LoginScreen(Form[str]):
         self._url, self._user = url, user
 
     def fields(self) -> ComposeResult:
-        """Yield them; the claim code shows once it is wanted."""
+        """Yield the fields; the claim code is hidden until it is needed."""
         yield Field("address", "url", self._url, example="https://control.example.com")
         yield Field("user name", "user", self._user)
         yield Field("password", "password", secret=True)
@@ -37,14 +37,14 @@ class LoginScreen(Form[str]):
         yield code
 
     def on_mount(self) -> None:
-        """Begin at the first field that is empty."""
+        """Move the focus to the first empty field."""
         for field in self.query(Input):
             if not field.value:
                 field.focus()
                 return
 
     async def submit(self) -> str:
-        """Log in."""
+        """Log in. Show the claim code field if the service has no owner."""
         url, user, password = self.value("url").strip(), self.value("user").strip(), self.value("password")
         require_filled([("address", url), ("user name", user), ("password", password)])
         claimed = await asyncio.to_thread(self._claimed, url)
@@ -54,5 +54,5 @@ class LoginScreen(Form[str]):
             code.parent.display = True
             code.focus()
             require_filled([(f"claim code ({CODE_WANTED})", "")])
-        wanted = None if claimed else code.value.strip()
-        return await asyncio.to_thread(self._enter, url, user, password, wanted)
+        claim = None if claimed else code.value.strip()
+        return await asyncio.to_thread(self._enter, url, user, password, claim)

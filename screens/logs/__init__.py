@@ -1,1 +1,1 @@
-"""Logs: the timeline of a Project, live."""
+"""Logs: the live timeline of a project."""

@@ -1,4 +1,4 @@
-"""What is shown of the timeline, all of it, as the bytes of a file: JSON or lines to read. Pure."""
+"""Export of the filtered timeline as JSON lines or text. Does not import Textual."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -11,29 +11,31 @@ from screens.logs.format import line
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError
 
-AT_ONCE = 1000
-"""Records that are asked for at once."""
+PAGE_RECORDS = 1000
+"""Records per request."""
 LINES = frozenset({".txt", ".log"})
 JSON = frozenset({".jsonl", ".ndjson"})
-Tell = Callable[[int, float], None]
-"""Hears how many records are written, and which part of the timeline was looked at: 0 to 1."""
+OnExportProgress = Callable[[int, float], None]
+"""Receives the number of written records and the processed fraction of the timeline, from 0 to 1."""
 
 
-def as_lines(path: Path) -> bool:
-    """Return whether a file is for people, by the ending of its name. Raises `SvcError`."""
+def is_text_file(path: Path) -> bool:
+    """Return whether a file is for text lines, not JSON, by its suffix. Raises `SvcError` for others."""
     ending = path.suffix.lower()
     if ending not in LINES | JSON:
         raise SvcError(
-            f"what is to be in {path} can not be told by its name",
-            "Names end in .jsonl, for JSON with all that was recorded, or in .txt or .log, for lines.",
+            f"unknown file format: {path}",
+            "Use .jsonl for complete JSON records, or .txt or .log for text lines.",
         )
     return ending in LINES
 
 
-def exported(link: ProjectClient, filter: Filter, *, lines: bool, tell: Tell) -> Iterator[bytes]:
-    """Yield the records that pass a filter, up to the last there is at the beginning. Raises `SvcError`.
+def export_records(
+    client: ProjectClient, filter: Filter, *, lines: bool, on_progress: OnExportProgress
+) -> Iterator[bytes]:
+    """Yield the encoded records that match a filter, up to the last one at the start. Raises `SvcError`.
 
-    They are asked for a part at a time, so that neither side holds more than that.
+    Records are requested page by page, which bounds memory on both sides.
     """
     written, after, first, last = 0, 0, 0, None
     began = monotonic()
@@ -41,18 +43,18 @@ def exported(link: ProjectClient, filter: Filter, *, lines: bool, tell: Tell) ->
         params: dict[str, Any] = {
             **filter.params(monotonic() - began),
             "after": after,
-            "n": AT_ONCE,
+            "n": PAGE_RECORDS,
             "below": "true",
         }
-        answer = link.call_sync("GET", "/logs/window", params=params)
+        answer = client.call_sync("GET", "/logs/window", params=params)
         if last is None:
             first, last = answer["first"], answer["last"]
-        found = [document for document in answer["records"] if document["cursor"] <= last]
-        yield b"".join(_encoded(document, lines) for document in found)
-        written += len(found)
-        after = found[-1]["cursor"] if found else last
-        tell(written, (after - first + 1) / max(last - first + 1, 1))
-        if len(found) < AT_ONCE:
+        records = [document for document in answer["records"] if document["cursor"] <= last]
+        yield b"".join(_encoded(document, lines) for document in records)
+        written += len(records)
+        after = records[-1]["cursor"] if records else last
+        on_progress(written, (after - first + 1) / max(last - first + 1, 1))
+        if len(records) < PAGE_RECORDS:
             return
 
 

@@ -1,7 +1,7 @@
-"""What of the timeline is shown: a filter as words, as chips, and as the control API takes it.
+"""Filters of the timeline: parsing, display, and query parameters.
 
-Words are `resource:api level:warn status:5xx request:ID since:1h until:10m`; all others are text to be
-found. Pure.
+A filter is written as `resource:api level:warn status:5xx request:ID since:1h until:10m`; other words are
+searched as text. Does not import Textual.
 """
 
 import re
@@ -22,9 +22,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Everything that is given has to hold; what is empty is not asked for.
+    """A record matches if it matches every part that is not empty.
 
-    `since` and `until` are how far back: `10m`. What was recorded until then was before.
+    `since` and `until` are ages such as `10m`.
     """
 
     resource: str = ""
@@ -37,8 +37,8 @@ class Filter:
 
     @classmethod
     def of(cls, words: Iterable[str]) -> "Filter":
-        """Return what words say. Raises `SvcError` for one that means nothing."""
-        found: dict[str, str] = {}
+        """Parse words. Raises `SvcError` for an invalid one."""
+        parts: dict[str, str] = {}
         text: list[str] = []
         for word in words:
             key, mark, value = _split(word)
@@ -46,47 +46,47 @@ class Filter:
                 text.append(word)
                 continue
             _check(key, value)
-            found[key] = value
-        if "since" in found and "until" in found and _seconds(found["since"]) <= _seconds(found["until"]):
+            parts[key] = value
+        if "since" in parts and "until" in parts and _seconds(parts["since"]) <= _seconds(parts["until"]):
             raise SvcError(
-                f"nothing was recorded both since:{found['since']} and until:{found['until']}",
-                "What is since goes farther back: since:1h until:10m.",
+                f"since:{parts['since']} is not before until:{parts['until']}",
+                "Use an earlier time for since: since:1h until:10m",
             )
-        return cls(**found, text=" ".join(text))
+        return cls(**parts, text=" ".join(text))
 
     @classmethod
     def parse(cls, line: str) -> "Filter":
-        """Return what a line says; quotes keep blanks together."""
+        """Parse a line; quotes group words. Raises `SvcError`."""
         try:
             return cls.of(shlex.split(line))
         except ValueError as error:
             raise SvcError(
-                f"a quote is open in: {line}", "Close it, or put a backslash before it."
+                f"unclosed quote in: {line}", "Close the quote, or put a backslash before it."
             ) from error
 
     def chips(self) -> list[tuple[str, str]]:
-        """Return key and value of each part, in their order."""
+        """Return key and value of each part that is set."""
         parts = [(key, getattr(self, key)) for key in (*KEYS, "text")]
         return [(key, value) for key, value in parts if value]
 
     def words(self) -> str:
-        """Return the line that says this."""
+        """Return the filter as a line that `parse` accepts."""
         words = [value if key == "text" else f"{key}:{value}" for key, value in self.chips()]
         return " ".join(shlex.quote(word) if _TO_QUOTE.search(word) else word for word in words)
 
     def without(self, key: str) -> "Filter":
-        """Return this without one of its parts."""
+        """Return the filter without one part."""
         return replace(self, **{key: ""})
 
     def params(self, age: float = 0.0) -> dict[str, str | float]:
-        """Return what the control API takes; a span that a mount led to is a part of its root's line.
+        """Return the query parameters; without a resource or request, only root spans match.
 
-        `age` is for how many seconds this has been asked for: times stay those that they were at first.
+        `age` is the number of seconds since the filter was set. It fixes the times of `since` and `until`.
         """
-        given: dict[str, str | float] = {
+        params: dict[str, str | float] = {
             key: _seconds(value) + age if key in TIMES else value for key, value in self.chips()
         }
-        return given if self.resource or self.request else given | {"roots": "true"}
+        return params if self.resource or self.request else params | {"roots": "true"}
 
 
 def _seconds(text: str) -> int:
@@ -95,19 +95,17 @@ def _seconds(text: str) -> int:
 
 
 def _split(word: str) -> tuple[str, str, str]:
-    """Return key, mark and value: `:` or `=`, whichever comes first."""
-    found = re.match(r"([a-z]+)([:=])(.*)", word, re.DOTALL)
-    return (found[1], found[2], found[3]) if found else (word, "", "")
+    """Return key, separator and value; the first `:` or `=` separates."""
+    match = re.match(r"([a-z]+)([:=])(.*)", word, re.DOTALL)
+    return (match[1], match[2], match[3]) if match else (word, "", "")
 
 
 def _check(key: str, value: str) -> None:
     if not value:
-        raise SvcError(f"{key}: is followed by nothing", f"Write {key}:VALUE, without a blank.")
+        raise SvcError(f"{key}: has no value", f"Write {key}:VALUE without a blank.")
     if key == "level" and value.lower() not in LEVELS:
-        raise SvcError(f'there is no level "{value}"', f"There are {', '.join(LEVELS)}.")
+        raise SvcError(f'unknown level "{value}"', f"Available: {', '.join(LEVELS)}.")
     if key == "status" and not _STATUS.fullmatch(value):
-        raise SvcError(f'"{value}" is no status', "Write status:404, status:5xx or status:>=400.")
+        raise SvcError(f'invalid status "{value}"', "Use status:404, status:5xx or status:>=400.")
     if key in TIMES and not _BACK.fullmatch(value):
-        raise SvcError(
-            f'"{value}" is no time to look back', f"Write {key}:30s, {key}:10m, {key}:12h or {key}:7d."
-        )
+        raise SvcError(f'invalid age "{value}"', f"Use {key}:30s, {key}:10m, {key}:12h or {key}:7d.")

@@ -1,4 +1,4 @@
-"""One line for each record of the timeline, which comes as docs/logs.md documents it. Imports no Textual."""
+"""Formatting of timeline records as rows and text lines. Does not import Textual."""
 
 import json
 import re
@@ -25,13 +25,13 @@ COLUMNS = (
     Column("request", 8, right=True),
 )
 NARROW = (Column("time", 12), Column("", 6), Column("resource", 12), Column("", 20, grow=True))
-"""Where there is no room for those: what a request took stands about the text, attributes behind it."""
-MOST_MARKED = 1000
-"""Characters of a cell in which what is sought stands out: more than a line shows."""
-ROOM_FOR_TIME = 32
-"""Cells of a text from which what a request took may stand before what was asked."""
-WIDE = 112
-"""Cells from which a screen has room for `COLUMNS`."""
+"""Columns of narrow screens: duration and attributes are part of the text."""
+MAX_MARKED = 1000
+"""Maximum characters of a cell in which matches are highlighted."""
+MIN_DURATION_CELLS = 32
+"""Minimum text width for showing the duration before the request."""
+WIDE_CELLS = 112
+"""Minimum screen width for `COLUMNS`."""
 _BADGES: dict[str, Tone] = {
     "TRACE": "dim",
     "DEBUG": "notice",
@@ -47,7 +47,7 @@ _QUIET = frozenset({"client-gone", "stopping"})
 _BAD = frozenset({"ERROR", "FATAL"})
 _GAP: Piece = ("  ", "")
 _ATTRIBUTES = 400
-"""Characters of attributes that are put together: more than a line has."""
+"""Maximum characters of formatted attributes."""
 
 
 def row(
@@ -57,34 +57,34 @@ def row(
     *,
     room: int = 0,
     today: date | None = None,
-    sought: str = "",
+    search: str = "",
 ) -> Row:
-    """Return the line of a record, with the cells of `COLUMNS`, and its cursor as key.
+    """Return the row of a record for `COLUMNS`, with its cursor as key.
 
-    With `room`, the cells of the text on a narrow screen, it has those of `NARROW`. `below` are the spans
-    that a request called through mounts, innermost first. The time is that of `zone`, or of this machine; a
-    request's is when it was over, so that times go up. One that is not `today` has its date in place of
-    seconds. Where `sought` is found, it stands out.
+    If `room` is not 0, it is the text width on a narrow screen, and the row is for `NARROW`. `below` has the
+    spans that a request called through mounts, innermost first. `zone` None means the local time zone. A
+    request is shown at its end, so that times ascend. A record that is not of `today` shows its date instead
+    of seconds. Matches of `search` are highlighted.
     """
     request = document["request_id"]
-    cells = _request(document, below) if document["kind"] == "request" else _said(document)
-    when: Cell = ((_when(_shown_at(document), zone, today), "dim"),)
-    sign, way, said, more = cells
+    cells = _request_cells(document, below) if document["kind"] == "request" else _log_cells(document)
+    when: Cell = ((_when(_display_time(document), zone, today), "dim"),)
+    sign, way, text, more = cells
     if room:
-        said = _narrow(said, more, room) if document["kind"] == "request" else (*said, _GAP, *more)
-    if sought:
-        said, more = marked(said, sought), marked(more, sought)
+        text = _narrow(text, more, room) if document["kind"] == "request" else (*text, _GAP, *more)
+    if search:
+        text, more = highlight(text, search), highlight(more, search)
     if room:
-        return Row(document["cursor"], (when, sign, way, said))
-    return Row(document["cursor"], (when, sign, way, said, more, ((request[-8:], "dim"),)))
+        return Row(document["cursor"], (when, sign, way, text))
+    return Row(document["cursor"], (when, sign, way, text, more, ((request[-8:], "dim"),)))
 
 
 def _narrow(asked: Cell, took: Cell, room: int) -> Cell:
-    """Return what a request took and asked in one cell: of the numbers at its end those that fit, whole."""
+    """Return duration and request in one cell, followed by as many of the other numbers as fit."""
     code, wall, spent = took
     text: Cell = (code, wall, _GAP, *asked)
     parts = spent[0].split("  ")
-    if room < ROOM_FOR_TIME:
+    if room < MIN_DURATION_CELLS:
         text, parts = (code, (" ", ""), *asked), [wall[0], *parts]
     free = room - sum(cell_len(sanitize(piece)) for piece, _ in text)
     more = [f"  {part.strip()}" for part in parts if part.strip()]
@@ -93,37 +93,37 @@ def _narrow(asked: Cell, took: Cell, room: int) -> Cell:
     return (*text, ("".join(more), "dim"))
 
 
-def marked(cell: Cell, sought: str) -> Cell:
-    """Return a cell in which every place of a text stands out, in capitals or not."""
+def highlight(cell: Cell, search: str) -> Cell:
+    """Return a cell with all case-insensitive matches highlighted."""
     pieces: list[Piece] = []
     at = 0
-    whole = "".join(text for text, _ in cell)[:MOST_MARKED]
-    edges = [edge for match in _pattern(sought).finditer(whole) for edge in match.span()]
+    text_of_cell = "".join(text for text, _ in cell)[:MAX_MARKED]
+    edges = [edge for match in _pattern(search).finditer(text_of_cell) for edge in match.span()]
     for text, tone in cell:
         end = at + len(text)
         inside = edges[bisect_right(edges, at) : bisect_left(edges, end)]
         for first, last in pairwise((at, *inside, end)):
-            found = bisect_right(edges, first) % 2
-            pieces.append((text[first - at : last - at], "found" if found else tone))
+            is_match = bisect_right(edges, first) % 2
+            pieces.append((text[first - at : last - at], "match" if is_match else tone))
         at = end
     return tuple(pieces)
 
 
 def line(document: Document, below: Sequence[Document] = ()) -> str:
-    """Return a record as one line of a file: as `row`, with the whole time and nothing cut."""
+    """Return a record as one complete text line."""
     if document["kind"] == "request":
-        cells = _request(document, below)
+        cells = _request_cells(document, below)
     else:
-        said = document["body"].rstrip("\n"), _joined(document.get("attributes", {}), None)
-        cells = (badge(document),), ((document["resource"], ""),), *(((text, ""),) for text in said)
+        parts = document["body"].rstrip("\n"), _format_attributes(document.get("attributes", {}), None)
+        cells = (badge(document),), ((document["resource"], ""),), *(((text, ""),) for text in parts)
     texts = ["".join(text for text, _ in cell) for cell in cells]
     return "  ".join(sanitize(text) for text in (document["time"], *texts, document["request_id"]) if text)
 
 
-def removed(cursor: int) -> Row:
-    """Return the line of a record that is no longer kept."""
-    said: Cell = (("removed: the timeline keeps the last 7 days, and 256 MiB at most", "dim"),)
-    return Row(cursor, ((), (), (), said, (), ()))
+def removed_row(cursor: int) -> Row:
+    """Return the row of a record that was deleted meanwhile."""
+    text: Cell = (("deleted: the timeline retains 7 days and at most 256 MiB", "dim"),)
+    return Row(cursor, ((), (), (), text, (), ()))
 
 
 def _when(time_ns: int, zone: tzinfo | None, today: date | None) -> str:
@@ -132,13 +132,13 @@ def _when(time_ns: int, zone: tzinfo | None, today: date | None) -> str:
 
 
 def clock(time_ns: int, zone: tzinfo | None = None) -> str:
-    """Return the time of day with milliseconds; `time_ns` is of the Unix epoch."""
+    """Return the time of day with milliseconds; `time_ns` is in nanoseconds of the Unix epoch."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     return f"{_second(seconds, zone)}.{rest // 1_000_000:03}"
 
 
 def day(time_ns: int, zone: tzinfo | None = None) -> str:
-    """Return the date of a time, as `clock` has its time of day."""
+    """Return the date of a time; `time_ns` is in nanoseconds of the Unix epoch."""
     return f"{datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).astimezone(zone):%Y-%m-%d}"
 
 
@@ -154,7 +154,7 @@ def duration(nanoseconds: int) -> str:
 
 
 def size(count: int | None) -> str:
-    """Return bytes in at most 8 characters: `312 B`, `0.9 MiB`; nothing where it is not known."""
+    """Return a number of bytes in at most 8 characters: `312 B`, `0.9 MiB`; "" if it is unknown."""
     if count is None:
         return ""
     if count < 1000:
@@ -163,25 +163,25 @@ def size(count: int | None) -> str:
 
 
 def status(code: int) -> Piece:
-    """Return the status of an answer, in 3 cells."""
+    """Return the status of a response in 3 cells."""
     return f"{code:>3}", _STATUS.get(code // 100, "bold")
 
 
 def badge(document: Document) -> Piece:
-    """Return the badge of a record that says something, in 6 cells."""
+    """Return the level badge of a log record in 6 cells."""
     kind = document["kind"]
     name = kind.upper() if kind in ("stdout", "stderr") else document["level"]
     return f"{name:<6}", _BADGES.get(name, "bold")
 
 
 def began(document: Document) -> int:
-    """Return when a record is of, in nanoseconds of the Unix epoch."""
+    """Return the start of a record in nanoseconds of the Unix epoch."""
     whole, _, rest = document["time"].removesuffix("Z").partition(".")
     return _epoch(whole) * 1_000_000_000 + int(rest.ljust(9, "0"))
 
 
-def _request(document: Document, below: Sequence[Document]) -> tuple[Cell, ...]:
-    """Return the badge, the way, what was asked and what it took; the innermost span knows what it took."""
+def _request_cells(document: Document, below: Sequence[Document]) -> tuple[Cell, ...]:
+    """Return badge, route, request and usage cells; usage is that of the innermost span."""
     inner = below[0] if below else document
     way = " → ".join(span["resource"] or "–" for span in (document, *reversed(below)))
     asked: Cell = ((document["method"], "bold"), (f" {document['target']}", ""))
@@ -197,16 +197,16 @@ def _request(document: Document, below: Sequence[Document]) -> tuple[Cell, ...]:
     return (sign,), ((way, "accent"),), asked, took
 
 
-def _said(document: Document) -> tuple[Cell, ...]:
-    """Return the badge, the Resource, what was said and its attributes."""
+def _log_cells(document: Document) -> tuple[Cell, ...]:
+    """Return badge, resource, text and attribute cells of a log record."""
     tone: Tone = "bad" if document["level"] in _BAD else ""
-    said = (document["body"].rstrip("\n"), tone)
-    attributes: Piece = (_joined(document.get("attributes", {})), "dim")
-    return (badge(document),), ((document["resource"], "accent"),), (said,), (attributes,)
+    text = (document["body"].rstrip("\n"), tone)
+    attributes: Piece = (_format_attributes(document.get("attributes", {})), "dim")
+    return (badge(document),), ((document["resource"], "accent"),), (text,), (attributes,)
 
 
-def _joined(attributes: Mapping[str, str], most: int | None = _ATTRIBUTES) -> str:
-    """Return `key=value key="a value"`, about `most` characters; a value that would run on is quoted."""
+def _format_attributes(attributes: Mapping[str, str], most: int | None = _ATTRIBUTES) -> str:
+    """Return `key=value key="a value"`, truncated to about `most` characters."""
     joined = ""
     for key, value in attributes.items():
         if most is not None and len(joined) > most:
@@ -217,8 +217,8 @@ def _joined(attributes: Mapping[str, str], most: int | None = _ATTRIBUTES) -> st
     return joined.rstrip(" ")
 
 
-def _shown_at(document: Document) -> int:
-    """Return when the line stands in time: a request's when it was over."""
+def _display_time(document: Document) -> int:
+    """Return the displayed time: the end of a request, or the time of a log record."""
     return began(document) + (document["wall_ns"] if document["kind"] == "request" else 0)
 
 
@@ -228,8 +228,8 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=16)
-def _epoch(whole: str) -> int:
-    return int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp())
+def _epoch(seconds: str) -> int:
+    return int(datetime.fromisoformat(seconds).replace(tzinfo=UTC).timestamp())
 
 
 @lru_cache(maxsize=16)

@@ -1,7 +1,7 @@
-"""The timeline as rows: the cursors of what a filter lets pass, kept up to date by a thread of its own.
+"""Row source of the timeline: cursors of the matching records, updated by background threads.
 
-Owns the cursors, 8 bytes each, and no record: those are fetched window by window. A stream that was cut is
-taken up where it was, so that nothing is lost and nothing is there twice. Imports no Textual.
+It stores 8 bytes per record; the records are fetched window by window. An interrupted stream resumes at its
+last position, without gaps or duplicates. Does not import Textual.
 """
 
 import threading
@@ -14,107 +14,105 @@ from time import monotonic
 from typing import Any
 
 from screens.logs.filter import Filter
-from screens.logs.format import removed, row
+from screens.logs.format import removed_row, row
 from screens.project_client import ProjectClient
 from screens.widgets.row_source import Row, RowsUnavailable
 from svc_tui.client import SvcError
 
-MOST = 2_000_000
-"""Records that are shown at most; the older half goes when there are more."""
+MAX_RECORDS = 2_000_000
+"""Maximum number of records; beyond it the older half is dropped."""
 LAST = (1 << 63) - 1
-"""Above every cursor."""
+"""Greater than every cursor."""
 
 
-class Timeline:
-    """The records that pass a filter, as a `RowSource`. `failed` hears of an error, from another thread.
+class RecordSource:
+    """The records that match a filter. `on_error` is called from background threads.
 
-    The last come first: two streams, one of what is there, from its end back, the other of what comes. Rows
-    have other numbers only after `settle`, which the thread that draws calls.
+    One stream reads existing records from the end backwards; another follows new records. Row indexes change
+    only in `merge_history`, which the UI thread calls.
     """
 
     def __init__(
         self,
-        link: ProjectClient,
+        client: ProjectClient,
         filter: Filter,
-        failed: Callable[[SvcError], None],
+        on_error: Callable[[SvcError], None],
         now: Callable[[], datetime] = datetime.now,
     ) -> None:
         self.filter = filter
         self.ready = False
-        """Whether there is something to show, or nothing is known to be there."""
-        self.whole = False
-        """Whether all that was there at first is among the rows."""
+        """True once there are rows to show, or the timeline is known to be empty."""
+        self.complete = False
+        """True once all records that existed at the start are rows."""
         self.missed = 0
-        """How many records were removed, or let go of while it was paused, before they could be shown."""
+        """The number of records that were deleted or dropped before they could be shown."""
         self.room = 0
-        """The cells of the text on a narrow screen, or 0. With this, and what follows, the rows change."""
-        self.sought = ""
-        """The text that stands out in rows."""
-        self._began = monotonic()
-        self._link = link
-        self._failed = failed
+        """The text width on a narrow screen, or 0. This and the following attributes affect the rows."""
+        self.search = ""
+        """The text to highlight in rows."""
+        self._started = monotonic()
+        self._client = client
+        self._on_error = on_error
         self._now = now
         self._cursors = array("q")
         self._before: list[array[int]] = []
-        self._gathered = False
+        self._history_read = False
         self._lowest = LAST
-        self._upto = 0
-        self._frozen: int | None = None
-        self._stream = 0
+        self._position = 0
+        self._paused_at: int | None = None
+        self._generation = 0
         self._lock = threading.Lock()
 
-    # The cursors
+    def start(self) -> None:
+        """Start or resume reading."""
+        self._generation += 1
+        if self.follows or not self._history_read:
+            self._start_thread(self._follow if self._history_read else self._read_history, self._generation)
 
-    def begin(self) -> None:
-        """Read what is there and go on with what comes, from where this was left."""
-        self._stream += 1
-        if self.follows or not self._gathered:
-            self._start(self._follow if self._gathered else self._gather, self._stream)
+    def _start_thread(self, read: Callable[[int], None], generation: int) -> None:
+        threading.Thread(target=self._reading, args=(read, generation), name="logs", daemon=True).start()
 
-    def _start(self, read: Callable[[int], None], stream: int) -> None:
-        threading.Thread(target=self._reading, args=(read, stream), name="logs", daemon=True).start()
-
-    def _reading(self, read: Callable[[int], None], stream: int) -> None:
+    def _reading(self, read: Callable[[int], None], generation: int) -> None:
         try:
-            read(stream)
+            read(generation)
         except SvcError as error:
-            if stream == self._stream:
-                self.end()
-                self._failed(error)
+            if generation == self._generation:
+                self.stop()
+                self._on_error(error)
 
-    def end(self) -> None:
-        """Read no more."""
-        self._stream += 1
+    def stop(self) -> None:
+        """Stop reading."""
+        self._generation += 1
 
     @property
     def follows(self) -> bool:
-        """Whether anything that comes can pass."""
+        """True if new records can match the filter."""
         return not self.filter.until
 
     def _params(self) -> dict[str, Any]:
-        return dict(self.filter.params(monotonic() - self._began))
+        return dict(self.filter.params(monotonic() - self._started))
 
     @property
     def paused(self) -> bool:
-        """Whether nothing that comes is shown."""
-        return self._frozen is not None
+        """True while new records are not shown."""
+        return self._paused_at is not None
 
     def pause(self, paused: bool) -> None:
-        """Show nothing that comes, or all of it again."""
-        self._frozen = len(self._cursors) if paused else None
+        """Pause or resume showing new records."""
+        self._paused_at = len(self._cursors) if paused else None
 
     def count(self) -> int:
-        """Return how many records there are to be shown; none before the last of the first are here."""
-        if self._frozen is not None:
-            return self._frozen
+        """Return the number of rows; 0 until the newest existing records are loaded."""
+        if self._paused_at is not None:
+            return self._paused_at
         return len(self._cursors) if self.ready else 0
 
     def waiting(self) -> int:
-        """Return how many have come since it was paused."""
-        return len(self._cursors) - self._frozen if self._frozen is not None else 0
+        """Return the number of new records since the pause."""
+        return len(self._cursors) - self._paused_at if self._paused_at is not None else 0
 
     def read(self) -> int:
-        """Return how many are here, shown or not."""
+        """Return the number of loaded records, shown or not."""
         return len(self._cursors) + sum(map(len, self._before))
 
     def cursor(self, index: int) -> int:
@@ -122,107 +120,107 @@ class Timeline:
         return self._cursors[index]
 
     def index(self, cursor: int) -> int | None:
-        """Return the row of a cursor, if it is one."""
+        """Return the row of a cursor, or None."""
         with self._lock:
-            found = bisect_left(self._cursors, cursor)
-            return found if found < len(self._cursors) and self._cursors[found] == cursor else None
+            position = bisect_left(self._cursors, cursor)
+            return position if position < len(self._cursors) and self._cursors[position] == cursor else None
 
     def nearest(self, cursor: int) -> int | None:
-        """Return the row at a cursor, or the next one; none before it is known which that is."""
+        """Return the row of a cursor or the next one, or None if it is not loaded yet."""
         with self._lock:
-            known = self.whole or (self._cursors and self._cursors[0] <= cursor)
+            known = self.complete or (self._cursors and self._cursors[0] <= cursor)
             return min(bisect_left(self._cursors, cursor), len(self._cursors) - 1) if known else None
 
-    def settle(self) -> int:
-        """Have rows be what was read before them, and no more than there may be.
+    def merge_history(self) -> int:
+        """Insert the loaded history before the rows, and drop records beyond the maximum.
 
-        Returns by how much the numbers of the rows that there were have grown; below 0 when others went.
+        Returns the change of the row indexes; negative if records were dropped.
         """
         came = 0
         with self._lock:
-            if self._gathered and not self.whole:
+            if self._history_read and not self.complete:
                 cursors = array("q")
                 for stretch in reversed(self._before):
                     cursors.extend(stretch)
                 came = len(cursors)
                 cursors.extend(self._cursors)
-                self._cursors, self._before, self.whole = cursors, [], True
-                if self._frozen is not None:
-                    self._frozen += came
-            if self._frozen is None and len(self._cursors) > MOST:
-                del self._cursors[: MOST // 2]
-                came -= MOST // 2
-            elif self.waiting() > MOST:
-                assert self._frozen is not None
-                del self._cursors[self._frozen : self._frozen + MOST // 2]
-                self.missed += MOST // 2
+                self._cursors, self._before, self.complete = cursors, [], True
+                if self._paused_at is not None:
+                    self._paused_at += came
+            if self._paused_at is None and len(self._cursors) > MAX_RECORDS:
+                del self._cursors[: MAX_RECORDS // 2]
+                came -= MAX_RECORDS // 2
+            elif self.waiting() > MAX_RECORDS:
+                assert self._paused_at is not None
+                del self._cursors[self._paused_at : self._paused_at + MAX_RECORDS // 2]
+                self.missed += MAX_RECORDS // 2
         return came
 
-    def _gather(self, stream: int) -> None:
-        """Read what is there, from the end back, and have another thread follow what comes."""
+    def _read_history(self, generation: int) -> None:
+        """Read existing records from the end backwards, while another thread follows new ones."""
         params = {**self._params(), "newest": "true"}
         following = not self.follows
-        for line in self._lines(params, stream):
+        for line in self._lines(params, generation):
             if not following:
-                self._upto, following = self._upto or line["last"], True
-                self._start(self._follow, stream)
+                self._position, following = self._position or line["last"], True
+                self._start_thread(self._follow, generation)
             elif (offsets := line.get("offsets")) is not None:
-                self._take_before(line["after"], offsets)
-                if self.read() >= MOST:
+                self._prepend(line["after"], offsets)
+                if self.read() >= MAX_RECORDS:
                     break
-        if stream == self._stream:
-            self.ready = self._gathered = True
+        if generation == self._generation:
+            self.ready = self._history_read = True
 
-    def _take_before(self, after: int, offsets: Sequence[int]) -> None:
-        found = array("q", [after + offset for offset in offsets if after + offset < self._lowest])
+    def _prepend(self, after: int, offsets: Sequence[int]) -> None:
+        cursors = array("q", [after + offset for offset in offsets if after + offset < self._lowest])
         with self._lock:
             self._lowest = min(self._lowest, after + 1)
             if self.ready:
-                self._before.append(found)
+                self._before.append(cursors)
             else:
-                self._cursors[:0] = found
+                self._cursors[:0] = cursors
                 self.ready = bool(self._cursors)
 
-    def _follow(self, stream: int) -> None:
-        params = {**self._params(), "follow": "true", "after": self._upto}
-        for line in self._lines(params, stream):
+    def _follow(self, generation: int) -> None:
+        params = {**self._params(), "follow": "true", "after": self._position}
+        for line in self._lines(params, generation):
             if (offsets := line.get("offsets")) is not None:
                 after = line["after"]
                 with self._lock:
                     self._cursors.extend(array("q", [after + offset for offset in offsets]))
-                    self._upto = line["upto"]
+                    self._position = line["upto"]
             elif (live := line.get("live")) is not None:
-                self._upto = live
+                self._position = live
             elif (missed := line.get("missed")) is not None:
                 self.missed += missed
 
-    def _lines(self, params: Mapping[str, Any], stream: int) -> Iterator[Mapping[str, Any]]:
-        for line in self._link.lines("GET", "/logs/cursors", params=dict(params)):
-            if stream != self._stream:
+    def _lines(self, params: Mapping[str, Any], generation: int) -> Iterator[Mapping[str, Any]]:
+        for line in self._client.lines("GET", "/logs/cursors", params=dict(params)):
+            if generation != self._generation:
                 return
             if (error := line.get("error")) is not None:
                 raise SvcError(error["title"], error.get("hint", ""), code=error.get("code"))
             yield line
 
-    # The records
-
     def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return rows, each with its record's cursor as key."""
+        """Return rows with the cursors of their records as keys."""
         with self._lock:
             cursors = self._cursors[start : start + n].tolist()
         if not cursors:
             return []
-        found = {document["cursor"]: document for document in self._documents(cursors)}
-        look = partial(row, room=self.room, sought=self.sought, today=self._now().date())
+        records = {document["cursor"]: document for document in self._documents(cursors)}
+        to_row = partial(row, room=self.room, search=self.search, today=self._now().date())
         return [
-            look(found[cursor], found[cursor].get("below", ())) if cursor in found else removed(cursor)
+            to_row(records[cursor], records[cursor].get("below", ()))
+            if cursor in records
+            else removed_row(cursor)
             for cursor in cursors
         ]
 
     def document(self, cursor: int) -> dict[str, Any] | None:
-        """Return one record, with the spans below it; `None` when it is gone. Raises `SvcError`."""
-        found = self._get({"cursors": str(cursor), "below": "true"})
-        return found[0] if found else None
+        """Return a record with its mounted spans, or None if it was deleted. Raises `SvcError`."""
+        records = self._get({"cursors": str(cursor), "below": "true"})
+        return records[0] if records else None
 
     def _documents(self, cursors: Sequence[int]) -> list[dict[str, Any]]:
         try:
@@ -231,10 +229,10 @@ class Timeline:
             raise RowsUnavailable(error.message) from error
 
     def _get(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        return list(self._link.call_sync("GET", "/logs/records", params=params)["records"])
+        return list(self._client.call_sync("GET", "/logs/records", params=params)["records"])
 
     def next(self, cursor: int, step: int, more: Mapping[str, Any]) -> int | None:
-        """Return the cursor of the next record, or the one before, of those shown, which passes more, too."""
+        """Return the cursor of the next (`step` 1) or previous (-1) shown record that also matches `more`."""
         params = {**self._params(), **more, "n": 1, ("after" if step > 0 else "before"): cursor}
-        found = self._link.call_sync("GET", "/logs/window", params=params)["records"]
-        return int(found[0]["cursor"]) if found else None
+        records = self._client.call_sync("GET", "/logs/window", params=params)["records"]
+        return int(records[0]["cursor"]) if records else None

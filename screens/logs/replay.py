@@ -1,6 +1,6 @@
-"""A request and its replay side by side: what it took, status, header fields, body, records. Pure.
+"""Side-by-side comparison of a request and its replay. Does not import Textual.
 
-Both come as the control API's `/requests/<id>` sends them.
+Both are documents of `/requests/<id>` of the control API.
 """
 
 from base64 import b64decode
@@ -12,46 +12,46 @@ from typing import Any
 from rich.cells import set_cell_size
 
 from screens.logs.format import badge, duration, size, status
-from screens.logs.trace import laid_out
+from screens.logs.trace import pretty_json
 from screens.widgets.columns import sanitize
 from screens.widgets.lines import wrap_lines
 from screens.widgets.row_source import Line, Piece, Tone
 
 Recorded = Mapping[str, Any]
 _ITS_OWN = frozenset({"x-request-id"})
-"""Fields that differ in any case: ids stand above already."""
-MOST_LINES = 2_000
-"""Lines of a body that are compared."""
+"""Header fields that always differ."""
+MAX_LINES = 2_000
+"""Maximum number of compared body lines."""
 _GAP: Piece = ("  ", "")
 _PER_LINE = 16
-"""Bytes in a line of a body that is no text."""
+"""Bytes per line of a binary body."""
 
 
 def compare(before: Recorded, after: Recorded, width: int) -> list[Line]:
-    """Return both for a screen of `width` cells, with `≠` where they differ."""
+    """Return the comparison for a screen of `width` cells; `≠` marks differences."""
     room = max((width - 4) // 2, 20)
-    found: list[Line] = [
+    lines: list[Line] = [
         *_pair("recorded", "now", room, "dim", mark=False),
         *_pair(before["request_id"], after["request_id"], room, "dim", mark=False),
         *_sides([_answer(before)], [_answer(after)], room, _status(before) != _status(after)),
         *_sides([(_took(before), "dim")], [(_took(after), "dim")], room, differs=False),
     ]
     if left_out := after.get("left_out"):
-        found.append([(f"not kept, so not sent: {', '.join(left_out)}", "warn")])
+        lines.append([(f"not recorded, so not sent: {', '.join(left_out)}", "warn")])
     old, new = before["response"], after["response"]
     if old is not None and new is not None:
-        found += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room)]
-        found += [[], [("body", "dim")], *_diff(body_lines(old), body_lines(new), room)]
-    found += [[], [("records", "dim")], *_diff(_records(before), _records(after), room)]
-    return found
+        lines += [[], [("header fields", "dim")], *_diff(_fields(old), _fields(new), room)]
+        lines += [[], [("body", "dim")], *_diff(body_lines(old), body_lines(new), room)]
+    lines += [[], [("records", "dim")], *_diff(_records(before), _records(after), room)]
+    return lines
 
 
 def body_lines(sent: Mapping[str, Any]) -> list[str]:
-    """Return a body as lines: JSON laid out, other text as it is, anything else as bytes in hexadecimal."""
+    """Return the lines of a body: formatted JSON, text, or a hex dump."""
     body = b64decode(sent["body"])
     lines = _text_lines(body)
-    more = [f"… cut: {size(len(body))} of {size(sent['size'])} were kept"] if sent["cut"] else []
-    return [*lines[:MOST_LINES], *(["… and more"] if len(lines) > MOST_LINES else []), *more]
+    more = [f"… truncated: {size(len(body))} of {size(sent['size'])} were recorded"] if sent["cut"] else []
+    return [*lines[:MAX_LINES], *(["… truncated"] if len(lines) > MAX_LINES else []), *more]
 
 
 def _text_lines(body: bytes) -> list[str]:
@@ -60,9 +60,9 @@ def _text_lines(body: bytes) -> list[str]:
     except UnicodeDecodeError:
         return [
             f"{at:06x}  {body[at : at + _PER_LINE].hex(' ')}"
-            for at in range(0, min(len(body), MOST_LINES * _PER_LINE), _PER_LINE)
+            for at in range(0, min(len(body), MAX_LINES * _PER_LINE), _PER_LINE)
         ]
-    return [sanitize(line) for line in laid_out(text).splitlines()]
+    return [sanitize(line) for line in pretty_json(text).splitlines()]
 
 
 def _status(recorded: Recorded) -> int:
@@ -71,7 +71,7 @@ def _status(recorded: Recorded) -> int:
 
 def _answer(recorded: Recorded) -> Piece:
     if recorded["response"] is None:
-        return f"no answer {recorded['code']}".rstrip(), "bad"
+        return f"no response {recorded['code']}".rstrip(), "bad"
     text, tone = status(_status(recorded))
     return f"{text} {recorded['code']}".rstrip(), tone
 
@@ -94,12 +94,12 @@ def _records(recorded: Recorded) -> list[str]:
         sanitize(f"{badge(record)[0]} {record['resource']}  {line}")
         for record in recorded["records"]
         if record["kind"] not in ("request", "platform")
-        for line in record["body"].splitlines()[:MOST_LINES]
+        for line in record["body"].splitlines()[:MAX_LINES]
     ]
 
 
 def _diff(before: Sequence[str], after: Sequence[str], room: int) -> Iterator[Line]:
-    """Yield lines beside each other; where there are none on both sides, say so."""
+    """Yield lines side by side."""
     if not before and not after:
         yield [("none", "dim")]
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -117,7 +117,7 @@ def _pair(one: str, other: str, room: int, tone: Tone, *, mark: bool) -> Iterato
 
 
 def _sides(one: Line, other: Line, room: int, differs: bool) -> Iterator[Line]:
-    """Yield both beside each other, each in lines of its own width."""
+    """Yield two texts side by side in columns of their own width."""
     for number, (left, right) in enumerate(zip_longest(*(wrap_lines([line], room) for line in (one, other)))):
         text, tone = (left or [("", "")])[0]
         sign: Piece = (" ≠ " if differs and not number else "   ", "warn")

@@ -1,4 +1,4 @@
-"""One request over the whole screen: its spans and records; and its replay beside it."""
+"""Request view: spans and records of one request, and its replay."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,21 +20,21 @@ from screens.widgets.row_source import Line
 from screens.widgets.virtual_list import GUTTER, VirtualList
 from svc_tui.client import SvcError
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods whose replay asks for no leave: they change nothing (RFC 9110, 9.2.1)."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods replayed without confirmation: they are safe (RFC 9110, section 9.2.1)."""
 MARGIN = 2 * GUTTER
 """Cells beside the text."""
 
 
-NOT_HERE = SvcError(
-    "a service replays no requests: it records no bodies",
-    "In development it works: run `svc` in the Project's folder, and r on a request there.",
+REPLAY_UNAVAILABLE = SvcError(
+    "replay is available in development only: a service does not record bodies",
+    "Run `svc` in the project's folder and press r on a request there.",
     code="not-replayable",
 )
 
 
 class RequestView(StopWorkersFirst, ModalScreen[None]):
-    """Shows a request by its id."""
+    """Shows one request."""
 
     GROUP: ClassVar[str] = "Request"
     AUTO_FOCUS = None
@@ -48,23 +48,23 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
         Binding("escape,q", "back", "Back", id="request.back"),
         Binding("j,down", "scroll(1)", "Down", show=False, id="request.down"),
         Binding("k,up", "scroll(-1)", "Up", show=False, id="request.up"),
-        Binding("g,home", "end(-1)", "Beginning", show=False, id="request.top"),
-        Binding("G,end", "end(1)", "End", show=False, id="request.bottom"),
+        Binding("g,home", "end(-1)", "Top", show=False, id="request.top"),
+        Binding("G,end", "end(1)", "Bottom", show=False, id="request.bottom"),
         Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False, id="request.page-down"),
         Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False, id="request.page-up"),
-        Binding("y", "copy", "Copy the id", show=False, id="request.copy"),
+        Binding("y", "copy", "Copy id", show=False, id="request.copy"),
     ]
 
-    def __init__(self, link: ProjectClient, request_id: str, *, replay: bool = False) -> None:
-        """`replay` begins with that."""
+    def __init__(self, client: ProjectClient, request_id: str, *, replay: bool = False) -> None:
+        """Create the view. If `replay` is set, it starts with the replay."""
         super().__init__()
-        self._link, self._request, self._replays = link, request_id, replay
+        self._client, self._request, self._replays = client, request_id, replay
         self._records: Sequence[Any] = ()
         self._pair: tuple[Any, Any] | None = None
         self._said = "…"
 
     def compose(self) -> ComposeResult:
-        """Place the title, the text and the keys."""
+        """Compose the title, the text and the footer."""
         yield Static(id="title")
         yield VirtualList(TextLines(), LINE_COLUMNS, head=False, empty="…")
         yield Footer(compact=True, show_command_palette=False)
@@ -78,17 +78,19 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
             self.run_worker(self._fetch(), exclusive=True)
 
     def on_resize(self) -> None:
-        """Lay it out anew."""
+        """Lay out the text for the new width."""
         self._draw()
 
     async def _fetch(self) -> None:
         params = {"request": self._request}
         try:
-            found = await asyncio.to_thread(lambda: list(self._link.lines("GET", "/logs", params=params)))
+            documents = await asyncio.to_thread(
+                lambda: list(self._client.lines("GET", "/logs", params=params))
+            )
         except SvcError as error:
-            self._tell(error)
+            self._show_failure(error)
             return
-        self._records = [document for document in found if "kind" in document]
+        self._records = [document for document in documents if "kind" in document]
         self._draw()
 
     def _draw(self) -> None:
@@ -96,7 +98,7 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
             self.run_worker(self._lay_out(), group="draw", exclusive=True)
 
     async def _lay_out(self) -> None:
-        """Show the request, or both; laying out thousands of lines takes its time."""
+        """Lay out the request or the comparison in a thread: it may have thousands of lines."""
         width, pair, records = self.size.width - MARGIN, self._pair, self._records
 
         def lay_out() -> list[Line]:
@@ -108,50 +110,52 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
     def _text(self) -> VirtualList:
         return self.query_one(VirtualList)
 
-    def _say(self, *said: str) -> None:
+    def _show_text(self, *texts: str) -> None:
         self._text.set_source(
-            TextLines(wrap_lines([[(text, "")] for text in said if text], self.size.width - MARGIN))
+            TextLines(wrap_lines([[(text, "")] for text in texts if text], self.size.width - MARGIN))
         )
 
-    def _tell(self, error: SvcError) -> None:
-        self._say(error.message, error.hint)
+    def _show_failure(self, error: SvcError) -> None:
+        self._show_text(error.message, error.hint)
 
     def action_replay(self) -> None:
-        """Send the request anew, and ask first where that may change something."""
-        if self._link.info.kind == "service":
-            self.notify(f"{NOT_HERE.message}\n{NOT_HERE.hint}", severity="warning", markup=False)
+        """Replay the request, after a confirmation if its method is not safe."""
+        if self._client.info.kind == "service":
+            self.notify(
+                f"{REPLAY_UNAVAILABLE.message}\n{REPLAY_UNAVAILABLE.hint}", severity="warning", markup=False
+            )
             return
         self.run_worker(self._replay(), exclusive=True)
 
     async def _replay(self) -> None:
         try:
-            before = await self._link.call("GET", f"/requests/{self._request}")
+            before = await self._client.call("GET", f"/requests/{self._request}")
         except SvcError as error:
-            self._tell(error)
+            self._show_failure(error)
             return
         method, target = before["request"]["method"], before["request"]["target"]
-        if method not in SAFE:
+        if method not in SAFE_METHODS:
             question = ConfirmDialog(
-                f"Send {method} {target} once more?",
-                "What it changes, it changes again: it runs against the working copy and its tables.",
-                "send it",
+                f"Send {method} {target} again?",
+                "It can change data: it runs against the working copy and its tables.",
+                "send",
             )
             if not await self.app.push_screen_wait(question):
                 if not self._records:
                     await self._fetch()
                 return
-        self._say(f"{method} {target} …")
+        self._show_text(f"{method} {target} …")
         try:
-            after = await self._link.call("POST", f"/requests/{self._request}/replay")
+            after = await self._client.call("POST", f"/requests/{self._request}/replay")
         except SvcError as error:
-            self._tell(error)
+            self._show_failure(error)
             return
         self._pair = before, after
         self.query_one("#title", Static).update(Content(f"replay of {method} {target}"))
         self._draw()
 
     def action_back(self) -> None:
-        """Go back to the records from a replay that was asked for here, else to the list."""
+        """Return from a replay to the request, or close the view."""
         if self._pair is not None and self._records:
             self._pair = None
             self.query_one("#title", Static).update(Content(f"request {self._request}"))
@@ -164,14 +168,14 @@ class RequestView(StopWorkersFirst, ModalScreen[None]):
         self._text.scroll_relative(y=rows, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by what the screen shows."""
+        """Scroll by pages."""
         self.action_scroll(pages * self._text.size.height)
 
     def action_end(self, end: int) -> None:
-        """Scroll to an end."""
+        """Scroll to the top or bottom."""
         self._text.scroll_to(y=self._text.max_scroll_y if end > 0 else 0, animate=False)
 
     def action_copy(self) -> None:
-        """Copy the request's id."""
+        """Copy the id of the request."""
         self.app.copy_to_clipboard(self._request)
-        self.notify("the request's id is in the clipboard", timeout=2)
+        self.notify("copied the request id", timeout=2)

@@ -1,8 +1,4 @@
-"""The Logs tab: the timeline of a Project as it grows, filtered, searched, followed.
-
-Owns the keys and what is chosen; which records there are is `timeline.py`'s, a line of one `rows.py`'s, a
-request as a whole `request_view.py`'s.
-"""
+"""Logs screen: the live timeline of a project, with filter, search, and record details."""
 
 import asyncio
 import json
@@ -18,11 +14,11 @@ from textual.widgets import Input
 from screens.console_screen import Command, ConsoleScreen, Tab
 from screens.logs.export_form import ExportForm
 from screens.logs.filter import Filter
-from screens.logs.format import COLUMNS, NARROW, WIDE
-from screens.logs.record_source import Timeline
-from screens.logs.request_view import NOT_HERE, RequestView
-from screens.logs.status_bar import Bar, FilterLine, Pill
-from screens.logs.trace import whole
+from screens.logs.format import COLUMNS, NARROW, WIDE_CELLS
+from screens.logs.record_source import RecordSource
+from screens.logs.request_view import REPLAY_UNAVAILABLE, RequestView
+from screens.logs.status_bar import FilterLine, NewRecordsPill, StatusBar
+from screens.logs.trace import record_details
 from screens.project_client import ProjectClient
 from screens.widgets.columns import layout_columns
 from screens.widgets.lines import LINE_COLUMNS, TextLines, wrap_lines
@@ -30,23 +26,23 @@ from screens.widgets.virtual_list import GUTTER, VirtualList
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 
-EMPTY = "nothing has happened here yet · open the Project's address, or `curl` it"
-NOTHING = "nothing that is recorded passes the filter · x takes it away"
+EMPTY = "no records yet · open the project's address or `curl` it"
+NO_MATCH = "No records match the filter. Press x to clear it."
 EXAMPLE = "resource:api level:warn status:5xx since:1h until:10m text"
 BAR_HZ = 5
 SCROLLBAR = 1
-WHOLE_SHARE = 0.4
-"""How much of the screen a record below the list takes at most."""
+DETAILS_SHARE = 0.4
+"""Maximum share of the screen height for the record details."""
 
 
 class LogsScreen(ConsoleScreen):
-    """The timeline."""
+    """The timeline of a project."""
 
     TAB: ClassVar[Tab] = "logs"
     GROUP: ClassVar[str] = "Logs"
     HELP: ClassVar[str] = (
-        "Every request, record and line that a Resource printed, as they come. Filters are words:\n"
-        "resource:api level:warn status:5xx request:ID since:1h until:10m, and any text."
+        "All requests, log records and output lines, live. Filter with words:\n"
+        "resource:api level:warn status:5xx request:ID since:1h until:10m, or any text."
     )
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """
@@ -55,160 +51,158 @@ class LogsScreen(ConsoleScreen):
         & VirtualRows { height: 1fr; }
         & FilterLine { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
         & FilterLine:focus { border: none; }
-        & #whole { display: none; background: $surface; }
+        & #details { display: none; background: $surface; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/", id="logs.search"),
         Binding("f", "filter", "Filter", id="logs.filter"),
-        Binding("e", "jump(1,'error')", "Error", id="logs.next-error"),
-        Binding("E", "jump(-1,'error')", "Error before", show=False, id="logs.previous-error"),
+        Binding("e", "jump(1,'error')", "Next error", id="logs.next-error"),
+        Binding("E", "jump(-1,'error')", "Previous error", show=False, id="logs.previous-error"),
         Binding("w", "jump(1,'warn')", "Next warning", show=False, id="logs.next-warning"),
-        Binding("W", "jump(-1,'warn')", "Warning before", show=False, id="logs.previous-warning"),
-        Binding("o", "same(1)", "Same request", show=False, id="logs.next-same"),
-        Binding("O", "same(-1)", "Same request before", show=False, id="logs.previous-same"),
-        Binding("n", "found(1)", "Next found", show=False, id="logs.next-found"),
-        Binding("N", "found(-1)", "Found before", show=False, id="logs.previous-found"),
+        Binding("W", "jump(-1,'warn')", "Previous warning", show=False, id="logs.previous-warning"),
+        Binding("o", "next_of_request(1)", "Next record of request", show=False, id="logs.next-same"),
+        Binding(
+            "O", "next_of_request(-1)", "Previous record of request", show=False, id="logs.previous-same"
+        ),
+        Binding("n", "next_match(1)", "Next match", show=False, id="logs.next-found"),
+        Binding("N", "next_match(-1)", "Previous match", show=False, id="logs.previous-found"),
         Binding("r", "replay", "Replay", id="logs.replay"),
         Binding("p", "pause", "Pause", id="logs.pause"),
-        Binding("s", "whole", "Whole record", show=False, id="logs.whole"),
-        Binding("J", "scroll_whole(1)", "Record: down", show=False, id="logs.whole-down"),
-        Binding("K", "scroll_whole(-1)", "Record: up", show=False, id="logs.whole-up"),
+        Binding("s", "toggle_details", "Record details", show=False, id="logs.complete"),
+        Binding("J", "scroll_details(1)", "Scroll details down", show=False, id="logs.complete-down"),
+        Binding("K", "scroll_details(-1)", "Scroll details up", show=False, id="logs.complete-up"),
         Binding("t", "only_request", "Only this request", show=False, id="logs.only-request"),
-        Binding("x,backspace", "less", "Less filter", show=False, id="logs.less"),
+        Binding("x,backspace", "drop_last_filter", "Drop last filter", show=False, id="logs.less"),
         Binding("y", "copy", "Copy", show=False, id="logs.copy"),
         Binding("X", "export", "Export", show=False, id="logs.export"),
         Binding("escape", "back", "Back", show=False, id="logs.back"),
     ]
 
-    def __init__(self, link: ProjectClient, now: Callable[[], datetime] = datetime.now) -> None:
-        """`now` says which records are not of today."""
-        super().__init__(link)
+    def __init__(self, client: ProjectClient, now: Callable[[], datetime] = datetime.now) -> None:
+        """Create the screen. `now` determines which records are from today."""
+        super().__init__(client)
         self._now = now
-        self._timeline = Timeline(link, Filter(), self._failed, now)
-        self._anchor: int | None = None
+        self._source = RecordSource(client, Filter(), self._on_error, now)
+        self._anchor_cursor: int | None = None
 
     def body(self) -> ComposeResult:
-        """Place the chips, the list, the line for words, and the record as a whole."""
-        yield Bar()
-        yield VirtualRows(self._timeline, COLUMNS, head=False, live=True)
-        yield VirtualList(TextLines(), LINE_COLUMNS, head=False, id="whole")
+        """Compose the status bar, the list, the details and the input."""
+        yield StatusBar()
+        yield VirtualRows(self._source, COLUMNS, head=False, live=True)
+        yield VirtualList(TextLines(), LINE_COLUMNS, head=False, id="details")
         yield FilterLine(select_on_focus=False)
-        yield Pill()
+        yield NewRecordsPill()
 
     def on_mount(self) -> None:
-        """Keep what stands beside the list true."""
-        self.set_interval(1 / BAR_HZ, self._tell_state)
-        self.watch(self.rows, "unseen", self._tell_unseen, init=False)
-        self._tell_parts()
+        """Start updating the status bar."""
+        self.set_interval(1 / BAR_HZ, self._update_state)
+        self.watch(self.rows, "unseen", self._update_new_records, init=False)
+        self._update_filter_bar()
 
     def on_resize(self) -> None:
-        """Have the lines fit the screen."""
+        """Choose the columns for the width of the screen."""
         room = (
             layout_columns(NARROW, self.size.width - GUTTER - SCROLLBAR)[-1].width
-            if self.size.width < WIDE
+            if self.size.width < WIDE_CELLS
             else 0
         )
-        was, self._timeline.room = self._timeline.room, room
+        was, self._source.room = self._source.room, room
         if bool(was) != bool(room):
             self.rows.set_columns(NARROW if room else COLUMNS)
         elif was != room:
             self.rows.reload()
 
     def on_unmount(self) -> None:
-        """Read no more."""
-        self._timeline.end()
+        """Stop reading."""
+        self._source.stop()
 
     def engine_connected(self) -> None:
-        """Begin to read, or go on behind what was read."""
-        self._timeline.begin()
+        """Start reading, or resume after the last record."""
+        self._source.start()
 
     @property
     def rows(self) -> VirtualRows:
-        """The list."""
+        """The list of records."""
         return self.query_one(VirtualRows)
 
     def commands(self) -> Sequence[Command]:
-        """Return what Logs can be told in words."""
+        """Return the commands of the Logs screen."""
         return [
             Command(
-                "filter [WORDS]", "Show what passes: resource:api level:warn status:5xx text", self.navigate
+                "filter [WORDS]", "Filter records: resource:api level:warn status:5xx text", self.navigate
             )
         ]
 
     def navigate(self, words: Sequence[str]) -> None:
-        """Show what words say, from now on."""
+        """Set the filter."""
         self._show(Filter.of(words), stay=False)
 
-    # What is shown
-
     def _show(self, filter: Filter, *, stay: bool = True) -> None:
-        """Show what passes another filter, and stay where one is unless the list is followed."""
-        if filter == self._timeline.filter and self._timeline.whole:
+        """Set another filter. The cursor stays on its record, unless the list is followed."""
+        if filter == self._source.filter and self._source.complete:
             return
-        self._anchor = self._cursor() if stay and not self.rows.following else None
-        before = self._timeline
-        before.end()
-        self._timeline = Timeline(self.client, filter, self._failed, self._now)
-        self._timeline.room, self._timeline.sought = before.room, before.sought
-        self.rows.set_source(self._timeline)
-        self._tell_parts()
+        self._anchor_cursor = self._cursor() if stay and not self.rows.following else None
+        before = self._source
+        before.stop()
+        self._source = RecordSource(self.client, filter, self._on_error, self._now)
+        self._source.room, self._source.search = before.room, before.search
+        self.rows.set_source(self._source)
+        self._update_filter_bar()
         if self.client.state == "live":
-            self._timeline.begin()
+            self._source.start()
 
-    def _failed(self, error: SvcError) -> None:
-        """Tell of a stream that ended; one that was cut is taken up when the engine is back."""
+    def _on_error(self, error: SvcError) -> None:
+        """Show an error of the stream. Reading resumes by itself after a lost connection."""
         if error.code != "unreachable":
             self.app.call_from_thread(self.show_error, error)
 
-    def _tell_parts(self) -> None:
-        chips = self._timeline.filter.chips()
-        self.query_one(Bar).tell_parts(chips, self._timeline.sought)
-        self.rows.empty = NOTHING if chips else EMPTY
+    def _update_filter_bar(self) -> None:
+        chips = self._source.filter.chips()
+        self.query_one(StatusBar).show_filter(chips, self._source.search)
+        self.rows.empty = NO_MATCH if chips else EMPTY
 
-    def _tell_state(self) -> None:
-        timeline = self._timeline
-        if shifted := timeline.settle():
+    def _update_state(self) -> None:
+        timeline = self._source
+        if shifted := timeline.merge_history():
             self.rows.shift_rows(shifted)
-        self._go_back()
+        self._restore_cursor()
         live = self.client.state == "live"
-        self.query_one(Bar).tell_state(timeline, live=live, following=self.rows.following)
+        self.query_one(StatusBar).show_state(timeline, live=live, following=self.rows.following)
 
-    def _go_back(self) -> None:
-        """Have the cursor be where it was in the rows of another filter, once it is known where that is."""
-        if self._anchor is None or (row := self._timeline.nearest(self._anchor)) is None:
+    def _restore_cursor(self) -> None:
+        """Move the cursor to its former record as soon as its row is known."""
+        if self._anchor_cursor is None or (row := self._source.nearest(self._anchor_cursor)) is None:
             return
         if row < self.rows.count:
-            self._anchor = None
+            self._anchor_cursor = None
             self.rows.go_to(row)
 
-    def _tell_unseen(self, unseen: int) -> None:
-        panel = self.query_one("#whole")
+    def _update_new_records(self, unseen: int) -> None:
+        panel = self.query_one("#details")
         below = int(panel.styles.height.value) if panel.display and panel.styles.height is not None else 0
-        self.query_one(Pill).tell(unseen, below)
+        self.query_one(NewRecordsPill).show_count(unseen, below)
 
     def action_bottom(self) -> None:
-        """Follow again."""
+        """Follow new records again."""
         self.rows.action_bottom()
 
     def action_pause(self) -> None:
-        """Show nothing that comes, or all of it."""
-        self._timeline.pause(not self._timeline.paused)
-        self._tell_state()
+        """Pause or resume showing new records."""
+        self._source.pause(not self._source.paused)
+        self._update_state()
 
     def on_virtual_list_failed(self, event: VirtualRows.Failed) -> None:
-        """Tell that rows could not be had."""
+        """Show why rows could not be fetched."""
         self.notify(event.reason, severity="error", markup=False)
 
-    # Words
-
     def action_filter(self) -> None:
-        """Write a filter."""
-        self._ask("filter", self._timeline.filter.words(), EXAMPLE)
+        """Edit the filter."""
+        self._ask("filter", self._source.filter.words(), EXAMPLE)
 
     def action_search(self) -> None:
-        """Write what to search."""
-        self._ask("search", self._timeline.sought, "text to be found; n and N go from one to the next")
+        """Edit the search text."""
+        self._ask("search", self._source.search, "text to find; n and N go to the next and previous match")
 
     def _ask(self, purpose: str, value: str, example: str) -> None:
         line = self.query_one(FilterLine)
@@ -222,146 +216,144 @@ class LogsScreen(ConsoleScreen):
     def _answered(self, event: Input.Submitted) -> None:
         line = self.query_one(FilterLine)
         if line.purpose == "search":
-            line.action_leave()
-            self._seek(event.value.strip())
-            self.action_found(-1)
+            line.action_cancel()
+            self._set_search(event.value.strip())
+            self.action_next_match(-1)
             return
         try:
-            wanted = Filter.parse(event.value)
+            new_filter = Filter.parse(event.value)
         except SvcError as error:
             self.show_error(error)
             return
-        line.action_leave()
-        self._show(wanted)
+        line.action_cancel()
+        self._show(new_filter)
 
-    def _seek(self, text: str) -> None:
-        """Have a text stand out, or none."""
-        self._timeline.sought = text
-        self._tell_parts()
+    def _set_search(self, text: str) -> None:
+        """Set the text to highlight; "" clears it."""
+        self._source.search = text
+        self._update_filter_bar()
         self.rows.reload()
         self.refresh_bindings()
 
-    def action_forget(self) -> None:
-        """Search nothing any more."""
-        self._seek("")
+    def action_clear_search(self) -> None:
+        """Clear the search."""
+        self._set_search("")
 
     def action_back(self) -> None:
-        """Close the record below the list, or else search nothing any more."""
-        if self.query_one("#whole").display:
-            self.action_whole()
+        """Close the details; otherwise clear the search."""
+        if self.query_one("#details").display:
+            self.action_toggle_details()
         else:
-            self.action_forget()
+            self.action_clear_search()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave out the keys that do nothing now."""
+        """Disable actions that are not available now."""
         if action == "back":
-            return bool(self._timeline.sought) or (self.is_mounted and self.query_one("#whole").display)
+            return bool(self._source.search) or (self.is_mounted and self.query_one("#details").display)
         return action != "search" or not isinstance(self.focused, FilterLine)
 
-    def action_without(self, key: str) -> None:
-        """Take one part of the filter away."""
-        self._show(self._timeline.filter.without(key))
+    def action_drop_filter(self, key: str) -> None:
+        """Remove a part of the filter."""
+        self._show(self._source.filter.without(key))
 
-    def action_less(self) -> None:
-        """Take the last part of the filter away."""
-        if chips := self._timeline.filter.chips():
-            self.action_without(chips[-1][0])
+    def action_drop_last_filter(self) -> None:
+        """Remove the last part of the filter."""
+        if chips := self._source.filter.chips():
+            self.action_drop_filter(chips[-1][0])
 
     def action_export(self) -> None:
-        """Write what passes the filter to a file."""
-        self.app.push_screen(ExportForm(self.client, self._timeline.filter))
-
-    # Jumps
+        """Export the records that match the filter."""
+        self.app.push_screen(ExportForm(self.client, self._source.filter))
 
     def _cursor(self) -> int | None:
         row = self.rows.cursor_row
-        return self._timeline.cursor(row) if row < self._timeline.read() else None
+        return self._source.cursor(row) if row < self._source.read() else None
 
     def action_jump(self, step: int, level: str) -> None:
-        """Go to the next record of a level, or above."""
-        self._jump(step, {"level": level}, f"no {level} {'further down' if step > 0 else 'further up'}")
+        """Go to the next record of this level or above."""
+        self._jump(step, {"level": level}, f"no {level} {'below' if step > 0 else 'above'}")
 
-    def action_found(self, step: int) -> None:
-        """Go to the next record in which the text is found."""
-        if sought := self._timeline.sought:
-            where = "further down" if step > 0 else "further up"
-            self._jump(step, {"text": sought}, f'"{sought}" is not found {where}')
+    def action_next_match(self, step: int) -> None:
+        """Go to the next record that contains the search text."""
+        if search := self._source.search:
+            where = "below" if step > 0 else "above"
+            self._jump(step, {"text": search}, f'no match for "{search}" {where}')
         else:
             self.action_search()
 
-    def action_same(self, step: int) -> None:
+    def action_next_of_request(self, step: int) -> None:
         """Go to the next record of the same request."""
         self.run_worker(self._same(step), group="jump", exclusive=True)
 
     async def _same(self, step: int) -> None:
         if request := await self._request():
-            await self._go_to(step, {"request": request}, "the request has no other record there")
+            await self._go_to(step, {"request": request}, "no other record of this request there")
 
-    def _jump(self, step: int, more: Mapping[str, str], otherwise: str) -> None:
-        self.run_worker(self._go_to(step, more, otherwise), group="jump", exclusive=True)
+    def _jump(self, step: int, more: Mapping[str, str], not_found_message: str) -> None:
+        self.run_worker(self._go_to(step, more, not_found_message), group="jump", exclusive=True)
 
-    async def _go_to(self, step: int, more: Mapping[str, str], otherwise: str) -> None:
+    async def _go_to(self, step: int, more: Mapping[str, str], not_found_message: str) -> None:
         if (cursor := self._cursor()) is None:
             return
         try:
-            found = await asyncio.to_thread(self._timeline.next, cursor, step, more)
+            target = await asyncio.to_thread(self._source.next, cursor, step, more)
         except SvcError as error:
             self.show_error(error)
             return
-        index = self._timeline.index(found) if found is not None else None
+        index = self._source.index(target) if target is not None else None
         if index is None:
-            otherwise = otherwise if self._timeline.whole else "older records are being read; try again"
-            self.notify(otherwise, markup=False, timeout=2)
+            not_found_message = (
+                not_found_message if self._source.complete else "older records are still loading; try again"
+            )
+            self.notify(not_found_message, markup=False, timeout=2)
             return
         self.rows.go_to(index)
 
-    # One record
-
     async def _document(self) -> dict[str, Any] | None:
-        """Return the record that the cursor is on."""
+        """Return the record at the cursor."""
         if (cursor := self._cursor()) is None:
             return None
         try:
-            return await asyncio.to_thread(self._timeline.document, cursor)
+            return await asyncio.to_thread(self._source.document, cursor)
         except SvcError as error:
             self.show_error(error)
             return None
 
     async def _request(self) -> str:
-        """Return the id of the cursor's request; empty, and told, where the record is of none."""
+        """Return the request id of the record at the cursor; show a message and return "" if it has none."""
         document = await self._document()
         if document is not None and not document["request_id"]:
-            self.notify("this record belongs to no request", timeout=2)
+            self.notify("this record does not belong to a request", timeout=2)
         return str(document["request_id"]) if document is not None else ""
 
     def on_virtual_rows_moved(self) -> None:
-        """Have the record below the list be that of the cursor."""
-        if self.query_one("#whole").display:
-            self.run_worker(self._tell_whole(), group="whole", exclusive=True)
+        """Update the details."""
+        if self.query_one("#details").display:
+            self.run_worker(self._update_details(), group="details", exclusive=True)
 
-    def action_whole(self) -> None:
-        """Show the whole record below the list, or no longer."""
-        panel = self.query_one("#whole")
+    def action_toggle_details(self) -> None:
+        """Show or hide the details of the record at the cursor."""
+        panel = self.query_one("#details")
         panel.display = not panel.display
         self.on_virtual_rows_moved()
-        self._tell_unseen(self.rows.unseen)
+        self._update_new_records(self.rows.unseen)
         self.refresh_bindings()
 
-    async def _tell_whole(self) -> None:
+    async def _update_details(self) -> None:
         if (document := await self._document()) is not None:
             width = self.size.width - 2 * GUTTER
-            lines = await asyncio.to_thread(lambda: wrap_lines(whole(document), width))
-            panel = self.query_one("#whole", VirtualList)
-            panel.styles.height = min(len(lines), max(int(self.size.height * WHOLE_SHARE), 2))
+            lines = await asyncio.to_thread(lambda: wrap_lines(record_details(document), width))
+            panel = self.query_one("#details", VirtualList)
+            panel.styles.height = min(len(lines), max(int(self.size.height * DETAILS_SHARE), 2))
             panel.set_source(TextLines(lines))
-            self._tell_unseen(self.rows.unseen)
+            self._update_new_records(self.rows.unseen)
 
-    def action_scroll_whole(self, rows: int) -> None:
-        """Scroll the record below the list."""
-        self.query_one("#whole").scroll_relative(y=rows, animate=False)
+    def action_scroll_details(self, rows: int) -> None:
+        """Scroll the details."""
+        self.query_one("#details").scroll_relative(y=rows, animate=False)
 
     def on_virtual_rows_opened(self) -> None:
-        """Show the request, or the record where it is of none."""
+        """Open the request, or the details of a record without a request."""
         self.run_worker(self._open(), group="open", exclusive=True)
 
     async def _open(self) -> None:
@@ -370,13 +362,13 @@ class LogsScreen(ConsoleScreen):
             return
         if document["request_id"]:
             self.app.push_screen(RequestView(self.client, document["request_id"]))
-        elif not self.query_one("#whole").display:
-            self.action_whole()
+        elif not self.query_one("#details").display:
+            self.action_toggle_details()
 
     def action_replay(self) -> None:
-        """Send the request of this record anew."""
+        """Replay the request of the record."""
         if self.client.info.kind == "service":
-            self.show_error(NOT_HERE)
+            self.show_error(REPLAY_UNAVAILABLE)
             return
         self.run_worker(self._replay(), group="open", exclusive=True)
 
@@ -385,7 +377,7 @@ class LogsScreen(ConsoleScreen):
             self.app.push_screen(RequestView(self.client, request, replay=True))
 
     def action_only_request(self) -> None:
-        """Show the records of this request only."""
+        """Filter by the request of the record."""
         self.run_worker(self._only_request(), group="open", exclusive=True)
 
     async def _only_request(self) -> None:
@@ -399,4 +391,4 @@ class LogsScreen(ConsoleScreen):
     async def _copy(self) -> None:
         if (document := await self._document()) is not None:
             self.app.copy_to_clipboard(json.dumps(document, ensure_ascii=False))
-            self.notify("the record is in the clipboard, as JSON", timeout=2)
+            self.notify("copied the record as JSON", timeout=2)

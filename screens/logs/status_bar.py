@@ -1,4 +1,4 @@
-"""What stands beside the list: the parts of the filter, how many records there are, and how many are new."""
+"""Widgets around the log list: filter input, status bar, and the counter of new records."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -9,37 +9,39 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from screens.logs.record_source import Timeline
+from screens.logs.record_source import RecordSource
 from screens.widgets.virtual_rows import VirtualRows
 
-_HINT = "[dim @click=screen.filter]f filter: everything is shown[/]"
-_PART = (
+_HINT = "[dim @click=screen.filter]f filter[/]"
+_FILTER_CHIP = (
     "[on $panel][@click=screen.filter] [dim]$key:[/]$value[/] "
-    "[@click=screen.without('{key}')][dim]×[/][/] [/]"
+    "[@click=screen.drop_filter('{key}')][dim]×[/][/] [/]"
 )
-_SOUGHT = "[on $panel][@click=screen.search] [dim]/[/]$sought[/] [@click=screen.forget][dim]×[/][/] [/]"
+_SEARCH_CHIP = (
+    "[on $panel][@click=screen.search] [dim]/[/]$search[/] [@click=screen.clear_search][dim]×[/][/] [/]"
+)
 
 
 class FilterLine(Input):
-    """The line in which a filter is written, or what is searched."""
+    """Input for a filter or a search text."""
 
     GROUP: ClassVar[str] = "Logs"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", id="logs.line-back")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Back", id="logs.line-back")]
 
     purpose = "filter"
-    """What the line is for: `filter` or `search`."""
+    """`filter` or `search`."""
 
-    def action_leave(self) -> None:
-        """Leave the line as it was."""
+    def action_cancel(self) -> None:
+        """Hide the input without a change."""
         self.display = False
         self.screen.query_one(VirtualRows).focus()
 
 
-class Bar(Horizontal):
-    """The parts of the filter, which a click takes away, and on the right how many records there are."""
+class StatusBar(Horizontal):
+    """The parts of the filter, removable by a click, and the number of records."""
 
     DEFAULT_CSS = """
-    Bar {
+    StatusBar {
         height: 1; padding: 0 1;
         & > #parts { width: 1fr; height: 1; text-wrap: nowrap; link-style: none; link-color: $foreground; }
         & > #state { width: auto; height: 1; color: $foreground-muted; }
@@ -47,48 +49,50 @@ class Bar(Horizontal):
     """
 
     def compose(self) -> ComposeResult:
-        """Place both."""
+        """Compose both halves."""
         yield Static(id="parts")
         yield Static(id="state")
 
-    def tell_parts(self, chips: Sequence[tuple[str, str]], sought: str) -> None:
-        """Show the parts of a filter, and the text that is searched."""
-        parts = [Content.from_markup(_PART.format(key=key), key=key, value=value) for key, value in chips]
-        if sought:
-            parts.append(Content.from_markup(_SOUGHT, sought=sought))
+    def show_filter(self, chips: Sequence[tuple[str, str]], search: str) -> None:
+        """Show the parts of the filter and the search text."""
+        parts = [
+            Content.from_markup(_FILTER_CHIP.format(key=key), key=key, value=value) for key, value in chips
+        ]
+        if search:
+            parts.append(Content.from_markup(_SEARCH_CHIP, search=search))
         self.query_one("#parts", Static).update(
             Content(" ").join(parts) if parts else Content.from_markup(_HINT)
         )
 
-    def tell_state(self, timeline: Timeline, *, live: bool, following: bool) -> None:
-        """Say how many records there are, and whether those that come are shown."""
-        count = f"{timeline.read():,}"
-        if not timeline.whole:
-            text = f"reading {count}" if live else ""
-        elif timeline.waiting() or timeline.paused:
-            text = f"{count} records   ❚❚ paused, {timeline.waiting():,} waiting"
-        elif not timeline.follows:
+    def show_state(self, source: RecordSource, *, live: bool, following: bool) -> None:
+        """Show the number of records and the state of the stream."""
+        count = f"{source.read():,}"
+        if not source.complete:
+            text = f"loading {count}" if live else ""
+        elif source.waiting() or source.paused:
+            text = f"{count} records   ❚❚ paused, {source.waiting():,} waiting"
+        elif not source.follows:
             text = f"{count} records"
         else:
             text = f"{count} records   {'following ●' if following else '○ G follows'}"
-        if timeline.missed:
-            text = f"{timeline.missed:,} not shown: too many   {text}"
+        if source.missed:
+            text = f"{source.missed:,} dropped: too many   {text}"
         self.query_one("#state", Static).update(Content(text))
 
 
-class Pill(Static):
-    """How many records came below what is to be seen; a click goes there. Lies over the list."""
+class NewRecordsPill(Static):
+    """The number of new records below the visible rows; a click scrolls there."""
 
     DEFAULT_CSS = """
-    Pill {
+    NewRecordsPill {
         layer: above; display: none; dock: bottom; width: auto; height: 1; padding: 0 1;
         background: $primary; color: $background; text-style: bold; link-color: $background; link-style: none;
     }
     """
 
-    def tell(self, unseen: int, below: int) -> None:
-        """Say how many, `below` rows above the foot of the screen; none are not told of."""
+    def show_count(self, unseen: int, below: int) -> None:
+        """Show the number of new records, `below` rows above the bottom; 0 hides the counter."""
         self.display = unseen > 0
-        said = Content.from_markup("[@click=screen.bottom]$count new ↓[/]", count=f"{unseen:,}")
-        self.update(said)
-        self.styles.offset = (max(self.screen.size.width - said.cell_length - 5, 0), -2 - below)
+        content = Content.from_markup("[@click=screen.bottom]$count new ↓[/]", count=f"{unseen:,}")
+        self.update(content)
+        self.styles.offset = (max(self.screen.size.width - content.cell_length - 5, 0), -2 - below)

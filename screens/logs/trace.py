@@ -1,7 +1,4 @@
-"""One request, whole: its spans as a tree over a common time axis, and every record of it. Pure.
-
-Records come as docs/logs.md documents them, in the order of their cursors.
-"""
+"""Text of one request: its spans as a tree with a time axis, and its records. Does not import Textual."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,72 +10,72 @@ from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Line
 
 Document = Mapping[str, Any]
-MOST_LINES = 5_000
-"""Lines of records that are put together."""
+MAX_LINES = 5_000
+"""Maximum number of formatted records."""
 _NAME, _BAR = 20, 10
-"""Cells of a span's name, and at least of its bar."""
+"""Width of a span's name, and minimum width of its bar."""
 _HEAD, _TOOK, _BYTES = _NAME + 14, 23, 25
-"""Cells before the bar, and behind it: for compute time and memory, and for bytes."""
+"""Width before the bar, and after it for CPU time with memory, and for bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span, and how deep below the root it is."""
+    """A span and its depth below the root."""
 
     document: Document
     depth: int
 
 
 def spans(documents: Sequence[Document]) -> list[Span]:
-    """Return the spans of a request as a tree, from the root down; what has no parent here is a root."""
+    """Return the spans of a request in tree order. A span without a known parent is a root."""
     requests = [document for document in documents if document["kind"] == "request"]
     known = {document["span_id"] for document in requests}
     below: dict[str, list[Document]] = {}
     for document in requests:
         below.setdefault(document["parent"] if document["parent"] in known else "", []).append(document)
-    found: list[Span] = []
+    tree: list[Span] = []
 
     def add(parent: str, depth: int) -> None:
         for document in sorted(below.get(parent, ()), key=began):
-            found.append(Span(document, depth))
+            tree.append(Span(document, depth))
             add(document["span_id"], depth + 1)
 
     add("", 0)
-    return found
+    return tree
 
 
 def lines(documents: Sequence[Document], width: int) -> list[Line]:
     """Return the request for a screen of `width` cells."""
     tree = spans(documents)
-    found: list[Line] = []
+    text: list[Line] = []
     if tree:
         root = tree[0].document
-        found.append([(f"{root['method']} ", "bold"), (sanitize(root["target"]), "")])
-        found.append([(f"request {root['request_id']}   trace {root['trace_id']}", "dim")])
-        found.append([])
-        found += _bars(tree, width)
-        found += [
+        text.append([(f"{root['method']} ", "bold"), (sanitize(root["target"]), "")])
+        text.append([(f"request {root['request_id']}   trace {root['trace_id']}", "dim")])
+        text.append([])
+        text += _bars(tree, width)
+        text += [
             [(name, "accent"), (f"  {span.document['code']}", "bad"), (f"  {sanitize(detail)}", "")]
             for span in tree
             if span.document["code"]
             for name, detail in [(span.document["resource"] or "–", span.document["detail"])]
         ]
-        found.append([])
-    said = [document for document in documents if document["kind"] != "request"]
-    if not said:
-        found.append([("it left no other record", "dim")])
-    start = began(tree[0].document) if tree else (began(said[0]) if said else 0)
-    for document in said[:MOST_LINES]:
-        found += _said(document, start, width)
-    if len(said) > MOST_LINES:
-        found.append([(f"… and {len(said) - MOST_LINES:,} more; `svc logs --request` shows them", "dim")])
-    return found
+        text.append([])
+    records = [document for document in documents if document["kind"] != "request"]
+    if not records:
+        text.append([("no other records", "dim")])
+    start = began(tree[0].document) if tree else (began(records[0]) if records else 0)
+    for document in records[:MAX_LINES]:
+        text += _log_cells(document, start, width)
+    if len(records) > MAX_LINES:
+        text.append([(f"… {len(records) - MAX_LINES:,} more; run `svc logs --request` to see them", "dim")])
+    return text
 
 
-def whole(document: Document) -> list[Line]:
-    """Return one record with all that it says; JSON is laid out."""
+def record_details(document: Document) -> list[Line]:
+    """Return one complete record; JSON is formatted."""
     request = document["kind"] == "request"
-    found: list[Line] = [
+    text: list[Line] = [
         [
             ("REQ   ", "dim") if request else badge(document),
             ("  ", ""),
@@ -89,19 +86,19 @@ def whole(document: Document) -> list[Line]:
         ]
     ]
     if request:
-        return [*found, *_whole_request(document)]
-    found += [[(sanitize(text), "")] for text in laid_out(document.get("body", "")).splitlines() or [""]]
+        return [*text, *_request_details(document)]
+    text += [[(sanitize(text), "")] for text in pretty_json(document.get("body", "")).splitlines() or [""]]
     attributes = document.get("attributes", {})
     name = max((len(key) for key in attributes), default=0)
     for key, value in attributes.items():
-        found.append([(f"{sanitize(key):<{name}}  ", "dim"), (sanitize(value), "")])
+        text.append([(f"{sanitize(key):<{name}}  ", "dim"), (sanitize(value), "")])
     if document["request_id"]:
-        found.append([(f"request {document['request_id']}", "dim")])
-    return found
+        text.append([(f"request {document['request_id']}", "dim")])
+    return text
 
 
-def _whole_request(document: Document) -> Iterator[Line]:
-    """Yield what was asked, what it took, and why it failed; the innermost span knows what it took."""
+def _request_details(document: Document) -> Iterator[Line]:
+    """Yield request, usage and error; usage is that of the innermost span."""
     inner = (*document.get("below", ()), document)[0]
     yield [
         status(document["status"]),
@@ -121,7 +118,7 @@ def _whole_request(document: Document) -> Iterator[Line]:
 def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
     first = min(began(span.document) for span in tree)
     last = max(began(span.document) + span.document["wall_ns"] for span in tree)
-    # As much of what it took as there is room for beside a bar: all, without bytes, nothing.
+    # Show bytes, memory and CPU time beside the bar as far as they fit.
     beside = next((cells for cells in (_TOOK + _BYTES, _TOOK) if _HEAD + _BAR + cells <= width), 0)
     room = max(width - _HEAD - beside, _BAR)
     scale = room / max(last - first, 1)
@@ -146,7 +143,7 @@ def _bars(tree: Sequence[Span], width: int) -> Iterator[Line]:
         ]
 
 
-def _said(document: Document, start: int, width: int) -> Iterator[Line]:
+def _log_cells(document: Document, start: int, width: int) -> Iterator[Line]:
     offset = f"+{duration(max(began(document) - start, 0))}"
     head: list[tuple[str, Any]] = [
         (f"{offset:>9}  ", "dim"),
@@ -161,8 +158,8 @@ def _said(document: Document, start: int, width: int) -> Iterator[Line]:
         yield [(" " * 33, ""), (f"{sanitize(key)}=", "dim"), (sanitize(value), "dim")]
 
 
-def laid_out(text: str) -> str:
-    """Return JSON on several lines; what is none as it is."""
+def pretty_json(text: str) -> str:
+    """Return formatted JSON; other text is unchanged."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:

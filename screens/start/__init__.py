@@ -1,1 +1,1 @@
-"""Where one begins without a Project: make one, or open what a service has."""
+"""Start screen, shown outside of any project."""

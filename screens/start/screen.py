@@ -1,4 +1,4 @@
-"""The first screen outside of any Project: what can be made, and what is there to open."""
+"""Start screen: create a project, open a deployed one, or log in."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,56 +19,56 @@ from svc_tui.client import SvcError
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A Project was made in a folder of this name."""
+class Created:
+    """A project was created in a folder of this name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A Project of a service is to be shown."""
+class OpenDeployed:
+    """A deployed project was option_id."""
 
     project: str
 
 
-Chosen = Made | Opened
+Choice = Created | OpenDeployed
 
 
-class Offers(Protocol):
-    """What there is to choose from. Methods may take their time, and raise `SvcError`."""
+class StartChoices(Protocol):
+    """Actions of the start screen. Methods may block and raise `SvcError`."""
 
     def templates(self) -> Sequence[tuple[str, str]]:
-        """Return templates by name, and what each is."""
+        """Return name and description of each template."""
         ...
 
     def create(self, name: str, template: str) -> None:
-        """Make a Project in the folder `name` of this one."""
+        """Create a project in the subfolder `name`."""
 
     def deployed_projects(self) -> tuple[str, Sequence[str]]:
-        """Return the service that one is logged in to, and its Projects; empty where one is not."""
+        """Return the key of the current service and its projects; both empty without a session."""
         ...
 
 
-class MakeScreen(Form[Made]):
-    """Asks for the name and the template of a Project."""
+class CreateScreen(Form[Created]):
+    """Asks for name and template of a new project."""
 
-    TITLE_TEXT: ClassVar[str] = "Make a Project"
-    DONE: ClassVar[str] = "make it and open it"
+    TITLE_TEXT: ClassVar[str] = "Create a project"
+    DONE: ClassVar[str] = "create and open"
     DEFAULT_CSS = """
-    MakeScreen OptionList { height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
-    MakeScreen OptionList:focus { border: none; }
-    MakeScreen OptionList { margin-bottom: 1; }
+    CreateScreen OptionList { height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
+    CreateScreen OptionList:focus { border: none; }
+    CreateScreen OptionList { margin-bottom: 1; }
     """
 
-    def __init__(self, offers: Offers) -> None:
+    def __init__(self, choices: StartChoices) -> None:
         super().__init__()
-        self._offers = offers
+        self._choices = choices
 
     def fields(self) -> ComposeResult:
         """Yield the name and the templates."""
         yield Field("name", "name", example="shop")
-        templates = self._offers.templates()
+        templates = self._choices.templates()
         width = max(len(name) for name, _ in templates)
         yield OptionList(
             *(
@@ -81,20 +81,20 @@ class MakeScreen(Form[Made]):
         )
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the template, and make it."""
+        """Submit with this template."""
         self.action_submit()
 
-    async def submit(self) -> Made:
-        """Make it."""
+    async def submit(self) -> Created:
+        """Create the project."""
         options = self.query_one(OptionList)
         name = self.value("name").strip()
         template = str(options.get_option_at_index(options.highlighted or 0).id)
-        await asyncio.to_thread(self._offers.create, name, template)
-        return Made(name)
+        await asyncio.to_thread(self._choices.create, name, template)
+        return Created(name)
 
 
 class StartScreen(StopWorkersFirst, Screen[None]):
-    """Make a Project, open one of a service, or log in; `chosen` hears which."""
+    """The start screen; calls `on_choice` with the result."""
 
     GROUP: ClassVar[str] = "Start"
     DEFAULT_CSS = """
@@ -108,43 +108,45 @@ class StartScreen(StopWorkersFirst, Screen[None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "make", "Make a Project", id="start.new"),
+        Binding("n", "create", "Create a project", id="start.new"),
         Binding("l", "login", "Log in", id="start.login"),
         Binding("q,escape", "app.quit", "Quit", id="start.quit"),
     ]
 
     def __init__(
-        self, where: str, offers: Offers, login: Callable[[], Form[str]], chosen: Callable[[Chosen], None]
+        self,
+        folder: str,
+        choices: StartChoices,
+        login: Callable[[], Form[str]],
+        on_choice: Callable[[Choice], None],
     ) -> None:
-        """`where` is the folder, as the user knows it; `login` makes the dialogue for that."""
+        """Create the screen. `folder` is shown to the user; `login` creates the login dialog."""
         super().__init__()
-        self._where, self._offers, self._login, self._chosen = where, offers, login, chosen
+        self._folder, self._choices, self._login, self._on_choice = folder, choices, login, on_choice
 
     def compose(self) -> ComposeResult:
-        """Place the words and the list."""
+        """Compose the text and the options."""
         with Vertical():
             yield Static("svc", classes="name")
             yield Static(
-                Content(
-                    f"Host small web applications from a terminal.\nThere is no Project in {self._where}."
-                ),
+                Content(f"Host small web applications from a terminal.\n{self._folder} is not in a project."),
                 classes="about",
             )
             yield OptionList(
-                Option("n  make a Project here", id="make"), Option("l  log in to a service", id="login")
+                Option("n  create a project here", id="create"), Option("l  log in to a service", id="login")
             )
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """See what a service has."""
-        self._look()
+        """Load the deployed projects."""
+        self._load_deployed()
 
-    def _look(self) -> None:
-        self.run_worker(self._see(), exclusive=True)
+    def _load_deployed(self) -> None:
+        self.run_worker(self._fetch_deployed(), exclusive=True)
 
-    async def _see(self) -> None:
+    async def _fetch_deployed(self) -> None:
         try:
-            service, projects = await asyncio.to_thread(self._offers.deployed_projects)
+            service, projects = await asyncio.to_thread(self._choices.deployed_projects)
         except SvcError as error:
             self.notify(error.message, severity="warning", markup=False)
             return
@@ -156,19 +158,21 @@ class StartScreen(StopWorkersFirst, Screen[None]):
                 options.add_option(Option(text, id=name))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Do what was chosen."""
-        chosen = str(event.option.id)
-        if chosen == "make":
-            self.action_make()
-        elif chosen == "login":
+        """Run the option_id option."""
+        option_id = str(event.option.id)
+        if option_id == "create":
+            self.action_create()
+        elif option_id == "login":
             self.action_login()
         else:
-            self._chosen(Opened(chosen.removeprefix("open ")))
+            self._on_choice(OpenDeployed(option_id.removeprefix("open ")))
 
-    def action_make(self) -> None:
-        """Ask what to make."""
-        self.app.push_screen(MakeScreen(self._offers), lambda made: made and self._chosen(made))
+    def action_create(self) -> None:
+        """Open the form for a new project."""
+        self.app.push_screen(
+            CreateScreen(self._choices), lambda created: created and self._on_choice(created)
+        )
 
     def action_login(self) -> None:
-        """Ask how to log in, and show what there is then."""
-        self.app.push_screen(self._login(), lambda key: self._look() if key else None)
+        """Open the login dialog, then reload the deployed projects."""
+        self.app.push_screen(self._login(), lambda key: self._load_deployed() if key else None)

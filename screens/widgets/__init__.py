@@ -1,1 +1,1 @@
-"""Widgets that several screens share."""
+"""Widgets shared by several screens."""

@@ -1,4 +1,4 @@
-"""What stands where in a line: columns, and texts that are cut and padded to them. Imports no Textual."""
+"""Column layout of text lines: positions, truncation and padding. Does not import Textual."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -11,19 +11,18 @@ from screens.widgets.row_source import Cell, Piece
 COLUMN_GAP = 2
 """Cells between two columns."""
 _MAX_CHARS_PER_CELL = 8
-"""Characters that are looked at for each cell of a column: letters may carry a few marks, not a million."""
+"""Maximum characters examined per cell. A character may carry combining marks, but not a million."""
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _LEFT_TO_RIGHT_MARK = "\u200e"
-"""A mark that takes no room: what follows goes from left to right."""
+"""LEFT-TO-RIGHT MARK, zero width: the text after it runs from left to right."""
 _REPLACEMENTS = {"\n": "↵", "\t": " "}
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `width` cells. `right` is for numbers.
+    """A column of at least `width` cells. `right` aligns it to the right.
 
-    What a screen has to spare goes to columns that `wish` for more cells than their width; those that `grow`
-    take what is left.
+    Spare cells go first to columns with a `preferred` width, then to columns that `grow`.
     """
 
     title: str
@@ -35,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class PlacedColumn:
-    """A column from cell `x` of a line on, `width` cells wide."""
+    """A column at cell `x` of a line, `width` cells wide."""
 
     x: int
     width: int
@@ -43,7 +42,7 @@ class PlacedColumn:
 
 
 def layout_columns(columns: Sequence[Column], room: int) -> tuple[PlacedColumn, ...]:
-    """Return where columns stand in a line with `room` cells to fill; they may need more."""
+    """Return the positions of columns in a line of `room` cells. The result may be wider than that."""
     widths = [column.width for column in columns]
     spare = max(room - sum(widths) - COLUMN_GAP * max(len(columns) - 1, 0), 0)
     lacks = {i: each.preferred - each.width for i, each in enumerate(columns) if each.preferred > each.width}
@@ -59,17 +58,17 @@ def layout_columns(columns: Sequence[Column], room: int) -> tuple[PlacedColumn, 
 
 
 def line_width(placed: Sequence[PlacedColumn]) -> int:
-    """Return how many cells a line takes."""
+    """Return the width of a line in cells."""
     return placed[-1].x + placed[-1].width if placed else 0
 
 
 def column_at(placed: Sequence[PlacedColumn], x: int) -> int:
-    """Return the number of the column at a cell of the line; the gap belongs to the column before it."""
+    """Return the index of the column at a cell of the line; a gap belongs to the column before it."""
     return max((i for i, column in enumerate(placed) if column.x <= x), default=0)
 
 
 def fit_cell(cell: Cell, column: PlacedColumn) -> list[Piece]:
-    """Return a cell's pieces, exactly as wide as its column; `…` ends what was cut."""
+    """Return the pieces of a cell, padded or truncated with `…` to the width of its column."""
     pieces: list[Piece] = []
     used = 0
     for text, tone in cell:
@@ -90,14 +89,14 @@ def fit_cell(cell: Cell, column: PlacedColumn) -> list[Piece]:
 
 
 def _isolate_direction(text: str) -> str:
-    """Return a text that does not turn the direction of the cells after it, where terminals turn any."""
+    """Return text that does not change the direction of the following cells on bidirectional terminals."""
     if text.isascii() or not any(unicodedata.bidirectional(each) in _RIGHT_TO_LEFT for each in text):
         return text
     return text + _LEFT_TO_RIGHT_MARK
 
 
 def sanitize(text: str) -> str:
-    """Return a text on one line that can not command a terminal or turn the direction of what follows it."""
+    """Return text on one line, without control characters and direction overrides."""
     return text if text.isprintable() else "".join(_sanitized(text))
 
 

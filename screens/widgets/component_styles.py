@@ -1,18 +1,18 @@
-"""How the parts of a widget look that draws its own lines: its component styles, over its background."""
+"""Component styles of widgets that render their own lines, blended with the background."""
 
 from rich.style import Style
 from textual.widget import Widget
 
 
 class ComponentStyles:
-    """What each component style adds to a widget's own; worked out once, until `clear`.
+    """Rich styles of a widget's components, cached until `clear`.
 
-    Translucent colours are mixed with what is below them. The toolkit's partial styles leave that out, so
-    that a dim text is as bright as any.
+    Translucent colors are blended with the background. Textual's partial styles skip that, so dim text would
+    appear at full brightness.
     """
 
     def __init__(self, widget: Widget, prefix: str) -> None:
-        """`prefix` is what the names of the components begin with: `rows--`."""
+        """Create the cache. `prefix` is the common prefix of the component names, as in `rows--`."""
         self._widget = widget
         self._prefix = prefix
         self._styles: dict[str, Style] = {}
@@ -24,7 +24,7 @@ class ComponentStyles:
         return self._styles[name]
 
     def clear(self) -> None:
-        """Work all out again: the theme has changed."""
+        """Clear the cache after a theme change."""
         self._styles.clear()
 
     def _resolve(self, component: str) -> Style:

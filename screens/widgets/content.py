@@ -1,4 +1,4 @@
-"""Lines of pieces as the toolkit draws them: what a tone looks like outside of a list."""
+"""Conversion of styled lines to Textual content."""
 
 from collections.abc import Iterable
 
@@ -15,12 +15,12 @@ _STYLES: dict[Tone, str] = {
     "notice": "$text-primary",
     "warn": "$text-warning",
     "bad": "$text-error",
-    "found": "$background on $warning",
+    "match": "$background on $warning",
 }
 
 
 def to_content(lines: Iterable[Line]) -> Content:
-    """Return lines as one text."""
+    """Return lines as one multi-line content."""
     return Content("\n").join(
         Content.assemble(*((text, _STYLES[tone]) for text, tone in line)) for line in lines
     )

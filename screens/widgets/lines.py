@@ -1,4 +1,4 @@
-"""A text of any length as rows: lines that are wrapped to a width. Imports no Textual."""
+"""Text lines as a row source, and wrapping of styled lines. Does not import Textual."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,33 +8,33 @@ from screens.widgets.columns import Column
 from screens.widgets.row_source import Line, Piece, Row
 
 LINE_COLUMNS = (Column("", 1, grow=True),)
-"""The one column of such a list."""
+"""The single column of a list of text lines."""
 
 
 class TextLines:
-    """Lines, as a `RowSource`."""
+    """A `RowSource` of text lines."""
 
     def __init__(self, lines: Sequence[Line] = ()) -> None:
         self._lines = lines
 
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of lines."""
         return len(self._lines)
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return some of them."""
+        """Return the lines from `start` to `start + n`."""
         return [Row(start + at, (tuple(line),)) for at, line in enumerate(self._lines[start : start + n])]
 
 
 def wrap_lines(lines: Iterable[Line], width: int) -> list[Line]:
-    """Return lines of at most `width` cells; what is longer goes on in the next line, at a blank."""
-    found: list[Line] = []
+    """Return lines of at most `width` cells, wrapped at blanks where possible."""
+    wrapped: list[Line] = []
     for line in lines:
         if sum(cell_len(text) for text, _ in line) <= width:
-            found.append(line)
+            wrapped.append(line)
         else:
-            found += _wrap(line, max(width, 2))
-    return found
+            wrapped += _wrap(line, max(width, 2))
+    return wrapped
 
 
 def _wrap(line: Line, width: int) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""Which rows of a source are held, and which to fetch next: chunks in an LRU. Knows no thread, no screen."""
+"""LRU cache of rows in chunks, which also decides what to fetch next. No threads, no Textual."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from screens.widgets.row_source import Row
 
 CHUNK_ROWS = 50
-"""How many rows are held, and let go of, together."""
+"""Rows per chunk."""
 PREFETCH_CHUNKS = 4
-"""How many chunks are wanted to each side of those to be seen."""
+"""Chunks prefetched before and after the visible ones."""
 MAX_CHUNKS = 200
-"""How many chunks are held: 10,000 rows."""
+"""Maximum number of cached chunks, which is 10,000 rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchWindow:
-    """Rows `start` to `start + n` to be fetched, as of a `generation` of the source."""
+    """A request for rows `start` to `start + n`, valid for one `generation` of the source."""
 
     start: int
     n: int
@@ -24,58 +24,58 @@ class FetchWindow:
 
 
 class RowCache:
-    """The rows that are held. What is wanted is said at each move, and takes the place of what was wanted."""
+    """Cached rows. Each `request` replaces the previous one."""
 
-    def __init__(self, held: int = MAX_CHUNKS) -> None:
-        self._max_chunks = held
+    def __init__(self, max_chunks: int = MAX_CHUNKS) -> None:
+        self._max_chunks = max_chunks
         self._rows: OrderedDict[int, list[Row]] = OrderedDict()
         self._stale: set[int] = set()
         self._short: set[int] = set()
-        self._wanted: tuple[range, ...] = ()
+        self._requested: tuple[range, ...] = ()
         self._count = 0
         self._generation = 0
 
     def __len__(self) -> int:
-        """Return how many chunks are held."""
+        """Return the number of cached chunks."""
         return len(self._rows)
 
     def row(self, index: int) -> Row | None:
-        """Return a row, or None as long as it has not been fetched."""
+        """Return a row, or None if it is not cached."""
         chunk, place = divmod(index, CHUNK_ROWS)
         rows = self._rows.get(chunk)
         return rows[place] if rows is not None and place < len(rows) else None
 
     def clear(self) -> None:
-        """Forget all: other rows are shown now."""
+        """Clear the cache: the list has another source."""
         self._rows.clear()
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Have every row fetched again; what is held serves until then."""
+        """Mark all rows as outdated: they are fetched again, but remain readable until then."""
         self._generation += 1
         self._stale = set(self._rows)
         self._short.clear()
 
     def request(self, first: int, end: int, count: int) -> None:
-        """Say that rows `first` to `end` of `count` are to be seen; after them, some more to each side."""
+        """Request the visible rows `first` to `end` of `count`, and some rows before and after them."""
         last = max(count - 1, 0) // CHUNK_ROWS
         low, high = min(max(first, 0) // CHUNK_ROWS, last), min(max(end - 1, 0) // CHUNK_ROWS, last)
         after, before = (
             range(high + 1, min(high + PREFETCH_CHUNKS, last) + 1),
             range(max(low - PREFETCH_CHUNKS, 0), low),
         )
-        wanted = (range(low, high + 1), after, before)
-        if (wanted, count) != (self._wanted, self._count):
+        requested = (range(low, high + 1), after, before)
+        if (requested, count) != (self._requested, self._count):
             self._short.clear()
-        self._wanted, self._count = wanted, count
-        for chunks in wanted:
+        self._requested, self._count = requested, count
+        for chunks in requested:
             for chunk in chunks:
                 if chunk in self._rows:
                     self._rows.move_to_end(chunk)
 
     def next_fetch(self) -> FetchWindow | None:
-        """Return what to fetch now, the rows to be seen first; None when all that is wanted is held."""
-        for chunks in self._wanted:
+        """Return the next rows to fetch, visible ones first, or None if all requested rows are cached."""
+        for chunks in self._requested:
             for chunk in chunks:
                 if self._is_missing(chunk):
                     end = chunk + 1
@@ -95,9 +95,10 @@ class RowCache:
         )
 
     def put(self, window: FetchWindow, rows: Sequence[Row]) -> bool:
-        """Hold what was fetched; False when it is of a former generation, and of no use.
+        """Store fetched rows. Return False if they belong to an earlier generation and were dropped.
 
-        Fewer rows than asked for are not asked for again until something else is wanted.
+        If fewer rows than requested were returned, the missing ones are not fetched again until the request
+        changes.
         """
         if window.generation != self._generation:
             return False
@@ -105,28 +106,28 @@ class RowCache:
         for chunk in _chunks(window):
             first = max(chunk * CHUNK_ROWS, window.start)
             last = min((chunk + 1) * CHUNK_ROWS, end)
-            found = rows[first - window.start : last - window.start]
+            chunk_rows = rows[first - window.start : last - window.start]
             self._stale.discard(chunk)
-            self._rows[chunk] = [*self._rows.get(chunk, [])[: first - chunk * CHUNK_ROWS], *found]
+            self._rows[chunk] = [*self._rows.get(chunk, [])[: first - chunk * CHUNK_ROWS], *chunk_rows]
             self._rows.move_to_end(chunk)
-            if len(found) < last - first:
+            if len(chunk_rows) < last - first:
                 self._short.add(chunk)
         self._evict()
         return True
 
     def mark_failed(self, window: FetchWindow) -> None:
-        """Ask no more for rows that can not be had, until something else is wanted."""
+        """Stop fetching these rows until the request changes: the source cannot provide them."""
         self._short.update(_chunks(window))
 
     def _evict(self) -> None:
         for chunk in list(self._rows):
             if len(self._rows) <= self._max_chunks:
                 return
-            if not any(chunk in chunks for chunks in self._wanted):
+            if not any(chunk in chunks for chunks in self._requested):
                 del self._rows[chunk]
                 self._stale.discard(chunk)
 
 
 def _chunks(window: FetchWindow) -> range:
-    """Return the numbers of the chunks that a window has rows of."""
+    """Return the indexes of the chunks that a window overlaps."""
     return range(window.start // CHUNK_ROWS, (window.start + window.n - 1) // CHUNK_ROWS + 1)

@@ -1,24 +1,24 @@
-"""What the big list is asked to show: rows by number, from wherever they are. Imports no Textual."""
+"""Row source protocol: rows by index, with styled cells. Does not import Textual."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Tone = Literal["", "bold", "dim", "accent", "good", "notice", "warn", "bad", "found"]
-"""What a piece of text means. The theme says how that looks."""
+Tone = Literal["", "bold", "dim", "accent", "good", "notice", "warn", "bad", "match"]
+"""The meaning of a piece of text. The theme maps it to a style."""
 Piece = tuple[str, Tone]
 Cell = tuple[Piece, ...]
-"""The text of one cell, piece by piece; what does not fit into its column is cut."""
+"""The text of a cell in pieces; truncated if it is wider than its column."""
 Line = Sequence[Piece]
 """A line outside of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row. `key` says which it is, also when rows come or go before it; marks are kept by it.
+    """A row. `key` identifies it when indexes change; marks refer to it.
 
-    `cells` are as many as the columns, in their order. `of` is what the row shows, for the source's own use:
-    it lives as long as the list holds the row.
+    `cells` has one cell per column. `value` is the object shown by the row, for use by the source; the list
+    keeps it as long as it caches the row.
     """
 
     key: Hashable
@@ -27,19 +27,18 @@ class Row:
 
 
 class RowSource(Protocol):
-    """Where rows come from. Numbers begin at 0."""
+    """A source of rows, indexed from 0."""
 
     def count(self) -> int:
-        """Return how many rows there are, at once: it is asked often, by the thread that draws."""
+        """Return the number of rows. Must be fast: the UI thread calls it often."""
 
     def window(self, start: int, n: int) -> Sequence[Row]:
-        """Return rows `start` to `start + n`, or fewer where they have become fewer.
+        """Return rows `start` to `start + n`, or fewer if rows were removed.
 
-        May take its time: it is called by another thread than the one that draws, one call after another.
-        A number stands for the same row in every call until the list is told to reload; rows may be added
-        at the end meanwhile. Raises `RowsUnavailable`.
+        May block: it is called on a worker thread, one call at a time. An index refers to the same row until
+        the list is reloaded; rows may be appended meanwhile. Raises `RowsUnavailable`.
         """
 
 
 class RowsUnavailable(Exception):
-    """Rows can not be had now: what happened, for people."""
+    """The rows cannot be fetched now. The message is for users."""

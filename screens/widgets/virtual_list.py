@@ -1,7 +1,4 @@
-"""A list that holds only what is to be seen and what is next to it: fetching and drawing, without a cursor.
-
-Fetches off the thread that draws, one window after another. What rows are, their `RowSource` says.
-"""
+"""Virtual list: fetches only the visible rows and their neighbors, on a worker thread. It has no cursor."""
 
 import asyncio
 from collections.abc import Hashable, Sequence
@@ -21,15 +18,15 @@ from screens.widgets.row_cache import FetchWindow, RowCache
 from screens.widgets.row_source import Cell, Row, RowSource, RowsUnavailable
 
 GUTTER = 2
-"""Cells before each line that do not scroll sideways: one for the cursor, one for the mark."""
+"""Cells before each line that do not scroll: cursor and mark."""
 PREFETCH_DELAY_SECONDS = 0.03
-"""How long nothing else comes into sight before what is next to it is fetched."""
+"""Idle time after scrolling before neighboring rows are prefetched."""
 PLACEHOLDER: tuple[Cell, ...] = ((("…", "dim"),),)
-"""What a row shows that is not there yet."""
+"""Shown for a row that is not loaded yet."""
 
 
 class VirtualList(ScrollView, can_focus=False):
-    """Rows of a source under the titles of its columns; `…` for a row that is not there yet."""
+    """A list of rows below the titles of its columns."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
@@ -55,7 +52,7 @@ class VirtualList(ScrollView, can_focus=False):
 
     @dataclass
     class Failed(Message):
-        """Rows could not be fetched; they are tried again at the next move or `reload`."""
+        """Rows could not be fetched. The list retries when it is scrolled or reloaded."""
 
         rows: "VirtualList"
         reason: str
@@ -67,7 +64,7 @@ class VirtualList(ScrollView, can_focus=False):
 
     @dataclass
     class Loaded(Message):
-        """Rows that are to be seen were fetched."""
+        """Visible rows were loaded."""
 
         rows: "VirtualList"
 
@@ -86,13 +83,13 @@ class VirtualList(ScrollView, can_focus=False):
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """`head` shows the columns' titles; `empty` is said when there are no rows."""
+        """Create a list. `head` shows the column titles; `empty` is shown if there are no rows."""
         super().__init__(id=id, classes=classes)
         self._source = source
         self._columns = tuple(columns)
         self._header_rows = int(head)
         self.empty = empty
-        """What is said when there are no rows."""
+        """The text shown if there are no rows."""
         self._count = 0
         self._pending_count: int | None = None
         self._cache = RowCache()
@@ -105,25 +102,25 @@ class VirtualList(ScrollView, can_focus=False):
 
     @property
     def count(self) -> int:
-        """How many rows are shown; a source may have more for a moment."""
+        """The number of rows in the list. The source may have more until the next poll."""
         return self._count
 
     @property
     def cached_chunks(self) -> int:
-        """How many chunks of rows are in memory."""
+        """The number of cached chunks of rows."""
         return len(self._cache)
 
     def row(self, index: int) -> Row | None:
-        """Return a row, or None while it is not held."""
+        """Return a row, or None if it is not cached."""
         return self._cache.row(index)
 
     def key(self, index: int) -> Hashable | None:
-        """Return the key of a row, or None while it is not held."""
+        """Return the key of a row, or None if it is not cached."""
         row = self.row(index)
         return row.key if row else None
 
     def set_source(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
-        """Show other rows, from the first on."""
+        """Show the rows of another source, from the first one."""
         self._source = source
         self._columns = self._columns if columns is None else tuple(columns)
         self._cache.clear()
@@ -133,40 +130,38 @@ class VirtualList(ScrollView, can_focus=False):
         self._set_count(source.count())
 
     def reload(self) -> None:
-        """Fetch the rows again, which have changed; those that are shown stay until then."""
+        """Fetch the rows again; the cached ones are shown until then."""
         self._cache.invalidate()
         self._pending_count = None
         self._set_count(self._source.count())
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Show the same rows in other columns; the source has other cells from now on."""
+        """Show the same rows in other columns. The source must return cells for them from now on."""
         self._columns = tuple(columns)
         self._cache.clear()
         self._pending_count = None
         self._set_count(self._source.count())
 
     def on_mount(self) -> None:
-        """Look at the rows for the first time."""
+        """Read the number of rows."""
         self._set_count(self._source.count())
 
     def on_resize(self) -> None:
-        """Give the columns their new room."""
+        """Lay out the columns for the new width."""
         self._set_count(self._count)
-
-    # What is to be seen
 
     @property
     def _room(self) -> Size:
-        """The cells beside the scrollbars."""
+        """The content size without scrollbars."""
         return self.scrollable_content_region.size
 
     @property
     def _page(self) -> int:
-        """How many rows the screen shows."""
+        """The number of rows per page."""
         return max(self._room.height - self._header_rows, 1)
 
     def _set_count(self, count: int) -> None:
-        """Take up how many rows there are, and lay them out."""
+        """Set the number of rows and update the layout."""
         came, self._count = count - self._count, count
         if came < 0:
             self._cache.invalidate()
@@ -177,16 +172,16 @@ class VirtualList(ScrollView, can_focus=False):
         self.refresh()
 
     def _count_changed(self, came: int) -> None:
-        """Follow a change of the number of rows."""
+        """Handle a change of the number of rows."""
 
     def _prefetch_count(self, count: int) -> None:
-        """Take up that many rows once the last of them are there, so that none shows as `…`."""
+        """Set the number of rows after the last ones have been fetched, so that no placeholder flashes."""
         self._pending_count = count
         self._cache.request(count - self._page, count, count)
         self._start_fetch()
 
     def _request_visible(self) -> None:
-        """Have fetched what is to be seen now, in place of what was to be seen before."""
+        """Request the rows that are visible now."""
         if self._room.height and self._pending_count is None:
             top = self.scroll_offset.y
             self._cache.request(top, top + self._page, self._count)
@@ -199,7 +194,7 @@ class VirtualList(ScrollView, can_focus=False):
             self.run_worker(self._fetch(), group="rows", description="fetch rows")
 
     async def _fetch(self) -> None:
-        """Fetch until all that is wanted is held; what is wanted may change meanwhile."""
+        """Fetch until all requested rows are cached; the request may change meanwhile."""
         try:
             while window := self._cache.next_fetch():
                 if self._pending_count is None and not self._is_visible(window) and not await self._is_idle():
@@ -223,12 +218,12 @@ class VirtualList(ScrollView, can_focus=False):
             self.post_message(self.Loaded(self))
 
     def _is_visible(self, window: FetchWindow) -> bool:
-        """Whether rows of a window are to be seen."""
+        """Return whether the window overlaps the visible rows."""
         top = self.scroll_offset.y
         return window.start < top + self._page and top < window.start + window.n
 
     async def _is_idle(self) -> bool:
-        """Wait a moment; whether nothing else came into sight."""
+        """Wait for the prefetch delay. Return whether the visible rows stayed the same."""
         self._visible_changed.clear()
         try:
             async with asyncio.timeout(PREFETCH_DELAY_SECONDS):
@@ -238,35 +233,33 @@ class VirtualList(ScrollView, can_focus=False):
         return False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Fetch what comes into sight."""
+        """Request the rows that became visible."""
         super().watch_scroll_y(old_value, new_value)
         self._request_visible()
 
-    # Lines
-
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw the lines of a part of the screen; they share what takes long to work out."""
+        """Render lines; compute shared values once."""
         self._base_style, self._line_cells = self.rich_style, max(self._room.width - GUTTER, 0)
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of the screen: the titles, a row, `…` for one that is not there yet, or nothing."""
+        """Render one line: the titles, a row, a placeholder or nothing."""
         index = y - self._header_rows + self.scroll_offset.y
         if y < self._header_rows:
             titles: list[Cell] = [((column.title, ""),) for column in self._columns]
             return self._line(titles, "  ", self._base_style + self._styles_for("head"))
         if index < self._count:
             return self._row_line(index, self._cache.row(index))
-        said = self.empty.center(self._room.width) if self.empty and index == 0 else ""
-        line = Strip([Segment(said, self._base_style + self._styles_for("dim"))])
+        text = self.empty.center(self._room.width) if self.empty and index == 0 else ""
+        line = Strip([Segment(text, self._base_style + self._styles_for("dim"))])
         return line.adjust_cell_length(self._room.width, self._base_style)
 
     def _row_line(self, index: int, row: Row | None) -> Strip:
-        """Draw a row of which nothing more is to be said."""
+        """Render a row."""
         return self._line(row.cells if row else PLACEHOLDER, " " * GUTTER, self._base_style)
 
     def _line(self, cells: Sequence[Cell], sign: str, style: Style, cursor: int | None = None) -> Strip:
-        """Draw cells after a `sign` of the gutter's width; `cursor` is the number of a cell."""
+        """Render cells after a `sign` of the gutter's width; `cursor` is the index of a highlighted cell."""
         room, left = self._line_cells, self.scroll_offset.x
         segments = [] if left else [Segment(sign, style + self._styles_for("accent"))]
         gap = Segment(" " * COLUMN_GAP, style)
@@ -281,6 +274,6 @@ class VirtualList(ScrollView, can_focus=False):
         return Strip([Segment(sign, style + self._styles_for("accent")), *line], GUTTER + room)
 
     def notify_style_update(self) -> None:
-        """Forget the colours of before."""
+        """Clear cached styles."""
         super().notify_style_update()
         self._styles_for.clear()

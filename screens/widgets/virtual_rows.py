@@ -1,4 +1,4 @@
-"""The one list for many rows that screens share: `VirtualList` with a cursor, marks, keys and following."""
+"""Virtual list with a cursor, marks, key bindings and live following."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ from screens.widgets.row_source import Row, RowSource
 from screens.widgets.virtual_list import GUTTER, PLACEHOLDER, VirtualList
 
 POLL_HZ = 20
-"""How often a list that grows is looked at."""
+"""Polls per second of a live list."""
 SIDEWAYS_CELLS = 8
-"""Cells that `h` and `l` scroll where the cursor is a row."""
+"""Cells that `h` and `l` scroll if the cursor is a row."""
 
 
 class VirtualRows(VirtualList, can_focus=True):
-    """A list of any length with a cursor, by row or by cell.
+    """A virtual list with a row or cell cursor.
 
-    A `live` list grows at its end: it is looked at 20 times a second, and followed until one goes up in it;
-    `unseen` counts what came since, and `G` follows again.
+    A `live` list grows at its end. It polls its source and follows the last row until the user scrolls up.
+    `unseen` counts the rows added since; `G` follows again.
     """
 
     DEFAULT_CSS = """
-    VirtualRows > .rows--found { color: $background; background: $warning; text-style: bold; }
+    VirtualRows > .rows--match { color: $background; background: $warning; text-style: bold; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--found"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--match"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False, id="rows.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="rows.up"),
@@ -46,17 +46,17 @@ class VirtualRows(VirtualList, can_focus=True):
     ]
 
     cursor_row = reactive(0, repaint=False)
-    """The row of the cursor; moving it scrolls there."""
+    """The row of the cursor. Setting it scrolls there."""
     cursor_column = reactive(0, repaint=False)
-    """The column of the cursor, where it is a cell."""
+    """The column of a cell cursor."""
     following = reactive(False, repaint=False)
-    """Whether the last row stays in sight when others come."""
+    """True while the list scrolls to new rows."""
     unseen = reactive(0, repaint=False)
-    """How many rows came since the list was last followed."""
+    """The number of rows added since the list stopped following."""
 
     @dataclass
     class Moved(Message):
-        """The cursor stands somewhere else."""
+        """The cursor moved."""
 
         rows: "VirtualRows"
         row: int
@@ -68,7 +68,7 @@ class VirtualRows(VirtualList, can_focus=True):
             return self.rows
 
     class Opened(Moved):
-        """A row was chosen, by enter or a double click."""
+        """A row was opened, by enter or a double click."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class VirtualRows(VirtualList, can_focus=True):
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """`head` shows the columns' titles; `empty` is said when there are no rows."""
+        """Create a list. `head` shows the column titles; `empty` is shown if there are no rows."""
         super().__init__(source, columns, head=head, empty=empty, id=id, classes=classes)
         self._by_cell = cursor == "cell"
         self._live = live
@@ -95,20 +95,18 @@ class VirtualRows(VirtualList, can_focus=True):
         return frozenset(self._marks)
 
     def unmark(self) -> None:
-        """Take all marks away."""
+        """Remove all marks."""
         self._marks.clear()
         self.refresh()
 
     def set_source(self, source: RowSource, columns: Sequence[Column] | None = None) -> None:
-        """Show other rows, from the first on, or the last of a live list; marks are forgotten."""
+        """Show the rows of another source, from the first (live: last) one. Clears the marks."""
         self._marks.clear()
         self.cursor_row = self.cursor_column = self.unseen = 0
         self.following = False
         super().set_source(source, columns)
         self.unseen = 0
         self.following = self._live
-
-    # A list that grows
 
     def on_mount(self) -> None:
         """Follow a live list."""
@@ -117,7 +115,7 @@ class VirtualRows(VirtualList, can_focus=True):
             self.set_interval(1 / POLL_HZ, self._poll_count)
 
     def _poll_count(self) -> None:
-        """Take up what has come, unless something else is shown."""
+        """Add new rows if this screen is active."""
         if not self.screen.is_active:
             return
         count = self._source.count()
@@ -129,7 +127,9 @@ class VirtualRows(VirtualList, can_focus=True):
             self._set_count(count)
 
     def shift_rows(self, rows: int) -> None:
-        """Stay where one is in a source whose rows have numbers higher by so many now, or lower: below 0."""
+        """Move the view by a number of rows that were inserted (negative: removed) at the start of the
+        source.
+        """
         top, cursor = self.scroll_offset.y, self.cursor_row
         self._cache.clear()
         self._pending_count = None
@@ -148,42 +148,40 @@ class VirtualRows(VirtualList, can_focus=True):
             self.unseen = max(self.unseen + came, 0) if self._live else 0
 
     def watch_following(self, following: bool) -> None:
-        """Go to the end, where it is followed from now on."""
+        """Move the view by a number of rows inserted at the start of the source (negative: removed)."""
         if following:
             self.unseen = 0
             self._set_count(self._source.count())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Fetch what comes into sight; who scrolls up follows no longer."""
+        """Request visible rows; scrolling up stops following."""
         super().watch_scroll_y(old_value, new_value)
         if round(new_value) < min(round(old_value), self.max_scroll_y):
             self.following = False
         self._cursor_visible = self._rows_to_scroll() == 0
 
-    # The cursor
-
     def validate_cursor_row(self, row: int) -> int:
-        """Keep the cursor on a row."""
+        """Clamp the cursor to the rows."""
         return clamp(row, 0, max(self._count - 1, 0))
 
     def validate_cursor_column(self, column: int) -> int:
-        """Keep the cursor on a column."""
+        """Clamp the cursor to the columns."""
         return clamp(column, 0, max(len(self._columns) - 1, 0))
 
     def watch_cursor_row(self, old: int, new: int) -> None:
-        """Show the cursor where it stands now."""
+        """Redraw the cursor and scroll to it."""
         self.refresh_line(old + self._header_rows)
         self.refresh_line(new + self._header_rows)
         self._scroll_to_cursor()
         self.post_message(self.Moved(self, new, self.cursor_column))
 
     def on_resize(self) -> None:
-        """Keep a cursor in sight that was."""
+        """Scroll to the cursor if it was visible before."""
         if self._cursor_visible:
             self._scroll_to_cursor()
 
     def _rows_to_scroll(self) -> int:
-        """Return how far the cursor is below what is to be seen, or above it: a negative number."""
+        """Return the number of rows from the visible area to the cursor; negative if it is above."""
         below = self.cursor_row - self.scroll_offset.y
         return min(below, 0) or max(below - self._page + 1, 0)
 
@@ -193,7 +191,7 @@ class VirtualRows(VirtualList, can_focus=True):
         self._cursor_visible = True
 
     def watch_cursor_column(self, column: int) -> None:
-        """Show the cursor where it stands now."""
+        """Redraw the cursor and scroll to it."""
         self.refresh_line(self.cursor_row + self._header_rows)
         if column < len(self._placed):
             placed, left, room = self._placed[column], self.scroll_offset.x, self._room.width - GUTTER
@@ -204,7 +202,7 @@ class VirtualRows(VirtualList, can_focus=True):
         self.post_message(self.Moved(self, self.cursor_row, column))
 
     def go_to(self, row: int) -> None:
-        """Put the cursor on a row and follow no more; one out of sight is shown with what is about it."""
+        """Move the cursor to a row and stop following; show neighboring rows if it was not visible."""
         top = self.scroll_offset.y
         self.following = False
         self.cursor_row = row
@@ -219,7 +217,7 @@ class VirtualRows(VirtualList, can_focus=True):
         self.cursor_row = row
 
     def action_page(self, pages: int) -> None:
-        """Move the cursor by what the screen shows."""
+        """Move the cursor by pages."""
         self.action_move(pages * self._page)
 
     def action_top(self) -> None:
@@ -227,12 +225,12 @@ class VirtualRows(VirtualList, can_focus=True):
         self.action_move(-self._count)
 
     def action_bottom(self) -> None:
-        """Go to the last row, and stay with it in a live list."""
+        """Go to the last row; a live list follows again."""
         self.following = self._live
         self.action_move(self._count)
 
     def action_move_sideways(self, step: int) -> None:
-        """Move the cursor by columns, or scroll where the cursor is a row."""
+        """Move a cell cursor by columns, or scroll sideways."""
         if self._by_cell:
             self.cursor_column += step
         else:
@@ -240,19 +238,19 @@ class VirtualRows(VirtualList, can_focus=True):
             self.scroll_to(x=x, animate=False)
 
     def action_mark(self) -> None:
-        """Mark the row of the cursor, or take its mark away, and go to the next."""
+        """Toggle the mark of the row and go to the next one."""
         if self._count and (key := self.key(self.cursor_row)) is not None:
             self._marks ^= {key}
             self.refresh_line(self.cursor_row + self._header_rows)
             self.action_move(1)
 
     def action_open(self) -> None:
-        """Tell that the row of the cursor was chosen."""
+        """Open the row of the cursor."""
         if self._count:
             self.post_message(self.Opened(self, self.cursor_row, self.cursor_column))
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor where the mouse is; a double click opens."""
+        """Move the cursor to the mouse; a double click opens the row."""
         offset = event.get_content_offset(self)
         if offset is None or offset.y < self._header_rows:
             return
@@ -266,7 +264,7 @@ class VirtualRows(VirtualList, can_focus=True):
             self.action_open()
 
     def _row_line(self, index: int, row: Row | None) -> Strip:
-        """Draw a row with the cursor and its mark; `▌` says where the cursor is without a colour, too."""
+        """Render a row with cursor and mark. `▌` shows the cursor on terminals without colors."""
         here = index == self.cursor_row
         sign = ("▌" if here and self.has_focus else " ") + ("•" if row and row.key in self._marks else " ")
         style = self._base_style + self._styles_for("cursor") if here else self._base_style

@@ -69,7 +69,7 @@ def console(
             code="usage",
         )
     # Loaded on demand: Textual takes a moment to import.
-    from screens.start.screen import Made
+    from screens.start.screen import Created
     from svc_tui.console import app
 
     home = Home.from_environment(os.environ).root
@@ -81,7 +81,7 @@ def console(
         choice = app.choose_project(_short(here), StartActions(here), login_actions, keys)
         if choice is None:
             return
-        if isinstance(choice, Made):
+        if isinstance(choice, Created):
             folder = here / choice.name
             os.chdir(folder)
         else:

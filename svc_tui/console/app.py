@@ -1,8 +1,4 @@
-"""The Console: the full-screen application around its screens; beside them the only module with Textual.
-
-Owns the tabs, the keys that work everywhere, the command line and the palette, and the attachment to an
-engine. It is a client of the control API like any other.
-"""
+"""The Console: the Textual application with tabs, global keys, command line and palette."""
 
 import asyncio
 import shlex
@@ -28,7 +24,7 @@ from screens.help_screen import HelpScreen, binding_group, visible_keys
 from screens.login.screen import LoginScreen
 from screens.logs.screen import LogsScreen
 from screens.project_client import LinkState, ProjectClient
-from screens.start.screen import Chosen, Offers, StartScreen
+from screens.start.screen import Choice, StartChoices, StartScreen
 from screens.tables.history import Kept
 from screens.tables.screen import TablesScreen
 from screens.terminal_app import TerminalApp
@@ -38,18 +34,19 @@ from svc_tui.console.preferences import SqlHistory, ThemePreference
 from svc_tui.console.start import LoginActions
 
 RECONNECT_SECONDS = 0.5
-"""How often an engine that does not answer is looked for."""
+"""Interval of the attempts to reach an engine that does not answer."""
 MAX_HISTORY = 100
-"""Lines of the command line that are remembered."""
+"""Maximum number of remembered command lines."""
 
 
 class Console(TerminalApp[None]):
-    """The Console, attached to one Project."""
+    """The Console of one project."""
 
     TITLE = "svc"
     GROUP: ClassVar[str] = "Everywhere"
     DEFAULT_MODE = "board"
-    CSS = "CommandPalette SearchIcon { display: none; }"  # a picture of its own colours, two cells wide
+    # The icon is an emoji: two cells wide, with colors of its own.
+    CSS = "CommandPalette SearchIcon { display: none; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "tab('board')", "Board", show=False, id="console.board"),
         Binding("2", "tab('tables')", "Tables", show=False, id="console.tables"),
@@ -62,7 +59,7 @@ class Console(TerminalApp[None]):
     ]
 
     class Notified(Message):
-        """The engine has something to say."""
+        """The engine has a notification to show."""
 
         def __init__(self, severity: Literal["error", "warning", "information"], text: str) -> None:
             super().__init__()
@@ -70,7 +67,7 @@ class Console(TerminalApp[None]):
             self.text = text
 
     class LinkStateChanged(Message):
-        """The engine went or came back."""
+        """The connection to the engine changed its state."""
 
         def __init__(self, link: ProjectClient, state: LinkState) -> None:
             super().__init__()
@@ -78,41 +75,41 @@ class Console(TerminalApp[None]):
 
     def __init__(
         self,
-        attachment: EngineConnection,
-        entrance: LoginActions,
+        engine: EngineConnection,
+        login: LoginActions,
+        *,
         keymap: dict[str, str] | None = None,
         deployer: Deployer | None = None,
-        statements: Kept | None = None,
-        look: ThemePreference | None = None,
+        sql_history: Kept | None = None,
+        theme_preference: ThemePreference | None = None,
     ) -> None:
-        """`keymap` has other keys for bindings, by their ids; `deployer` is for deploys from the Board.
+        """Create the application. `keymap` overrides keys by binding id.
 
-        `statements` is where those of SQL stay, `look` where the name of the theme does.
+        `deployer` enables deploys from the Board. `sql_history` and `theme_preference` are stored between
+        sessions.
         """
         super().__init__()
-        self._theme_preference = look
-        if look is not None and (kept := look.read()) in self.available_themes:
-            self.theme = kept
-        self._engine = attachment
-        self._login = entrance
+        self._theme_preference = theme_preference
+        if theme_preference is not None and (name := theme_preference.read()) in self.available_themes:
+            self.theme = name
+        self._engine = engine
+        self._login_actions = login
         self._history: list[str] = []
         self._reconnecting = False
-        self._client = ProjectClient(attachment.info, attachment.connect, self._on_link_state)
+        self._client = ProjectClient(engine.info, engine.connect, self._on_link_state)
         self.add_mode("board", partial(BoardScreen, self._client, deployer))
-        self.add_mode("tables", partial(TablesScreen, self._client, statements))
+        self.add_mode("tables", partial(TablesScreen, self._client, sql_history))
         self.add_mode("logs", partial(LogsScreen, self._client))
         self.set_keymap(keymap or {})
 
-    # The engine
-
     def on_mount(self) -> None:
-        """Have the engine begin once there is something to look at, and keep the look that is chosen."""
-        if (look := self._theme_preference) is not None:
-            self.theme_changed_signal.subscribe(self, lambda theme: look.write(theme.name))
+        """Start the engine after the first frame, and store theme changes."""
+        if (preference := self._theme_preference) is not None:
+            self.theme_changed_signal.subscribe(self, lambda theme: preference.write(theme.name))
         self.call_after_refresh(self._start_engine)
 
     def on_unmount(self) -> None:
-        """Let go of the engine."""
+        """Close the connection to the engine."""
         self._client.shut_down()
 
     def _start_engine(self) -> None:
@@ -121,7 +118,7 @@ class Console(TerminalApp[None]):
         self.set_interval(RECONNECT_SECONDS, self._poll_link)
 
     def _poll_link(self) -> None:
-        """Look for the engine unless it answers, on a thread: it may take its time."""
+        """Reconnect in the background unless the engine answers."""
         if self._client.state != "live" and not self._reconnecting:
             self._reconnecting = True
             self.run_worker(self._reconnect(), group="link")
@@ -138,7 +135,7 @@ class Console(TerminalApp[None]):
         self.post_message(self.LinkStateChanged(self._client, state))
 
     def on_console_link_state_changed(self, event: LinkStateChanged) -> None:
-        """Have every screen show how the engine is."""
+        """Update every screen to the state of the connection."""
         for stack in self._screen_stacks.values():
             for screen in stack:
                 if isinstance(screen, ConsoleScreen) and screen.is_mounted:
@@ -150,30 +147,28 @@ class Console(TerminalApp[None]):
         self.post_message(self.Notified(severity, f"{message}\n{hint}" if hint else message))
 
     def on_console_notified(self, event: Notified) -> None:
-        """Show what the engine says."""
+        """Show a notification of the engine."""
         timeout = 10 if event.severity == "error" else 5
         self.notify(event.text, severity=event.severity, timeout=timeout, markup=False)
 
     def on_console_screen_login_required(self) -> None:
-        """Ask to log in to the service once more."""
+        """Ask the user to log in again: the session has expired."""
         if self._engine.info.kind == "service" and not isinstance(self.screen, LoginScreen):
             address = self._engine.info.address
-            dialogue = LoginScreen(self._login.is_claimed, self._login.log_in, address)
-            self.push_screen(dialogue, lambda key: self._client.reset() if key else None)
+            dialog = LoginScreen(self._login_actions.is_claimed, self._login_actions.log_in, address)
+            self.push_screen(dialog, lambda key: self._client.reset() if key else None)
 
-    def on_deploy_screen_log_in(self, event: DeployScreen.LogIn) -> None:
-        """Ask to log in to a service, for a deploy."""
-        dialogue = LoginScreen(self._login.is_claimed, self._login.log_in)
-        self.push_screen(dialogue, lambda key: event.again() if key else None)
-
-    # Screens
+    def on_deploy_screen_login_requested(self, event: DeployScreen.LoginRequested) -> None:
+        """Ask the user to log in to a service before a deploy."""
+        dialog = LoginScreen(self._login_actions.is_claimed, self._login_actions.log_in)
+        self.push_screen(dialog, lambda key: event.retry() if key else None)
 
     def action_tab(self, tab: Tab) -> None:
         """Show a tab."""
         self.switch_mode(tab)
 
     def on_console_screen_open_tab(self, event: ConsoleScreen.OpenTab) -> None:
-        """Go where a screen sends one."""
+        """Open the tab that a screen asks for."""
         self._open_tab(event.tab, event.words)
 
     def _open_tab(self, tab: Tab, words: Sequence[str]) -> None:
@@ -195,67 +190,68 @@ class Console(TerminalApp[None]):
             HelpScreen(about, visible_keys(self.screen.active_bindings.values(), self.get_key_display))
         )
 
-    # Words
-
     def _commands(self) -> list[Command]:
         own = self.screen.commands() if isinstance(self.screen, ConsoleScreen) else ()
         tabs = [
-            Command(f"{tab} [WORDS]", f"{name}, and there what the words name", partial(self._open_tab, tab))
+            Command(
+                f"{tab} [WORDS]", f"Open {name}; WORDS select what it shows", partial(self._open_tab, tab)
+            )
             for tab, name in TABS.items()
         ]
         return [
             *own,
             *tabs,
-            Command("theme NAME", "Another look", self._theme),
-            Command("help", "The keys that work now", lambda words: self.action_keys()),
-            Command("quit", "Leave the Console", lambda words: self._quit()),
+            Command("theme NAME", "Change the theme", self._theme),
+            Command("help", "Show the keys that work now", lambda words: self.action_keys()),
+            Command("quit", "Quit the Console", lambda words: self._quit()),
         ]
 
     def action_command_line(self) -> None:
-        """Ask for a line and do what it says."""
+        """Ask for a command and run it."""
         commands = self._commands()
 
-        def done(line: str | None) -> None:
+        def run_line(line: str | None) -> None:
             if line:
                 self._history = [*(each for each in self._history if each != line), line][-MAX_HISTORY:]
                 self._run(line, commands)
 
-        self.push_screen(CommandLine(commands, self._history), done)
+        self.push_screen(CommandLine(commands, self._history), run_line)
 
     def _run(self, line: str, commands: Iterable[Command]) -> None:
         try:
             word, *words = shlex.split(line.removeprefix(":"))
         except ValueError:
-            self.notify(f"a quote is open in: {line}", severity="error", markup=False)
+            self.notify(f"unclosed quote in: {line}", severity="error", markup=False)
             return
-        found = next((command for command in commands if command.word == word), None)
-        if found is None:
-            self.notify(f"there is no command {word}", severity="error", markup=False)
+        command = next((each for each in commands if each.word == word), None)
+        if command is None:
+            self.notify(f'unknown command "{word}"', severity="error", markup=False)
             return
         try:
-            found.run(words)
+            command.run(words)
         except SvcError as error:
             self.notify(error.text, severity="error", markup=False)
 
     def _theme(self, words: Sequence[str]) -> None:
         if len(words) != 1 or words[0] not in self.available_themes:
-            raise SvcError("there is no such look", f"There are {', '.join(sorted(self.available_themes))}.")
+            raise SvcError(
+                f'unknown theme "{" ".join(words)}"',
+                f"Available: {', '.join(sorted(self.available_themes))}.",
+            )
         self.theme = words[0]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yield what the palette has: what keys do now, what commands do, and the toolkit's own."""
-        found: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
+        """Yield the entries of the palette: active key bindings, commands, and those of Textual."""
+        entries: dict[str, tuple[Callable[[], Awaitable[bool]], list[str]]] = {}
         for node, binding, enabled, _ in screen.active_bindings.values():
             group = binding_group(node)
             if enabled and binding.id and group not in ("", "Rows") and binding.description:
-                does = partial(self.run_action, binding.action, node)
-                _, keys = found.setdefault(f"{group}: {binding.description}", (does, []))
+                run: Callable[[], Awaitable[bool]] = partial(self.run_action, binding.action, node)
+                _, keys = entries.setdefault(f"{group}: {binding.description}", (run, []))
                 keys.append(self.get_key_display(binding))
-        for title, (run_it, keys) in found.items():
-            yield SystemCommand(title, " ".join(dict.fromkeys(keys)), run_it)
+        for title, (run, keys) in entries.items():
+            yield SystemCommand(title, " ".join(dict.fromkeys(keys)), run)
         yield from super().get_system_commands(screen)
-
-    # Leaving
 
     def _pending(self) -> int:
         return sum(
@@ -266,7 +262,7 @@ class Console(TerminalApp[None]):
         )
 
     def on_console_screen_pending_changed(self) -> None:
-        """Have a page know that it should ask before it is left."""
+        """Send the number of pending edits to the web page, which asks before it is closed."""
         if isinstance(self._driver, BrowserDriver):
             self._driver.send_pending(self._pending())
 
@@ -281,84 +277,95 @@ class Console(TerminalApp[None]):
             return
         edits = "1 edit is" if pending == 1 else f"{pending} edits are"
         question = ConfirmDialog(
-            f"{edits} not applied", "Leaving now drops what is pending.", "leave, and drop it"
+            f"{edits} not applied", "If you quit now, pending edits are lost.", "quit and discard"
         )
         self.push_screen(question, lambda yes: self.exit() if yes else None)
 
 
 def binding_ids() -> frozenset[str]:
-    """Return the ids of all keys of the Console, by which a user gives them others."""
-    found: set[str] = set()
-    kinds: list[type[DOMNode]] = [DOMNode]
-    while kinds:
-        kind = kinds.pop()
-        kinds += kind.__subclasses__()
-        if kind.__module__.partition(".")[0] in ("screens", "svc_tui"):
-            bindings = kind.__dict__.get("BINDINGS", ())
-            found |= {each.id for each in bindings if isinstance(each, Binding) and each.id}
-    return frozenset(found)
+    """Return the ids of all key bindings of the Console, as `keys.toml` names them."""
+    ids: set[str] = set()
+    classes: list[type[DOMNode]] = [DOMNode]
+    while classes:
+        node_class = classes.pop()
+        classes += node_class.__subclasses__()
+        if node_class.__module__.partition(".")[0] in ("screens", "svc_tui"):
+            bindings = node_class.__dict__.get("BINDINGS", ())
+            ids |= {binding.id for binding in bindings if isinstance(binding, Binding) and binding.id}
+    return frozenset(ids)
 
 
-class StartApp(TerminalApp[Chosen]):
-    """What one sees outside of any Project."""
+class StartApp(TerminalApp[Choice]):
+    """The start screen, shown outside of any project."""
 
     TITLE = "svc"
     GROUP: ClassVar[str] = "Everywhere"
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, where: str, offers: Offers, entrance: LoginActions, keymap: dict[str, str]) -> None:
+    def __init__(
+        self, folder: str, choices: StartChoices, login: LoginActions, keymap: dict[str, str]
+    ) -> None:
         super().__init__()
-        self._where, self._offers, self._entrance = where, offers, entrance
+        self._folder, self._choices, self._login_actions = folder, choices, login
         self.set_keymap(keymap)
 
     def get_default_screen(self) -> Screen[None]:
         """Return the only screen."""
-        return StartScreen(self._where, self._offers, self._login, self.exit)
+        return StartScreen(self._folder, self._choices, self._login, self.exit)
 
     def _login(self) -> LoginScreen:
-        return LoginScreen(self._entrance.is_claimed, self._entrance.log_in)
+        return LoginScreen(self._login_actions.is_claimed, self._login_actions.log_in)
 
 
 class LoginApp(TerminalApp[str]):
-    """The dialogue in which one logs in, before there is anything to show."""
+    """The login dialog, shown before the Console when no session exists."""
 
     TITLE = "svc"
     GROUP: ClassVar[str] = "Everywhere"
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, entrance: LoginActions, keymap: dict[str, str]) -> None:
+    def __init__(self, login: LoginActions, keymap: dict[str, str]) -> None:
         super().__init__()
-        self._entrance = entrance
+        self._login_actions = login
         self.set_keymap(keymap)
 
     def on_mount(self) -> None:
-        """Ask."""
-        dialogue = LoginScreen(self._entrance.is_claimed, self._entrance.log_in, self._entrance.last_url())
-        self.push_screen(dialogue, self.exit)
+        """Open the dialog."""
+        dialog = LoginScreen(
+            self._login_actions.is_claimed, self._login_actions.log_in, self._login_actions.last_url()
+        )
+        self.push_screen(dialog, self.exit)
 
 
-def log_in(entrance: LoginActions, keymap: dict[str, str]) -> str | None:
-    """Ask for a session with a service; return the service's key, or `None` when one leaves."""
-    return LoginApp(entrance, keymap).run()
+def log_in(login: LoginActions, keymap: dict[str, str]) -> str | None:
+    """Ask the user to log in. Return the key of the service, or None if the user cancels."""
+    return LoginApp(login, keymap).run()
 
 
 def choose_project(
-    where: str, offers: Offers, entrance: LoginActions, keymap: dict[str, str]
-) -> Chosen | None:
-    """Ask what to do outside of any Project; `None` when one leaves."""
-    return StartApp(where, offers, entrance, keymap).run()
+    folder: str, choices: StartChoices, login: LoginActions, keymap: dict[str, str]
+) -> Choice | None:
+    """Ask what to do outside of any project. Return None if the user quits."""
+    return StartApp(folder, choices, login, keymap).run()
 
 
 def run(
-    attachment: EngineConnection,
-    entrance: LoginActions,
+    engine: EngineConnection,
+    login: LoginActions,
     keymap: dict[str, str],
     deployer: Deployer,
     home: Path,
 ) -> None:
-    """Show the Console until one leaves it, and end what it began; `home` is the user's own folder of svc."""
-    app = Console(attachment, entrance, keymap, deployer, SqlHistory(home), ThemePreference(home))
+    """Run the Console until the user quits, then stop its engine. `home` is the user's svc directory."""
+    app = Console(
+        engine,
+        login,
+        keymap=keymap,
+        deployer=deployer,
+        sql_history=SqlHistory(home),
+        theme_preference=ThemePreference(home),
+    )
     try:
         app.run()
     finally:
-        attachment.stop()
+        engine.stop()

@@ -1,4 +1,4 @@
-"""Which engine the Console is attached to: what the folder and the words of the command line come to."""
+"""Choice of the engine: from the current folder and the options of the command line."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,10 @@ DEFAULT_PORT = 3000
 
 
 def connect_folder(folder: Path, port: int | None) -> EngineConnection:
-    """Return the `svc dev` that runs in a folder, else an engine of our own, at a port or at any."""
+    """Return a connection to the `svc dev` running in a folder, or else to an embedded engine.
+
+    The embedded engine listens on `port`; None means port 3000 or a free one.
+    """
     name = load(folder).name
     if port is None and (running := find_running(folder / DATA_DIR, "/v1/projects")) is not None:
         running.close()
@@ -31,7 +34,11 @@ def connect_folder(folder: Path, port: int | None) -> EngineConnection:
 
 
 def connect_service(project: str) -> tuple[Credentials, EngineConnection]:
-    """Return one's session with the service, and one of its Projects, by name or as it follows."""
+    """Return the login and a connection to a project of its service.
+
+    An empty `project` means the project of this folder, or the only one of the service. Raises `SvcError` if
+    neither decides.
+    """
     here = current_project()
     login = CredentialStore.from_environment(os.environ).get(here)
     return login, ServiceProject(login, project or _project_of(login, here))
@@ -45,9 +52,9 @@ def _project_of(login: Credentials, here: Path | None) -> str:
     if len(names) == 1:
         return str(names[0])
     if not names:
-        raise SvcError(f"nothing is deployed at {login.key}", "`svc deploy` in a Project's folder does it.")
+        raise SvcError(f"nothing is deployed at {login.key}", "Run `svc deploy` in the folder of a project.")
     raise SvcError(
-        f"there are several Projects at {login.key}",
-        f"Name one: `svc console --project NAME`. There are {', '.join(names)}.",
+        f"{login.key} has several projects",
+        f"Run `svc console --project NAME`. Available: {', '.join(names)}.",
         code="usage",
     )

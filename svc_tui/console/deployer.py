@@ -1,7 +1,6 @@
-"""How the Console deploys: the steps of `svc deploy` and `svc rollback`, told to a screen.
+"""Deploys and rollbacks for the Console: the steps of `svc deploy` and `svc rollback`, reported to a screen.
 
-Owns what a deploy is between its plan and its end. It prints nothing and draws nothing. What builds takes
-seconds to load and is needed by a deploy only, so it is loaded then.
+`svc_tui.deploy.uploader` takes seconds to load, so it is imported when a deploy needs it.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from engine.artifact import Artifact
 from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from screens.board.deploy_protocol import Address, Deployment, Live, Plan, Progress, Rollback, Tell
+from screens.board.deploy_protocol import Address, Deployment, Live, OnProgress, Plan, Progress, Rollback
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
 from svc_tui.deploy.format import built_line, differences, files, latest_rollback, local_time, location
 from svc_tui.deploy.git import commit_of
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class DeployCancelled(SvcError):
-    """It was broken off before the service was asked for anything."""
+    """The deploy was cancelled before the service began to commit it."""
 
     code = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """The Project's files, where its builds are kept, and what remembers to which service it belongs."""
+    """The folder of a project, its build cache, and a callback that links it to a service."""
 
     root: Path
     cache: Path
@@ -50,36 +49,41 @@ class _Planned:
 
 
 class ConsoleDeployer:
-    """One Project's way to its service; the Board's `Deployer`."""
+    """Deploys one project to its service. Implements `Deployer` for the Board."""
 
-    def __init__(self, project: str, login: Callable[[], Credentials], sources: ProjectFiles | None) -> None:
-        """`login` raises `NotLoggedIn` where there is none; no `sources`: the files are elsewhere."""
-        self.has_files = sources is not None
+    def __init__(self, project: str, login: Callable[[], Credentials], files: ProjectFiles | None) -> None:
+        """Create a deployer. `login` raises `NotLoggedIn` without a session. Builds need `files`."""
+        self.has_files = files is not None
         self._project = project
         self._login = login
-        self._files = sources
+        self._files = files
         self._planned: _Planned | None = None
         self._building: tuple[asyncio.AbstractEventLoop, asyncio.Task[Bundle]] | None = None
         self._reporter: _ProgressReporter | None = None
         self._lock = threading.Lock()
 
-    def plan(self, tell: Tell) -> Plan:
-        """Build every Resource, and ask the service what would change."""
+    def plan(self, on_progress: OnProgress) -> Plan:
+        """Build every resource and compare the result with the live deployment. Raises `SvcError`."""
         if self._files is None:
-            raise SvcError(f"the files of {self._project} are not here", "Deploy in the Project's folder.")
+            raise SvcError(
+                f"the files of {self._project} are not in this folder",
+                "Run svc in the folder of the project to deploy.",
+            )
         from svc_tui.deploy import uploader
 
         project = load(self._files.root)
-        self._reporter = teller = _ProgressReporter(tell, max(map(len, project.resources), default=0))
+        self._reporter = reporter = _ProgressReporter(
+            on_progress, max(map(len, project.resources), default=0)
+        )
         with self._lock:
             self._planned = None
             login = self._login()
             with open_client(login) as client:
                 uploader.require_deployer(client, project.name)
-                teller.raise_if_cancelled()
-                bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, teller)))
+                reporter.raise_if_cancelled()
+                bundle = asyncio.run(self._build(uploader.build(project, self._files.cache, reporter)))
                 planned = uploader.plan(client, bundle)
-            teller.raise_if_cancelled()
+            reporter.raise_if_cancelled()
         missing = planned["missing"]
         self._planned = _Planned(bundle, missing, planned["revision"])
         return Plan(
@@ -97,29 +101,29 @@ class ConsoleDeployer:
         try:
             return await task
         except asyncio.CancelledError:
-            raise DeployCancelled("the build was broken off") from None
+            raise DeployCancelled("the build was cancelled") from None
         finally:
             self._building = None
 
-    def run(self, tell: Tell, *, allow: bool, message: str) -> Live:
-        """Upload what the service lacks, and have it take what was planned live."""
+    def run(self, on_progress: OnProgress, *, allow: bool, message: str) -> Live:
+        """Upload missing blobs and make the planned deployment live. Raises `SvcError`."""
         planned, sources = self._planned, self._files
         if planned is None or sources is None:
-            raise SvcError("nothing is planned", "Look at what would change first.")
+            raise SvcError("the deploy has no plan", "Press r to build and plan.")
         from svc_tui.deploy import uploader
 
-        self._reporter = teller = _ProgressReporter(tell)
+        self._reporter = reporter = _ProgressReporter(on_progress)
         login = self._login()
         with open_client(login) as client:
-            sent = uploader.upload(client, planned.bundle, planned.missing, teller)
+            sent = uploader.upload(client, planned.bundle, planned.missing, reporter)
             what = f"{size(sent)} in {files(len(planned.missing))}"
-            tell(Progress("upload", what if sent else "nothing to send"))
-            teller.committing()
+            on_progress(Progress("upload", what if sent else "nothing to upload"))
+            reporter.committing()
             done = uploader.deploy(
                 client,
                 planned.bundle,
                 planned.revision,
-                teller,
+                reporter,
                 commit=commit_of(sources.root),
                 message=message,
                 allow=allow,
@@ -129,24 +133,24 @@ class ConsoleDeployer:
         return _live(done)
 
     def cancel(self) -> bool:
-        """Break off a build or an upload; what the service was asked for goes on."""
-        teller, building = self._reporter, self._building
-        if teller is None or not teller.cancel():
+        """Cancel the build or the upload. Return False if the deploy is already committing."""
+        reporter, building = self._reporter, self._building
+        if reporter is None or not reporter.cancel():
             return False
         if building is not None:
             loop, task = building
-            with suppress(RuntimeError):  # the build has just ended
+            with suppress(RuntimeError):  # The build has just ended.
                 loop.call_soon_threadsafe(task.cancel)
         return True
 
     def history(self) -> Sequence[Deployment]:
-        """Return the deployments that are kept."""
+        """Return the retained deployments."""
         with open_client(self._login()) as client:
-            found = client.call("GET", f"/v1/projects/{self._project}/deployments")
-        return [_deployment(each, found["flips"]) for each in found["deployments"]]
+            document = client.call("GET", f"/v1/projects/{self._project}/deployments")
+        return [_deployment(each, document["flips"]) for each in document["deployments"]]
 
     def rollback_plan(self, deployment: str) -> Rollback:
-        """Ask the service what a rollback would change."""
+        """Return what a rollback to a deployment would change."""
         with open_client(self._login()) as client:
             path = f"/v1/projects/{self._project}/deployments/{deployment}/rollback"
             planned = client.call("GET", path)
@@ -154,14 +158,14 @@ class ConsoleDeployer:
         return Rollback(deployment, planned["live"], planned["revision"], changes)
 
     def rollback(self, plan: Rollback, reason: str) -> Live:
-        """Have a deployment live again."""
+        """Make an earlier deployment live."""
         wish = {"deployment": plan.deployment, "revision": plan.revision, "message": reason}
         with open_client(self._login()) as client:
             return _live(client.call("POST", f"/v1/projects/{self._project}/rollback", wish))
 
 
 def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) -> ConsoleDeployer:
-    """Return the way from a Project's folder to the service it belongs to, or that one is logged in to."""
+    """Return a deployer for a folder, to its linked service or the one of the current login."""
     logins = CredentialStore.from_environment(environ)
     cache = Home.from_environment(environ).cache()
     sources = ProjectFiles(root, cache, lambda key: logins.link_project(root, key))
@@ -169,36 +173,36 @@ def deployer_for_folder(root: Path, project: str, environ: Mapping[str, str]) ->
 
 
 class _ProgressReporter:
-    """Tells a screen how a deploy goes on, and ends it on the way where that is wanted."""
+    """Reports the progress of a deploy; raises `DeployCancelled` at the next step after `cancel`."""
 
-    def __init__(self, tell: Tell, width: int = 0) -> None:
-        """`width` is that of the longest Resource's name."""
-        self._on_progress = tell
+    def __init__(self, on_progress: OnProgress, width: int = 0) -> None:
+        """Create a reporter. `width` is the length of the longest resource name."""
+        self._on_progress = on_progress
         self._width = width
         self._cancelled = False
         self._committing = False
 
     def cancel(self) -> bool:
-        """Have the deploy end at the next thing that is told; return whether it still may."""
+        """Request cancellation. Return whether the deploy can still be cancelled."""
         self._cancelled = not self._committing
         return self._cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Raise `Cancelled` where it was."""
+        """Raise `DeployCancelled` if the deploy was cancelled."""
         if self._cancelled:
-            raise DeployCancelled("the deploy was broken off")
+            raise DeployCancelled("the deploy was cancelled")
 
     def committing(self) -> None:
-        """From now on the service is at it."""
+        """Mark the deploy as committing: from now on it cannot be cancelled."""
         self.raise_if_cancelled()
         self._committing = True
 
     def building(self, resource: str, line: str) -> None:
-        """Tell of a build's progress."""
-        self._on_progress(Progress("build", f"{resource:<{self._width}}  {line}", passing=True))
+        """Report a line of build output."""
+        self._on_progress(Progress("build", f"{resource:<{self._width}}  {line}", transient=True))
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        """Tell that a Resource is built."""
+        """Report a finished build."""
         line = built_line(
             resource.name,
             resource.lane,
@@ -210,12 +214,12 @@ class _ProgressReporter:
         self._on_progress(Progress("build", line))
 
     def uploading(self, done: int, total: int) -> None:
-        """Tell how much is there."""
+        """Report uploaded bytes."""
         self.raise_if_cancelled()
-        self._on_progress(Progress("upload", f"{size(done)} of {size(total)}", passing=True))
+        self._on_progress(Progress("upload", f"{size(done)} of {size(total)}", transient=True))
 
     def step(self, step: str, text: str) -> None:
-        """Tell what the service does."""
+        """Report a step of the service."""
         self._on_progress(Progress("policy" if step == "policy" else "flip", text))
 
 
@@ -230,7 +234,7 @@ def _deployment(document: dict[str, Any], flips: Sequence[dict[str, Any]]) -> De
     back = ""
     if document["live"] and (flip := latest_rollback(flips, document["id"])) is not None:
         reason = f": {flip['message']}" if flip["message"] else ""
-        back = f"live again since {local_time(flip['at'])} by {flip['by']}{reason}"
+        back = f"rolled back {local_time(flip['at'])} by {flip['by']}{reason}"
     return Deployment(
         document["id"],
         local_time(document["created"]),

@@ -57,7 +57,7 @@ class RunningDevServer:
         """Do nothing: the other process runs the engine."""
 
     def connect(self) -> Client:
-        """Return a client of the `svc dev` that published its address last."""
+        """Return a client of the `svc dev` that runs now. Raises `Unreachable` without one."""
         if (presence := find_endpoint(self._data)) is None:
             raise Unreachable("svc dev is not running", "Start it again: `svc dev`.")
         return _client(presence)
@@ -110,7 +110,7 @@ class EmbeddedEngine:
         self._thread = BackgroundLoop(self._serve, "engine")
 
     def connect(self) -> Client:
-        """Return a client of the control API; restart an engine that failed."""
+        """Return a client of the control API; restart an engine that failed. Raises `Unreachable`."""
         if self._thread is None:
             raise Unreachable("the engine is still starting", "Wait until the top line shows `live`.")
         self.start(self._notify)

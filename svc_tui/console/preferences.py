@@ -1,6 +1,6 @@
-"""What the Console has from one time to the next: small files in a folder of its user.
+"""User settings of the Console: `keys.toml`, the theme, and the SQL history, in the user's svc directory.
 
-A file that can not be read or written is left alone: nothing that is kept here is worth a message.
+Errors of reading and writing the theme and the history are ignored.
 """
 
 import json
@@ -19,78 +19,86 @@ SQL_HISTORY_FILE = "sql-history.json"
 
 
 class _TextFile:
-    """A text in a file that only its user may read."""
+    """A text file that only its user can read."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def read(self) -> str:
-        """Return the text; empty where there is none."""
+        """Return the text, or "" if the file cannot be read."""
         try:
             return self._file.read_text(encoding="utf-8")
         except (OSError, ValueError):
             return ""
 
     def write(self, text: str) -> None:
-        """Replace the text; its folder need not be there yet."""
+        """Replace the text; creates the folder if it is missing."""
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomic(self._file, text.encode())
 
 
 class ThemePreference:
-    """Which theme was chosen last."""
+    """The theme that the user chose last."""
 
     def __init__(self, root: Path) -> None:
-        """`root` is the user's folder."""
+        """Create it for the user's svc directory."""
         self._text = _TextFile(root / THEME_FILE)
 
     def read(self) -> str:
-        """Return the theme's name; empty where none was chosen."""
+        """Return the name of the theme, or "" if none is stored."""
         return self._text.read().strip()
 
     def write(self, name: str) -> None:
-        """Keep this name."""
+        """Store the name of a theme."""
         self._text.write(f"{name}\n")
 
 
 class SqlHistory:
-    """The statements that were run."""
+    """The SQL statements that the user ran."""
 
     def __init__(self, root: Path) -> None:
-        """`root` is the user's folder."""
+        """Create it for the user's svc directory."""
         self._text = _TextFile(root / SQL_HISTORY_FILE)
 
     def read(self) -> Sequence[str]:
         """Return the statements, the latest last."""
         try:
-            found = json.loads(self._text.read())
+            statements = json.loads(self._text.read())
         except ValueError:
             return ()
-        return [each for each in found if isinstance(each, str)] if isinstance(found, list) else ()
+        if not isinstance(statements, list):
+            return ()
+        return [statement for statement in statements if isinstance(statement, str)]
 
     def write(self, statements: Sequence[str]) -> None:
-        """Keep these statements."""
+        """Store the statements."""
         self._text.write(json.dumps(list(statements)))
 
 
 def read_keymap(home: Path, known: Collection[str]) -> dict[str, str]:
-    """Return keys by the binding's id; empty without a file. Raises `SvcError` for what means nothing."""
+    """Return the keys of `keys.toml` by binding id; empty without a file.
+
+    A value lists keys with commas between them: `"rows.down" = "j,down"`. Raises `SvcError` for an unreadable
+    or invalid file, and for an id that is not in `known`.
+    """
     path = home / KEYMAP_FILE
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        keymap = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise SvcError(f"{path} can not be read: {error.strerror}", "Check who owns it.") from error
+        raise SvcError(f"cannot read {path}: {error.strerror}", "Check its owner and permissions.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SvcError(f"{path} is no TOML: {error}", 'A line a key: "board.connect" = "c"') from error
-    for name, keys in found.items():
+        raise SvcError(
+            f"{path} is not valid TOML: {error}", 'Write one line per key: "board.connect" = "c"'
+        ) from error
+    for name, keys in keymap.items():
         if name not in known:
             hint = did_you_mean(name, sorted(known)) or "Press ? in the Console to list the keys."
-            raise SvcError(f'{path}: there is no key named "{name}"', hint, code="usage")
+            raise SvcError(f'{path}: unknown key id "{name}"', hint, code="usage")
         if not isinstance(keys, str) or not all(key.strip() for key in keys.split(",")):
             raise SvcError(
                 f'{path}: "{name}" has no keys', 'Write them in quotes: "ctrl+n" or "j,down".', code="usage"
             )
-    return found
+    return keymap

@@ -1,4 +1,4 @@
-"""What the Console has to know of this user: the way into services, and what there is without a Project."""
+"""Actions behind the login dialog and the start screen."""
 
 import os
 from collections.abc import Sequence
@@ -12,24 +12,25 @@ from svc_tui.project import scaffold
 
 
 class LoginActions:
-    """Logging in, as the Console's dialogue asks for it. Methods raise `SvcError`."""
+    """Logs in to services. Methods raise `SvcError`."""
 
     def last_url(self) -> str:
-        """Return the address of the service that was used last; empty where there is none."""
+        """Return the URL of the service that was used last, or "" if there is none."""
         urls = (key for key in CredentialStore.from_environment(os.environ).services() if "://" in key)
         return next(urls, "")
 
     def is_claimed(self, url: str) -> bool:
-        """Return whether the service at an address has an owner. Refused where no session would count."""
+        """Return whether the service at a URL has an owner. Raises `SvcError` if SVC_TOKEN is set."""
         if os.environ.get("SVC_TOKEN"):
             raise SvcError(
-                "SVC_TOKEN is set and goes before any session", "Unset it, and start svc again to log in."
+                "SVC_TOKEN is set and overrides saved sessions",
+                "Unset SVC_TOKEN and start svc again to log in.",
             )
         with login_client(_checked(url)) as way:
             return way.is_claimed()
 
     def log_in(self, url: str, user: str, password: str, code: str | None) -> str:
-        """Log in, or become the first owner by the claim code; keep the session and return its key."""
+        """Log in, or create the first owner with the claim code. Save the session; return its key."""
         with login_client(_checked(url)) as way:
             login = way.login(user, password, code)
         logins = CredentialStore.from_environment(os.environ)
@@ -40,21 +41,21 @@ class LoginActions:
 
 
 class StartActions:
-    """What can be made and opened in a folder that is in no Project. Methods raise `SvcError`."""
+    """Creates projects in a folder and lists deployed ones. Methods raise `SvcError`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def templates(self) -> Sequence[tuple[str, str]]:
-        """Return the templates, the one that shows most first."""
+        """Return name and description of each template, the recommended one first."""
         return tuple(scaffold.TEMPLATES.items())
 
     def create(self, name: str, template: str) -> None:
-        """Make a Project in a folder of this one."""
+        """Create a project in the subfolder `name`."""
         scaffold.create_project(self._folder / name, template)
 
     def deployed_projects(self) -> tuple[str, Sequence[str]]:
-        """Return the service that one is logged in to, and its Projects."""
+        """Return the key of the current service and its projects; both empty without a session."""
         try:
             login = CredentialStore.from_environment(os.environ).get()
         except NotLoggedIn:

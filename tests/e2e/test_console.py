@@ -81,7 +81,7 @@ def gone(process: int) -> None:
         time.sleep(0.02)
 
 
-def test_it_starts_shows_the_project_and_leaves_the_terminal_as_it_was(shop: Path, opened: Opened) -> None:
+def test_console_shows_project_and_restores_terminal(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0") as console:
         url = address(console)
         assert console.told("#{alternate_on}") == "1"
@@ -93,7 +93,7 @@ def test_it_starts_shows_the_project_and_leaves_the_terminal_as_it_was(shop: Pat
         console.until("\n0\n")
 
 
-def test_a_mount_that_is_drawn_on_the_board_is_served(project: Path, home: Path, opened: Opened) -> None:
+def test_mount_drawn_on_board_is_served(project: Path, home: Path, opened: Opened) -> None:
     manifest = project / "svc.toml"
     manifest.write_text(re.sub(r"mounts = .*\n", "", manifest.read_text()))
     with opened(project, "--port", "0", size=(120, 36)) as console:
@@ -104,7 +104,7 @@ def test_a_mount_that_is_drawn_on_the_board_is_served(project: Path, home: Path,
         console.keys("Enter")
         console.until("/api/*")
         console.keys("Enter")
-        console.until("Write svc.toml")
+        console.until("Save svc.toml")
         console.keys("C-s")
         console.until(lambda _: "mounts" in manifest.read_text())
         assert "# The page that people see." in manifest.read_text()
@@ -120,7 +120,7 @@ def test_a_mount_that_is_drawn_on_the_board_is_served(project: Path, home: Path,
         console.restored()
 
 
-def test_rows_go_from_the_grid_to_the_api_and_back(shop: Path, home: Path, opened: Opened) -> None:
+def test_rows_edited_in_grid_reach_api_and_back(shop: Path, home: Path, opened: Opened) -> None:
     svc(shop, home, "tables", "create", "users", "id integer primary key, name text")
     with opened(shop, "--port", "0") as console:
         console.until("● live")
@@ -138,9 +138,7 @@ def test_rows_go_from_the_grid_to_the_api_and_back(shop: Path, home: Path, opene
         console.until("from the api")
 
 
-def test_keys_that_come_with_the_one_that_opens_a_cell_go_into_it(
-    shop: Path, home: Path, opened: Opened
-) -> None:
+def test_keys_after_opening_key_go_into_cell(shop: Path, home: Path, opened: Opened) -> None:
     svc(shop, home, "tables", "create", "users", "id integer primary key, name text")
     svc(shop, home, "tables", "query", "--write", "insert into users (name) values ('Ann'), ('Bob')")
     with opened(shop, "--port", "0") as console:
@@ -156,7 +154,7 @@ def test_keys_that_come_with_the_one_that_opens_a_cell_go_into_it(
     ]
 
 
-def test_a_request_is_followed_in_the_logs(shop: Path, opened: Opened) -> None:
+def test_request_appears_in_logs(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0") as console:
         url = address(console)
         console.keys("3")
@@ -169,7 +167,7 @@ def test_a_request_is_followed_in_the_logs(shop: Path, opened: Opened) -> None:
         console.until("request")
 
 
-def test_a_broken_manifest_is_told_and_changes_nothing(shop: Path, opened: Opened) -> None:
+def test_invalid_manifest_shows_error_and_changes_nothing(shop: Path, opened: Opened) -> None:
     manifest = shop / "svc.toml"
     text = manifest.read_text()
     with opened(shop, "--port", "0") as console:
@@ -181,7 +179,7 @@ def test_a_broken_manifest_is_told_and_changes_nothing(shop: Path, opened: Opene
         console.until(lambda seen: "statik" not in seen)
 
 
-def test_an_edit_outlives_the_engine(project: Path, home: Path, opened: Opened) -> None:
+def test_edit_survives_engine_restart(project: Path, home: Path, opened: Opened) -> None:
     svc(project, home, "tables", "create", "users", "id integer primary key, name text")
     with dev_server(project, home) as server, opened(project) as console:
         console.until("● live")
@@ -204,7 +202,7 @@ def test_an_edit_outlives_the_engine(project: Path, home: Path, opened: Opened) 
         console.restored()
 
 
-def test_a_small_terminal_and_one_that_changes_its_size(shop: Path, opened: Opened) -> None:
+def test_small_terminal_and_resize(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0", size=(60, 20)) as console:
         console.until("● live")
         for key, said in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
@@ -216,7 +214,7 @@ def test_a_small_terminal_and_one_that_changes_its_size(shop: Path, opened: Open
         console.until(lambda seen: "ready" in seen and "Quit" in seen)
 
 
-def test_the_mouse_works_too(shop: Path, opened: Opened) -> None:
+def test_mouse_works(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0") as console:
         for tab, said in (("3 Logs", "Filter"), ("2 Tables", "no tables"), ("1 Board", "ready")):
             top = console.until("● live").splitlines()[0]
@@ -225,14 +223,14 @@ def test_the_mouse_works_too(shop: Path, opened: Opened) -> None:
             console.until(said)
 
 
-def test_without_colours_there_are_none(shop: Path, opened: Opened) -> None:
+def test_no_color_disables_colors(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0", NO_COLOR="1") as console:
         console.until("● live")
         coloured = console.screen(coloured=True)
         assert not re.search(r"\x1b\[[\d;:]*\b[34]8[;:]2[;:](\d+)[;:](?!\1[;:]\1)", coloured), coloured
 
 
-def test_a_terminal_of_ascii_is_given_ascii(shop: Path, opened: Opened) -> None:
+def test_ascii_locale_shows_ascii(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0", LANG="C") as console:
         console.until("live")
         for key, said in (("1", "web"), ("2", "table"), ("3", "Filter")):
@@ -241,7 +239,7 @@ def test_a_terminal_of_ascii_is_given_ascii(shop: Path, opened: Opened) -> None:
             assert seen.isascii(), sorted({each for each in seen if not each.isascii()})
 
 
-def test_a_terminal_that_can_not_show_it_is_told_so(shop: Path, home: Path) -> None:
+def test_dumb_terminal_is_rejected(shop: Path, home: Path) -> None:
     with terminal(SVC, shop, {"SVC_HOME": str(home), "TERM": "dumb"}) as console:
         console.until("svc dev")
         console.restored()
@@ -250,7 +248,7 @@ def test_a_terminal_that_can_not_show_it_is_told_so(shop: Path, home: Path) -> N
         console.until("\n2\n")
 
 
-def test_a_cell_is_edited_in_ones_own_editor(shop: Path, home: Path, tmp_path: Path, opened: Opened) -> None:
+def test_cell_is_edited_in_external_editor(shop: Path, home: Path, tmp_path: Path, opened: Opened) -> None:
     (shop / "tables").mkdir()
     (shop / "tables" / "001.sql").write_text(
         "create table notes (id integer primary key, text text); insert into notes values (1, 'one');"
@@ -278,22 +276,22 @@ def test_a_cell_is_edited_in_ones_own_editor(shop: Path, home: Path, tmp_path: P
         console.restored()
 
 
-def test_ten_megabytes_that_are_pasted_do_no_harm(shop: Path, tmp_path: Path, opened: Opened) -> None:
+def test_paste_of_ten_megabytes_is_rejected(shop: Path, tmp_path: Path, opened: Opened) -> None:
     text = tmp_path / "much"
     text.write_text("x" * 10_000_000)
     with opened(shop, "--port", "0") as console:
         console.until("● live")
         console.keys(":")
-        console.until("Leave the Console")
+        console.until("Quit the Console")
         console.paste(text)
-        console.until("nothing was taken")
+        console.until("Nothing was inserted")
         console.keys("Escape")
-        console.until(lambda seen: "Leave the Console" not in seen)
+        console.until(lambda seen: "Quit the Console" not in seen)
         console.keys("3")
         console.until("Filter")
 
 
-def test_it_is_stopped_and_goes_on(shop: Path, opened: Opened) -> None:
+def test_console_suspends_and_resumes(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0") as console:
         console.until("● live")
         process = console.process()
@@ -308,7 +306,7 @@ def test_it_is_stopped_and_goes_on(shop: Path, opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_with_the_engine(shop: Path, opened: Opened, number: int) -> None:
+def test_signal_stops_console_and_engine(shop: Path, opened: Opened, number: int) -> None:
     with opened(shop, "--port", "0") as console:
         url = address(console)
         process = console.process()
@@ -320,7 +318,7 @@ def test_a_signal_ends_it_with_the_engine(shop: Path, opened: Opened, number: in
         assert not (shop / ".svc" / "control.json").exists()
 
 
-def test_a_terminal_that_is_closed_ends_it(shop: Path, opened: Opened) -> None:
+def test_closed_terminal_stops_console(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0") as console:
         console.until("● live")
         process = console.process()

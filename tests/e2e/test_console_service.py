@@ -38,9 +38,7 @@ def fill(console: Terminal, *words: str) -> None:
         console.until(lambda _, line=line: console.told("#{cursor_y}") != line)  # type: ignore[misc]
 
 
-def test_one_logs_in_on_the_screen_and_sees_what_is_live(
-    live: Server, elsewhere: Path, environ: dict[str, str]
-) -> None:
+def test_login_dialog_opens_deployed_project(live: Server, elsewhere: Path, environ: dict[str, str]) -> None:
     with terminal([*svc(), "console", "--service"], elsewhere, environ) as console:
         console.until("Log in to a service")
         fill(console, live.control, "ann")
@@ -56,7 +54,7 @@ def test_one_logs_in_on_the_screen_and_sees_what_is_live(
         console.restored()
 
 
-def test_a_service_that_was_killed_is_found_again(
+def test_console_reconnects_to_restarted_service(
     live: Server, project: Path, tmp_path: Path, environ: dict[str, str]
 ) -> None:
     with terminal([*svc(), "console", "--service"], project, environ) as console:
@@ -75,7 +73,7 @@ def test_a_service_that_was_killed_is_found_again(
             again.stop()
 
 
-def test_a_browser_shows_what_is_live(
+def test_browser_shows_deployed_project(
     live: Server, project: Path, elsewhere: Path, tmp_path: Path, environ: dict[str, str]
 ) -> None:
     home = tmp_path / "home ü"

@@ -55,7 +55,7 @@ def web(shop: Path, tmp_path: Path) -> Iterator[Web]:
         yield running
 
 
-def test_the_page_shows_the_console_and_keys_reach_it(web: Web) -> None:
+def test_page_shows_console_and_receives_keys(web: Web) -> None:
     async def visit() -> None:
         async with chromium() as page:
             await page.call("Network.enable")
@@ -93,7 +93,7 @@ async def shown(page: Page, name: str) -> None:
         (Path(folder) / f"web-{name}.png").write_bytes(base64.b64decode(shot["data"]))
 
 
-def test_nothing_is_shown_without_the_key_and_a_key_works_once(web: Web) -> None:
+def test_page_requires_key_that_works_once(web: Web) -> None:
     for path in ("/", "/ws", "/static/js/textual.js", "/?key=wrong", "/?key="):
         assert httpx.get(web.url + path).status_code == 403
     first = httpx.get(web.address())
@@ -112,7 +112,7 @@ def test_nothing_is_shown_without_the_key_and_a_key_works_once(web: Web) -> None
     assert httpx.get(f"{web.url}/static/", headers={"Cookie": cookie}).status_code in (403, 404)
 
 
-def test_other_names_and_other_pages_get_nothing(web: Web) -> None:
+def test_foreign_hosts_and_origins_are_rejected(web: Web) -> None:
     cookie = web.entered()
     rebound = httpx.get(web.url, headers={"Cookie": cookie, "Host": "evil.example:80"})
     assert rebound.status_code == 421
@@ -123,7 +123,7 @@ def test_other_names_and_other_pages_get_nothing(web: Web) -> None:
     assert web.sessions() == []
 
 
-def test_a_page_that_is_closed_ends_its_console_only(web: Web) -> None:
+def test_closed_page_stops_only_its_console(web: Web) -> None:
     cookie = web.entered()
     with socket(web, cookie) as one:
         read_until(one, "live")
@@ -153,7 +153,7 @@ def add_a_row(connection: ClientConnection) -> None:
         read_until(connection, shown)
 
 
-def test_edits_that_wait_outlive_their_page(people: Path, web: Web) -> None:
+def test_pending_edits_survive_closed_page(people: Path, web: Web) -> None:
     cookie = web.entered()
     with socket(web, cookie) as connection:
         read_until(connection, "live")
@@ -169,13 +169,13 @@ def test_edits_that_wait_outlive_their_page(people: Path, web: Web) -> None:
         gone(each)
 
 
-def test_edits_that_were_given_up_wait_for_nobody(people: Path, web: Web) -> None:
+def test_discarded_edits_do_not_detach_session(people: Path, web: Web) -> None:
     with socket(web, web.entered()) as connection:
         read_until(connection, "live")
         add_a_row(connection)
         sessions = web.sessions()
         send(connection, "\x03")
-        read_until(connection, "drops what is pending")
+        read_until(connection, "discard")
         send(connection, "y")
         with pytest.raises(ConnectionClosed):
             while True:
@@ -184,7 +184,7 @@ def test_edits_that_were_given_up_wait_for_nobody(people: Path, web: Web) -> Non
         gone(each)
 
 
-def test_an_interrupt_ends_the_page_at_once_only_where_no_edits_wait(people: Path, web: Web) -> None:
+def test_interrupt_with_pending_edits_warns_first(people: Path, web: Web) -> None:
     with socket(web, web.entered()) as connection:
         read_until(connection, "live")
         add_a_row(connection)
@@ -195,7 +195,7 @@ def test_an_interrupt_ends_the_page_at_once_only_where_no_edits_wait(people: Pat
         assert web.process.wait(SECONDS) == 0
 
 
-def test_one_is_asked_before_a_page_with_edits_is_left(people: Path, web: Web) -> None:
+def test_closing_page_with_edits_asks_first(people: Path, web: Web) -> None:
     async def visit() -> None:
         async with chromium() as page:
             await page.call("Runtime.enable")
@@ -227,7 +227,7 @@ def test_one_is_asked_before_a_page_with_edits_is_left(people: Path, web: Web) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_page_the_consoles_and_the_engine(web: Web, shop: Path, number: int) -> None:
+def test_signal_stops_page_consoles_and_engine(web: Web, shop: Path, number: int) -> None:
     with socket(web, web.entered()) as connection:
         read_until(connection, "live")
         sessions = web.sessions()
@@ -241,7 +241,7 @@ def test_a_signal_ends_the_page_the_consoles_and_the_engine(web: Web, shop: Path
         gone(each)
 
 
-def test_a_console_outlives_no_server_that_was_killed(web: Web) -> None:
+def test_killed_server_stops_its_consoles(web: Web) -> None:
     with socket(web, web.entered()) as connection:
         read_until(connection, "live")
         sessions = web.sessions()
@@ -252,7 +252,7 @@ def test_a_console_outlives_no_server_that_was_killed(web: Web) -> None:
         gone(each)
 
 
-def test_a_console_that_does_not_end_is_killed(web: Web) -> None:
+def test_console_that_does_not_exit_is_killed(web: Web) -> None:
     with socket(web, web.entered()) as connection:
         read_until(connection, "live")
         (session,) = web.sessions()
@@ -262,11 +262,11 @@ def test_a_console_that_does_not_end_is_killed(web: Web) -> None:
     gone(session)
 
 
-def test_ten_megabytes_that_are_pasted_do_no_harm(web: Web) -> None:
+def test_paste_of_ten_megabytes_is_rejected(web: Web) -> None:
     with socket(web, web.entered()) as connection:
         read_until(connection, "live")
         send(connection, ":")
-        read_until(connection, "Leave the Console")
+        read_until(connection, "Quit the Console")
         send(connection, f"\x1b[200~{'x' * 10_000_000}\x1b[201~")
         read_until(connection, "10,000,000")
         send(connection, "\x1b")
@@ -276,7 +276,7 @@ def test_ten_megabytes_that_are_pasted_do_no_harm(web: Web) -> None:
         read_until(connection, "Filter")
 
 
-def test_without_colours_there_are_none_in_the_browser_either(shop: Path, tmp_path: Path) -> None:
+def test_no_color_applies_in_browser(shop: Path, tmp_path: Path) -> None:
     with (
         web_console(shop, tmp_path / "home", NO_COLOR="1") as web,
         socket(web, web.entered()) as connection,
@@ -287,10 +287,10 @@ def test_without_colours_there_are_none_in_the_browser_either(shop: Path, tmp_pa
     assert not coloured
 
 
-def test_addresses_of_others_need_to_be_asked_for(shop: Path, tmp_path: Path) -> None:
+def test_non_loopback_host_requires_insecure(shop: Path, tmp_path: Path) -> None:
     refused = Web(shop, tmp_path / "home", "--host", "0.0.0.0")
     assert refused.process.stderr is not None
     assert refused.process.wait(SECONDS) == 2
-    assert "unencrypted" in refused.process.stderr.read()
+    assert "without TLS" in refused.process.stderr.read()
     refused.process.stderr.close()
     refused.reader.join(SECONDS)

@@ -6,19 +6,19 @@ from textual.color import Color
 from screens.terminal_text import AsciiFilter, to_ascii
 
 
-def test_signs_and_lines_have_likenesses_and_letters_lose_their_marks() -> None:
+def test_to_ascii_replaces_signs_and_removes_accents() -> None:
     assert to_ascii("╭─╮│● live …→×") == "+-+|* live ~>x"
     assert to_ascii("Grüße Ærø é") == "Gru?e ?r? e"
 
 
-def test_every_cell_stays_where_it_is() -> None:
+def test_to_ascii_preserves_cell_widths() -> None:
     for text in ("日本語", "e\u0301", "שלום", "👩\u200d💻", "ü│日"):
         assert to_ascii(text).isascii()
     for text in ("日本語", "e\u0301", "שלום", "ü│日"):
         assert cell_len(to_ascii(text)) == cell_len(text)
 
 
-def test_styles_are_kept() -> None:
+def test_ascii_filter_preserves_styles() -> None:
     bold = Style(bold=True)
     assert AsciiFilter().apply([Segment("●", bold), Segment(" ok")], Color(0, 0, 0)) == [
         Segment("*", bold),

@@ -15,7 +15,7 @@ HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202eb"
 SHOWN = "a[31mred]0;title2Jb"
 
 
-def test_commands_are_left_out_and_all_else_stays() -> None:
+def test_control_char_filter_removes_only_control_characters() -> None:
     bold = Style(bold=True)
     kept = [Segment("日本 שלום\u200e e\u0301 👩\u200d💻"), Segment("", None, [(ControlType.BELL,)])]
     assert ControlCharFilter().apply([Segment(HOSTILE, bold), *kept], Color(0, 0, 0)) == [
@@ -35,7 +35,7 @@ class Hostile(TerminalApp[None]):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_text_of_a_stranger_commands_nothing_wherever_it_is_shown(opened: Opened) -> None:
+async def test_untrusted_text_cannot_send_control_characters_from_any_widget(opened: Opened) -> None:
     async with opened(Hostile(), (100, 24)) as pilot:
         shown = text(pilot.app)
         assert shown.count(SHOWN) == 3

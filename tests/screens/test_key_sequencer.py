@@ -63,7 +63,7 @@ async def until(pilot: Pilot[Any], lines: int) -> None:
     raise AssertionError(app.written)
 
 
-async def test_what_is_typed_behind_a_key_goes_into_what_the_key_opens(opened: Opened) -> None:
+async def test_text_after_opening_key_goes_into_opened_input(opened: Opened) -> None:
     app = Lines()
     async with opened(app) as pilot:
         at_once(pilot, *":dada", "enter", *":dud", "enter", "d")
@@ -73,7 +73,7 @@ async def test_what_is_typed_behind_a_key_goes_into_what_the_key_opens(opened: O
         assert app.destroyed == 1
 
 
-async def test_letters_and_other_keys_keep_their_order(opened: Opened) -> None:
+async def test_letters_and_other_keys_stay_in_order(opened: Opened) -> None:
     app = Lines()
     async with opened(app) as pilot:
         at_once(pilot, *":xa", "backspace", "b", "home", "c", "end", "ctrl+u", *"new", "left", "o", "enter")
@@ -81,7 +81,7 @@ async def test_letters_and_other_keys_keep_their_order(opened: Opened) -> None:
         assert app.written == ["neow"]
 
 
-async def test_two_hundred_letters_at_once_are_all_there(opened: Opened) -> None:
+async def test_burst_of_two_hundred_letters_is_complete(opened: Opened) -> None:
     app = Lines()
     async with opened(app) as pilot:
         at_once(pilot, *":", *"abcde" * 40, "enter")

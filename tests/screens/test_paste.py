@@ -12,7 +12,7 @@ def told(pieces: list[str]) -> list[str]:
     return [repr(event) for piece in pieces for event in parser.feed(piece)]
 
 
-def test_wherever_a_paste_is_cut_it_is_the_same() -> None:
+def test_paste_split_at_any_position_is_one_event() -> None:
     whole = told([SENT])
     assert "Paste(text='one\\ntwo \\x1b[31m ü')" in " ".join(whole)
     for cut in range(1, len(SENT)):
@@ -20,13 +20,13 @@ def test_wherever_a_paste_is_cut_it_is_the_same() -> None:
     assert told(list(SENT)) == whole
 
 
-def test_what_is_no_paste_is_as_the_toolkit_has_it() -> None:
+def test_other_input_is_parsed_like_textual() -> None:
     sent = "ab\x1b[A\x1bOP\x1b[<35;3;4Mü"
     plain: list[Message] = list(XTermParser().feed(sent))
     assert [repr(event) for event in plain] == told([sent])
 
 
-def test_ten_megabytes_are_one_event_at_once() -> None:
+def test_paste_of_ten_megabytes_is_fast() -> None:
     parser = PasteParser()
     sent = f"\x1b[200~{'x' * 10_000_000}\x1b[201~"
     seen = [event for at in range(0, len(sent), 4096) for event in parser.feed(sent[at : at + 4096])]

@@ -32,14 +32,14 @@ class Busy(StopWorkersFirst, Screen[None]):
             await asyncio.sleep(SECONDS / 100)
 
 
-async def test_an_app_that_ends_meanwhile_ends_well() -> None:
+async def test_exit_with_running_worker_raises_no_error() -> None:
     app = App[None]()
     async with app.run_test() as pilot:
         await app.push_screen(Busy())
         await pilot.pause()
 
 
-async def test_a_screen_that_is_left_meanwhile_leaves_well() -> None:
+async def test_dismiss_with_running_worker_raises_no_error() -> None:
     app = App[None]()
     async with app.run_test() as pilot:
         await app.push_screen(Busy())

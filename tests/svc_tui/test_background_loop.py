@@ -41,7 +41,7 @@ def failing_while_it_serves(fail: asyncio.Event) -> Callable[..., AbstractAsyncC
     return serve
 
 
-def test_a_context_is_entered_on_its_thread_and_left_at_the_end() -> None:
+def test_context_is_entered_in_thread_and_exited_by_stop() -> None:
     course = Course()
     with run_in_background(course.serve, "serving") as name:
         assert name == "serving"
@@ -49,7 +49,7 @@ def test_a_context_is_entered_on_its_thread_and_left_at_the_end() -> None:
     assert course.left.is_set()
 
 
-def test_what_a_context_raises_before_it_serves_is_raised_to_whoever_waits() -> None:
+def test_error_on_enter_is_raised_by_ready() -> None:
     with (
         pytest.raises(ValueError, match="before"),
         run_in_background(Course(fails_first=True).serve, "serving"),
@@ -57,7 +57,7 @@ def test_what_a_context_raises_before_it_serves_is_raised_to_whoever_waits() -> 
         pytest.fail("nothing was given")
 
 
-def test_a_context_that_fails_while_it_serves_is_over_and_says_why() -> None:
+def test_error_while_running_is_raised_by_finished() -> None:
     fail = asyncio.Event()
     thread = BackgroundLoop(failing_while_it_serves(fail), "serving")
     loop = thread.ready.result(20)
@@ -70,7 +70,7 @@ def test_a_context_that_fails_while_it_serves_is_over_and_says_why() -> None:
     thread.stop()
 
 
-def test_the_end_may_come_twice() -> None:
+def test_stop_twice_is_allowed() -> None:
     thread = BackgroundLoop(Course().serve, "serving")
     assert thread.ready.result(20) == "serving"
     thread.stop()

@@ -49,7 +49,7 @@ async def opened(
     look: ThemePreference | None = None,
 ) -> AsyncIterator[tuple[Console, Pilot[None], EmbeddedEngine]]:
     attachment = EmbeddedEngine(folder, "shop", bind("localhost", 0))
-    app = Console(attachment, LoginActions(), keys, look=look)
+    app = Console(attachment, LoginActions(), keymap=keys, theme_preference=look)
     app.animation_level = "none"
     try:
         async with app.run_test(size=size) as pilot:
@@ -79,7 +79,7 @@ def top(app: Console) -> str:
     return str(app.screen.query_one("#where").render())
 
 
-async def test_it_runs_the_project_and_says_so(project: Path) -> None:
+async def test_console_runs_project_and_shows_state(project: Path) -> None:
     async with opened(project) as (app, pilot, attachment):
         assert "starting" in top(app)
         await until(pilot, lambda: "● live" in top(app))
@@ -87,7 +87,7 @@ async def test_it_runs_the_project_and_says_so(project: Path) -> None:
         assert await body(attachment.info.address) == b"hello"
 
 
-async def test_requests_before_the_engine_begins_are_answered_by_it(project: Path) -> None:
+async def test_early_requests_wait_for_engine(project: Path) -> None:
     sockets = bind("localhost", 0)
     attachment = EmbeddedEngine(project, "shop", sockets)
     with socket.create_connection(("127.0.0.1", sockets[0].getsockname()[1]), timeout=SECONDS) as early:
@@ -100,7 +100,7 @@ async def test_requests_before_the_engine_begins_are_answered_by_it(project: Pat
     assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 503"))  # 503: built in a moment, try again
 
 
-async def test_the_tabs_are_keys_and_the_top_line_says_which_one_is_open(project: Path) -> None:
+async def test_tab_keys_switch_and_top_line_shows_tab(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         for key, tab in (("2", "tables"), ("3", "logs"), ("1", "board")):
             await pilot.press(key)
@@ -109,14 +109,14 @@ async def test_the_tabs_are_keys_and_the_top_line_says_which_one_is_open(project
         assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "tables"
 
 
-async def test_a_narrow_terminal_keeps_the_state_and_the_tabs(project: Path) -> None:
+async def test_narrow_terminal_shows_state_and_tabs(project: Path) -> None:
     async with opened(project, size=(60, 20)) as (app, pilot, _):
         await until(pilot, lambda: "● live" in top(app))
         assert "http" not in top(app)
         assert "3 Logs" in str(app.screen.query_one("#tabs").render())
 
 
-async def test_the_command_line_goes_where_its_words_say(project: Path) -> None:
+async def test_command_line_opens_tabs(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await pilot.press("colon")
         assert isinstance(app.screen, CommandLine)
@@ -126,7 +126,7 @@ async def test_the_command_line_goes_where_its_words_say(project: Path) -> None:
         assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "logs"
 
 
-async def test_the_look_that_was_chosen_is_there_again(project: Path, tmp_path: Path) -> None:
+async def test_theme_is_remembered(project: Path, tmp_path: Path) -> None:
     look = ThemePreference(tmp_path / "own folder")
     async with opened(project, look=look) as (app, pilot, _):
         assert app.theme == "svc-dark"
@@ -142,7 +142,7 @@ async def test_the_look_that_was_chosen_is_there_again(project: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("line", ["nonsense", 'logs "open', "theme", "theme nonsense"])
-async def test_a_line_that_means_nothing_is_told(project: Path, line: str) -> None:
+async def test_invalid_command_shows_error(project: Path, line: str) -> None:
     async with opened(project) as (app, pilot, _):
         await pilot.press("colon")
         app.screen.query_one("Input").value = line  # type: ignore[attr-defined]
@@ -151,7 +151,7 @@ async def test_a_line_that_means_nothing_is_told(project: Path, line: str) -> No
         assert isinstance(app.screen, ConsoleScreen)
 
 
-async def test_the_keys_that_work_are_shown(project: Path) -> None:
+async def test_help_shows_active_keys(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
@@ -161,7 +161,7 @@ async def test_the_keys_that_work_are_shown(project: Path) -> None:
         assert isinstance(app.screen, ConsoleScreen)
 
 
-async def test_the_palette_has_each_thing_once_with_all_its_keys(project: Path) -> None:
+async def test_palette_lists_each_action_once_with_keys(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         await until(pilot, lambda: "● live" in top(app))
         found = [(each.title, each.help) for each in app.get_system_commands(app.screen)]
@@ -170,7 +170,7 @@ async def test_the_palette_has_each_thing_once_with_all_its_keys(project: Path) 
         assert ("Board: Down", "↓ j") in found
 
 
-async def test_leaving_asks_only_when_edits_are_pending(project: Path) -> None:
+async def test_quit_asks_only_with_pending_edits(project: Path) -> None:
     async with opened(project) as (app, pilot, _):
         screen = app.screen
         assert isinstance(screen, ConsoleScreen)
@@ -186,7 +186,7 @@ async def test_leaving_asks_only_when_edits_are_pending(project: Path) -> None:
         await until(pilot, lambda: not app.is_running)
 
 
-async def test_an_engine_that_ended_is_found_again_on_the_same_port(project: Path) -> None:
+async def test_engine_restarts_on_same_port(project: Path) -> None:
     async with opened(project) as (app, pilot, attachment):
         await until(pilot, lambda: "● live" in top(app))
         screen = app.screen
@@ -199,7 +199,7 @@ async def test_an_engine_that_ended_is_found_again_on_the_same_port(project: Pat
         assert await body(attachment.info.address) == b"hello"
 
 
-async def test_it_shows_the_svc_dev_that_runs_beside_it(project: Path) -> None:
+async def test_console_shows_running_dev_server(project: Path) -> None:
     other = EmbeddedEngine(project, "shop", bind("localhost", 0))
     other.start(lambda severity, message, hint: None)
     await asyncio.to_thread(lambda: other.connect().__exit__(None, None, None))
@@ -212,7 +212,7 @@ async def test_it_shows_the_svc_dev_that_runs_beside_it(project: Path) -> None:
     assert "engine" not in {thread.name for thread in threading.enumerate()}
 
 
-async def test_own_keys_take_the_place_of_others(project: Path) -> None:
+async def test_keymap_overrides_keys(project: Path) -> None:
     async with opened(project, {"console.logs": "l,x"}) as (app, pilot, _):
         await pilot.press("3")
         assert isinstance(app.screen, ConsoleScreen) and app.screen.TAB == "board"
@@ -220,7 +220,7 @@ async def test_own_keys_take_the_place_of_others(project: Path) -> None:
         assert app.screen.TAB == "logs"
 
 
-def test_every_key_is_documented_by_its_id() -> None:
+def test_every_key_is_documented() -> None:
     text = DOCS.read_text()
     assert sorted(name for name in binding_ids() if f"`{name}`" not in text) == []
 
@@ -231,17 +231,17 @@ def test_every_key_is_documented_by_its_id() -> None:
         ('"console.bord" = "x"', "console.board"),
         ('"console.board" = 3', "Write them in quotes"),
         ('"console.board" = ""', "Write them in quotes"),
-        ("console.board = = x", "no TOML"),
+        ("console.board = = x", "not valid TOML"),
     ],
 )
-def test_a_mistake_in_the_users_keys_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_keymap_raises_error(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "keys.toml").write_text(text)
     with pytest.raises(SvcError) as told:
         read_keymap(tmp_path, binding_ids())
     assert said in f"{told.value.message} {told.value.hint}" and "keys.toml" in told.value.message
 
 
-def test_own_keys_are_a_file_that_need_not_be_there(tmp_path: Path) -> None:
+def test_keymap_file_is_optional(tmp_path: Path) -> None:
     assert read_keymap(tmp_path, binding_ids()) == {}
     (tmp_path / "keys.toml").write_text('"rows.down" = "n,down"\n')
     assert read_keymap(tmp_path, binding_ids()) == {"rows.down": "n,down"}

@@ -32,7 +32,7 @@ def desk_of(hosted: Hosted, root: Path, belongs: list[str]) -> ConsoleDeployer:
     return ConsoleDeployer("shop", lambda: login, ProjectFiles(root, root.parent / "cache", belongs.append))
 
 
-def test_a_deploy_is_planned_run_and_remembered(hosted: Hosted, root: Path) -> None:
+def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None:
     belongs: list[str] = []
     desk, told = desk_of(hosted, root, belongs), list[Progress]()
     plan = desk.plan(told.append)
@@ -48,12 +48,12 @@ def test_a_deploy_is_planned_run_and_remembered(hosted: Hosted, root: Path) -> N
     assert desk.plan(told.append).needless
 
 
-def test_nothing_runs_without_a_plan(hosted: Hosted, root: Path) -> None:
-    with pytest.raises(SvcError, match="nothing is planned"):
+def test_run_without_plan_raises(hosted: Hosted, root: Path) -> None:
+    with pytest.raises(SvcError, match="the deploy has no plan"):
         desk_of(hosted, root, []).run(lambda _: None, allow=False, message="")
 
 
-def test_a_build_can_be_broken_off_and_begun_again(hosted: Hosted, root: Path) -> None:
+def test_build_can_be_cancelled_and_repeated(hosted: Hosted, root: Path) -> None:
     desk = desk_of(hosted, root, [])
     assert not desk.cancel()
     (root / "svc.toml").write_text(MANIFEST + 'build = "touch begun && sleep 600"\n')
@@ -77,7 +77,7 @@ def test_a_build_can_be_broken_off_and_begun_again(hosted: Hosted, root: Path) -
     assert desk.plan(lambda _: None).files > 0
 
 
-def test_an_upload_can_be_broken_off_and_nothing_is_live(hosted: Hosted, root: Path) -> None:
+def test_cancelled_upload_activates_nothing(hosted: Hosted, root: Path) -> None:
     desk = desk_of(hosted, root, [])
     desk.plan(lambda _: None)
 
@@ -90,7 +90,7 @@ def test_an_upload_can_be_broken_off_and_nothing_is_live(hosted: Hosted, root: P
     assert list(desk.history()) == [] and hosted.get().status_code == 404
 
 
-def test_a_rollback_says_what_it_changes(hosted: Hosted, root: Path) -> None:
+def test_rollback_plan_shows_changes(hosted: Hosted, root: Path) -> None:
     desk = desk_of(hosted, root, [])
     desk.plan(lambda _: None)
     first = desk.run(lambda _: None, allow=False, message="")

@@ -11,7 +11,7 @@ from textual.widgets import Input, OptionList
 
 from engine.manifest.load import load
 from screens.login.screen import LoginScreen
-from screens.start.screen import Chosen, Made, MakeScreen, Opened
+from screens.start.screen import Choice, Created, CreateScreen, OpenDeployed
 from svc_tui.console.app import LoginApp, StartApp
 from svc_tui.console.start import LoginActions, StartActions
 from svc_tui.project.scaffold import TEMPLATES, templates
@@ -38,7 +38,7 @@ def hosted(tmp_path: Path) -> Iterator[Hosted]:
 
 
 @asynccontextmanager
-async def opened(here: Path) -> AsyncIterator[tuple[StartApp, Pilot[Chosen]]]:
+async def opened(here: Path) -> AsyncIterator[tuple[StartApp, Pilot[Choice]]]:
     app = StartApp("~/here", StartActions(here), LoginActions(), {})
     app.animation_level = "none"
     async with app.run_test(size=(80, 24)) as pilot:
@@ -49,19 +49,19 @@ def options(app: StartApp) -> list[str]:
     return [str(option.id) for option in app.screen.query_one(OptionList).options]
 
 
-def test_every_template_is_offered() -> None:
+def test_start_screen_offers_every_template() -> None:
     assert set(TEMPLATES) == set(templates())
 
 
-async def test_a_project_is_made_and_opened(here: Path) -> None:
+async def test_project_is_created_and_opened(here: Path) -> None:
     async with opened(here) as (app, pilot):
         await pilot.press("n", *"shop", "tab", "end", "enter")
         await until(pilot, lambda: not app.is_running)
-    assert app.return_value == Made("shop")
+    assert app.return_value == Created("shop")
     assert load(here / "shop").name == "shop"
 
 
-async def test_a_name_that_will_not_do_is_told_and_nothing_is_lost(here: Path) -> None:
+async def test_invalid_project_name_shows_error(here: Path) -> None:
     (here / "taken").mkdir()
     (here / "taken" / "file").write_text("mine")
     async with opened(here) as (app, pilot):
@@ -71,16 +71,14 @@ async def test_a_name_that_will_not_do_is_told_and_nothing_is_lost(here: Path) -
         app.screen.query_one(Input).value = "taken"
         await pilot.press("enter")
         await until(pilot, lambda: "not empty" in str(app.screen.query_one("#wrong").render()))
-        assert isinstance(app.screen, MakeScreen)
+        assert isinstance(app.screen, CreateScreen)
         await pilot.press("escape", "escape")
         await until(pilot, lambda: not app.is_running)
     assert app.return_value is None
     assert [path.name for path in here.rglob("*")] == ["taken", "file"]
 
 
-async def test_the_first_owner_logs_in_by_the_claim_code_and_sees_what_is_live(
-    here: Path, hosted: Hosted
-) -> None:
+async def test_first_owner_logs_in_with_claim_code(here: Path, hosted: Hosted) -> None:
     async with opened(here) as (app, pilot):
         await pilot.press("l")
         assert isinstance(app.screen, LoginScreen)
@@ -95,7 +93,7 @@ async def test_the_first_owner_logs_in_by_the_claim_code_and_sees_what_is_live(
         await pilot.press("q")
 
 
-async def test_who_is_not_logged_in_is_asked_first(here: Path, hosted: Hosted) -> None:
+async def test_missing_session_opens_login_dialog(here: Path, hosted: Hosted) -> None:
     def claim() -> None:
         hosted.claim().__exit__(None, None, None)
 
@@ -111,7 +109,7 @@ async def test_who_is_not_logged_in_is_asked_first(here: Path, hosted: Hosted) -
     assert LoginActions().last_url() == hosted.control
 
 
-async def test_who_leaves_the_dialogue_is_not_logged_in(here: Path) -> None:
+async def test_cancelled_login_returns_none(here: Path) -> None:
     app = LoginApp(LoginActions(), {})
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("escape")
@@ -119,7 +117,7 @@ async def test_who_leaves_the_dialogue_is_not_logged_in(here: Path) -> None:
     assert app.return_value is None
 
 
-async def test_what_the_service_has_can_be_opened(here: Path, hosted: Hosted, tmp_path: Path) -> None:
+async def test_deployed_project_can_be_opened(here: Path, hosted: Hosted, tmp_path: Path) -> None:
     root = tmp_path / "shop"
     (root / "site").mkdir(parents=True)
     (root / "site" / "index.html").write_text("hello")
@@ -142,4 +140,4 @@ async def test_what_the_service_has_can_be_opened(here: Path, hosted: Hosted, tm
         await until(pilot, lambda: "open shop" in options(app))
         await pilot.press("end", "enter")
         await until(pilot, lambda: not app.is_running)
-    assert app.return_value == Opened("shop")
+    assert app.return_value == OpenDeployed("shop")

@@ -1,1 +1,1 @@
-"""The Console in a browser: a page, who may see it, and a process for everyone who does."""
+"""The Console in a browser: an HTTP server, its authentication, and one Console process per page."""

@@ -1,7 +1,4 @@
-"""Who may see the Console's page: a key that works once, a cookie after it, and from which names and pages.
-
-Owns keys and cookies. Knows no HTTP server.
-"""
+"""Authentication of browsers: one-time keys, session cookies, and checks of the Host and Origin headers."""
 
 import ipaddress
 import secrets
@@ -10,17 +7,17 @@ from urllib.parse import urlsplit
 
 KEY_BYTES = 24
 MAX_BROWSERS = 64
-"""How many browsers are remembered; the one that came first is forgotten first."""
+"""Maximum number of valid cookies; the oldest is dropped first."""
 _LOOPBACK_NAMES = ("localhost",)
 
 
 class BrowserAuth:
-    """The door to the page, as long as one `svc console --web` runs."""
+    """Authenticates browsers for the lifetime of one `svc console --web`."""
 
     def __init__(self, host: str, public: str, tell: Callable[[str], None]) -> None:
-        """`host` is what is listened on, `public` the address that a proxy gives it, or empty.
+        """Create the first key. `host` is the listening address, `public` the URL at a reverse proxy or "".
 
-        `tell` gets each key, the first one at once: each lets one browser in, and another follows.
+        `on_key` receives each new key. A key admits one browser; the next key is created then.
         """
         self._names = frozenset((*_LOOPBACK_NAMES, host.lower(), urlsplit(public).hostname)) - {None, ""}
         self._public = public
@@ -31,11 +28,11 @@ class BrowserAuth:
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach the page over TLS only."""
+        """True if browsers reach the page over TLS only."""
         return self._public.startswith("https:")
 
     def exchange_key(self, key: str) -> str | None:
-        """Return the value of a new cookie for a key, which is used up by that; `None` for a wrong one."""
+        """Return a new cookie in exchange for a key, or None for a wrong key. A key works once."""
         if not secrets.compare_digest(key.encode(), self._key.encode()):
             return None
         self._cookies = [*self._cookies, secrets.token_urlsafe(KEY_BYTES)][-MAX_BROWSERS:]
@@ -43,14 +40,14 @@ class BrowserAuth:
         return self._cookies[-1]
 
     def is_valid_cookie(self, cookie: str) -> bool:
-        """Return whether a cookie is of a browser that came in."""
-        given = cookie.encode()
-        return any(secrets.compare_digest(given, each.encode()) for each in self._cookies)
+        """Return whether a cookie was issued to a browser."""
+        encoded = cookie.encode()
+        return any(secrets.compare_digest(encoded, each.encode()) for each in self._cookies)
 
     def is_allowed_host(self, host: str) -> bool:
-        """Return whether a Host field names this page, and is not a name that others made lead here.
+        """Return whether a Host header names this server.
 
-        An address is: names can be made to lead anywhere (DNS rebinding), addresses can not.
+        Any IP address is allowed: DNS rebinding can point names here, but not addresses.
         """
         try:
             name = urlsplit(f"//{host}").hostname or ""
@@ -59,11 +56,11 @@ class BrowserAuth:
         return name in self._names or _is_address(name)
 
     def is_same_origin(self, origin: str, host: str) -> bool:
-        """Return whether the Origin field of a request says that it was made by this page."""
+        """Return whether an Origin header is the origin of this page."""
         return origin in (f"http://{host}", self._public or None)
 
     def socket_url(self, host: str) -> str:
-        """Return where the page finds its socket, for a browser that asked for the page by `host`."""
+        """Return the WebSocket URL for a browser that requested the page from `host`."""
         address = self._public or f"http://{host}"
         return f"ws{address.removeprefix('http')}/ws"
 

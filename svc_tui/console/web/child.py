@@ -1,6 +1,6 @@
-"""The program of the Console that a browser shows: attached beside the engine that somebody else runs.
+"""Entry point of the Console process behind one web page.
 
-Its only argument is a document: `project`, and the `folder` and `address` of a Project in development.
+The only argument is a JSON document: `project`, and for a project in development its `folder` and `address`.
 """
 
 import json
@@ -18,18 +18,18 @@ from svc_tui.user_home import Home
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Show the Console to whom the driver in TEXTUAL_DRIVER speaks with."""
-    wanted = json.loads(arguments[0])
-    project = wanted["project"]
+    """Run the Console with the driver that TEXTUAL_DRIVER names."""
+    target = json.loads(arguments[0])
+    project = target["project"]
     home = Home.from_environment(os.environ).root
     keys = read_keymap(home, app.binding_ids())
-    if folder := wanted["folder"]:
-        attachment: EngineConnection = RunningDevServer(project, Path(folder), wanted["address"])
-        desk = deployer_for_folder(Path(folder), project, os.environ)
+    if folder := target["folder"]:
+        engine: EngineConnection = RunningDevServer(project, Path(folder), target["address"])
+        deployer = deployer_for_folder(Path(folder), project, os.environ)
     else:
-        login, attachment = connect.connect_service(project)
-        desk = ConsoleDeployer(project, lambda: login, None)
-    app.run(attachment, LoginActions(), keys, desk, home)
+        login, engine = connect.connect_service(project)
+        deployer = ConsoleDeployer(project, lambda: login, None)
+    app.run(engine, LoginActions(), keys, deployer, home)
 
 
 if __name__ == "__main__":

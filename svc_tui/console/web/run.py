@@ -1,4 +1,4 @@
-"""`svc console --web`: the page, the engine beside it, and when both end."""
+"""`svc console --web`: runs the web server and the engine behind it until a signal arrives."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ DEFAULT_PORT = 8000
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """Where the page is served: `port` `None` is the usual one, or any; `public` what a proxy calls it."""
+    """Options of the web server. `port` None: port 8000 or a free one; `public`: URL at a proxy or ""."""
 
     host: str
     port: int | None
@@ -33,32 +33,32 @@ class WebOptions:
 
 
 def bind_page(where: WebOptions) -> list[socket.socket]:
-    """Return the page's sockets. Raises `SvcError` where others could read what is typed into the page."""
+    """Return the bound sockets of the page. Raises `SvcError` for a non-loopback host without TLS."""
     if not is_loopback(where.host) and not where.insecure:
         raise SvcError(
-            f"what is typed into the Console would travel to {where.host} in the clear",
-            "Leave --host away and reach it through `ssh -L 8000:127.0.0.1:8000` or a proxy with TLS, "
-            "which --web-url names; or give --insecure if you trust the network.",
+            f"the Console would be served on {where.host} without TLS",
+            "Leave out --host and use `ssh -L 8000:127.0.0.1:8000` or a TLS "
+            "reverse proxy named by --web-url; or pass --insecure if you trust the network.",
             code="usage",
         )
     try:
         return bind(where.host, DEFAULT_PORT if where.port is None else where.port)
     except PortInUse as error:
         if where.port is not None:
-            hint = "Stop that program, or take another port, or any: --web-port 0"
+            hint = "Stop that program, or choose another port: --web-port PORT (0: any free port)"
             raise PortInUse(error.message, hint) from error
         return bind(where.host, 0)
 
 
 def serve_page(
-    attachment: EngineConnection, folder: Path | None, where: WebOptions, sockets: Sequence[socket.socket]
+    engine: EngineConnection, folder: Path | None, where: WebOptions, sockets: Sequence[socket.socket]
 ) -> None:
-    """Serve the Console of what is attached until a signal ends it."""
-    asyncio.run(_serve_page(attachment, folder, where, sockets))
+    """Serve the Console until a signal arrives."""
+    asyncio.run(_serve_page(engine, folder, where, sockets))
 
 
 def public_url(text: str, *, insecure: bool) -> str:
-    """Return the address that a proxy gives the page, in its one form. Raises `SvcError`."""
+    """Return the normalized public URL of the page. Raises `SvcError` if it is invalid or not private."""
     if not text:
         return ""
     url = service_url(text)
@@ -67,40 +67,42 @@ def public_url(text: str, *, insecure: bool) -> str:
 
 
 async def _serve_page(
-    attachment: EngineConnection, folder: Path | None, where: WebOptions, sockets: Sequence[socket.socket]
+    engine: EngineConnection, folder: Path | None, where: WebOptions, sockets: Sequence[socket.socket]
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
-    place = attachment.info
-    wanted = {"project": place.project, "folder": str(folder or ""), "address": place.address}
-    command = (sys.executable, "-m", "svc_tui.console.web.child", json.dumps(wanted))
+    info = engine.info
+    target = {"project": info.project, "folder": str(folder or ""), "address": info.address}
+    command = (sys.executable, "-m", "svc_tui.console.web.child", json.dumps(target))
     address = where.public or f"http://{_browser_address(sockets[0])}"
     access = BrowserAuth(where.host, where.public, lambda key: stdout.line(f"{address}/?key={key}"))
-    page = Page(access, command, place.project, int(sockets[0].getsockname()[1]))
+    page = Page(access, command, info.project, int(sockets[0].getsockname()[1]))
     loop.add_signal_handler(signal.SIGINT, _interrupted, page, stop)
     try:
-        attachment.start(_report)
+        engine.start(_report)
         async with serving(page, sockets):
-            stderr.progress("open it in a browser; each address lets one in; ctrl+c ends it")
+            stderr.progress(
+                "open the address in a browser; each address admits one browser; press ctrl+c to stop"
+            )
             await stop.wait()
     finally:
-        await asyncio.to_thread(attachment.stop)
+        await asyncio.to_thread(engine.stop)
 
 
 def _interrupted(page: Page, stop: asyncio.Event) -> None:
-    """End, but say first that edits would be lost, and end by the next one."""
+    """Stop. With pending edits, warn first and stop at the next interrupt."""
     if not page.pending:
         stop.set()
         return
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     edits = "1 edit is" if page.pending == 1 else f"{page.pending} edits are"
-    stderr.warn(f"{edits} not applied", "ctrl+c once more ends the page, and drops what is pending.")
+    stderr.warn(f"{edits} not applied", "Press ctrl+c again to stop and discard pending edits.")
 
 
 def _browser_address(opened: socket.socket) -> str:
-    """Return the address of a socket as a browser on this machine reaches it."""
+    """Return the address at which a browser on this machine reaches a socket."""
     shown = urlsplit(f"//{authority(opened)}")
     if shown.hostname in ("0.0.0.0", "::"):
         return f"127.0.0.1:{shown.port}"

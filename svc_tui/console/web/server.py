@@ -1,7 +1,6 @@
-"""The page that shows the Console in a browser, its socket, and the Consoles behind it.
+"""Web server of the Console: page, WebSocket, and one Console process per page.
 
-Owns the routes and what they ask of who comes. The page's script is textual-serve's; nothing on the page is
-from elsewhere.
+The page uses the script of textual-serve and loads nothing from other origins.
 """
 
 import asyncio
@@ -21,11 +20,11 @@ from svc_tui.console.web.session import BrowserSession
 
 MAX_SESSIONS = 16
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""Of one message: what is pasted comes in one."""
+"""Maximum size of one WebSocket message. A paste arrives in one message."""
 MAX_TERMINAL_CELLS = 1000
 HEARTBEAT_SECONDS = 15.0
 SHUTDOWN_SECONDS = 2.0
-"""How long answers that are being sent have, in the end."""
+"""Time for responses in progress at shutdown."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -39,19 +38,19 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _FORBIDDEN = (
-    "The Console is shown to who has its key.\n\n"
-    "Open the address that `svc console --web` printed last; each works once.\n"
+    "The Console requires its key.\n\n"
+    "Open the address that `svc console --web` printed last; each address works once.\n"
 )
 
 
 class Page:
-    """The page, for as long as it is served."""
+    """The routes of the web server and the sessions behind them."""
 
     def __init__(self, access: BrowserAuth, command: Sequence[str], title: str, port: int) -> None:
-        """`command` is run for each browser that shows the page."""
+        """Create the page. Each browser session runs `command`."""
         self._access = access
         self._command = command
-        # Cookies know no ports: another Console on this machine has one, too.
+        # Cookies are shared between ports: another Console on this host has its own cookie.
         self._cookie = f"svc-console-{port}"
         self._sessions: set[BrowserSession] = set()
         self._detached: list[BrowserSession] = []
@@ -60,11 +59,11 @@ class Page:
 
     @property
     def pending(self) -> int:
-        """How many edits would be lost by ending it."""
+        """The number of edits that would be lost by closing all sessions."""
         return sum(visit.pending for visit in self._sessions)
 
     def application(self) -> web.Application:
-        """Return the routes, each behind the key."""
+        """Return the aiohttp application. Every route requires the key or a cookie."""
         application = web.Application(middlewares=[self._guard])
         application.router.add_get("/", self._index)
         application.router.add_get("/ws", self._socket)
@@ -72,7 +71,7 @@ class Page:
         return application
 
     async def close(self) -> None:
-        """End every Console that a browser shows."""
+        """Close every session."""
         visits, self._detached = list(self._sessions), []
         await asyncio.gather(*(visit.close() for visit in visits))
 
@@ -80,7 +79,7 @@ class Page:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self._access.is_allowed_host(request.host):
             answer: web.StreamResponse = web.Response(
-                status=421, text="There is no page of this name here.\n"
+                status=421, text="This server does not serve that host name.\n"
             )
         elif (key := request.query.get("key")) is not None and request.path == "/":
             answer = self._sign_in(key)
@@ -112,9 +111,9 @@ class Page:
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         if not self._access.is_same_origin(request.headers.get("Origin", ""), request.host):
-            return web.Response(status=403, text="Only the Console's own page may ask for this.\n")
+            return web.Response(status=403, text="Only the Console's own page may open this connection.\n")
         if len(self._sessions) >= MAX_SESSIONS and not self._detached:
-            return web.Response(status=503, text="The Console is open in too many places.\n")
+            return web.Response(status=503, text="The Console is open in too many pages.\n")
         connection = web.WebSocketResponse(
             heartbeat=HEARTBEAT_SECONDS, timeout=SHUTDOWN_SECONDS, max_msg_size=MAX_MESSAGE_BYTES
         )
@@ -134,12 +133,12 @@ class Page:
         return connection
 
     async def _acquire_session(self) -> BrowserSession:
-        """Return the Console that was left last with edits pending, or a new one."""
+        """Return the last detached session with pending edits, or a new one."""
         while self._detached:
             left = self._detached.pop()
             if left.pending:
                 return left
-            await self._close_session(left)  # by itself, meanwhile
+            await self._close_session(left)  # Its process has exited.
         visit = BrowserSession(self._command)
         self._sessions.add(visit)
         return visit
@@ -163,10 +162,10 @@ async def _forward(envelope: list[Any], visit: BrowserSession, connection: web.W
             await visit.focus()
 
 
-def _terminal_size(given: Any) -> tuple[int, int]:
-    """Return cells and lines as far as they make sense."""
+def _terminal_size(size: Any) -> tuple[int, int]:
+    """Return width and height in cells, limited to valid values."""
     try:
-        width, height = int(given.get("width", 80)), int(given.get("height", 24))
+        width, height = int(size.get("width", 80)), int(size.get("height", 24))
     except ValueError:
         return 80, 24
     return min(max(width, 1), MAX_TERMINAL_CELLS), min(max(height, 1), MAX_TERMINAL_CELLS)
@@ -174,7 +173,7 @@ def _terminal_size(given: Any) -> tuple[int, int]:
 
 @asynccontextmanager
 async def serving(page: Page, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
-    """Serve the page on bound sockets; in the end no Console of it runs any more."""
+    """Serve the page on bound sockets; close every session on exit."""
     runner = web.AppRunner(
         page.application(), handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
     )

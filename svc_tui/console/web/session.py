@@ -1,6 +1,6 @@
-"""One browser's Console: a process of its own, and the page that shows it, or none while edits wait for one.
+"""One browser session: a Console process and the page attached to it, by the protocol of textual-serve.
 
-Owns the process. What goes between it and the page is textual-serve's protocol.
+A session without a page is detached. It stays open while edits are pending, for the next page.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
 EXIT_TIMEOUT_SECONDS = 5.0
-"""How long a Console has to end by itself."""
+"""Time for a Console process to exit before it is killed."""
 
 
 class BrowserSession(AppService):
-    """The Console of one open page, or of one that went while edits were pending."""
+    """The Console process of one page."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        """`command` is the program and its arguments."""
+        """Create a session. `command` is the program and its arguments."""
         super().__init__(
             command[0],
             write_bytes=self._write_bytes,
@@ -36,7 +36,7 @@ class BrowserSession(AppService):
         self._pending = 0
 
     async def attach(self, page: WebSocketResponse, width: int, height: int) -> None:
-        """Show it in a page: begun there, or taken up as another page left it."""
+        """Attach a page: start the process, or show the running one on this page."""
         self._page = page
         if self._process is None:
             await self.start(width, height)
@@ -45,34 +45,34 @@ class BrowserSession(AppService):
             await self.send_meta({"type": "show", "width": width, "height": height})
 
     def detach(self) -> None:
-        """Hear that the page has gone."""
+        """Detach the page: it was closed."""
         self._page = None
 
     @property
     def pending(self) -> int:
-        """How many edits would be lost by ending it."""
+        """The number of edits that would be lost by closing the session."""
         return self._pending if self._task is not None and not self._task.done() else 0
 
     async def on_meta(self, data: bytes) -> None:
-        """Take what the Console says besides what it shows."""
-        said = json.loads(data)
-        if said["type"] == "pending":
-            self._pending = int(said["edits"])
+        """Handle a control message of the Console process."""
+        message = json.loads(data)
+        if message["type"] == "pending":
+            self._pending = int(message["edits"])
             await self._send_pending()
         else:
-            if said["type"] == "exit":
-                self._pending = 0  # whoever left it was asked
+            if message["type"] == "exit":
+                self._pending = 0  # The user has confirmed the exit.
             await super().on_meta(data)
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
-        # Whatever the terminal is in which the server was started: a browser has all characters.
+        # The terminal of the server does not matter here: a browser displays all of Unicode.
         return super()._build_environment(width, height) | {
             "TEXTUAL_DRIVER": "screens.web_driver:BrowserDriver",
             "LC_ALL": "C.UTF-8",
         }
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
-        """Start it apart from the terminal, whose ctrl+c is for the server: that ends all in order."""
+        """Start the process in its own session, so that ctrl+c in the terminal reaches only the server."""
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -87,7 +87,7 @@ class BrowserSession(AppService):
     async def _send_pending(self) -> None:
         await self._write_text(json.dumps(["pending", self._pending]))
 
-    # What is shown while no page is there is for nobody: the next page has all of it drawn anew.
+    # Output without an attached page is dropped: the next page requests a full redraw.
 
     async def _write_bytes(self, data: bytes) -> None:
         if self._page is not None:
@@ -104,11 +104,11 @@ class BrowserSession(AppService):
             await self._page.close()
 
     async def close(self) -> None:
-        """Have the process end, by force where it does not, and close the page's connection."""
+        """Stop the process, by SIGKILL after a timeout, and close the page's connection."""
         process = self._process
         if process is None:
             return
-        # Cancelling would not do: textual-serve's own task swallows it.
+        # Cancellation would have no effect: the task of textual-serve swallows it.
         ending = asyncio.create_task(self._exit_gracefully(process))
         if not (await asyncio.wait({ending}, timeout=EXIT_TIMEOUT_SECONDS))[0]:
             with contextlib.suppress(ProcessLookupError):

@@ -36,7 +36,7 @@ async def board(
     try:
         async with opened(Console(screen), size) as pilot:
             shown = Board(pilot, screen)
-            await shown.until(lambda: screen.canvas.picture is not None)
+            await shown.until(lambda: screen.canvas.diagram is not None)
             await idle(pilot)
             await test(shown)
             await pilot.app.push_screen(Screen())  # so that nothing is asked any more

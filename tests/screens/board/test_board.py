@@ -1,4 +1,4 @@
-"""The Board of a real Project: the picture, drawing mounts into svc.toml, and taking them back."""
+"""The Board of a real Project: the diagram, drawing mounts into svc.toml, and taking them back."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def select(shown: Board, kind: Any, key: str) -> None:
     shown.screen.canvas.select(Hit(kind, key))
 
 
-def test_a_project_is_a_picture(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
+def test_board_shows_project_as_diagram(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
         select(shown, "edge", "web /docs/* docs")
         await idle(shown.pilot)
@@ -37,9 +37,7 @@ def test_a_project_is_a_picture(opened: Opened, shop: Shop, snapshot: Snapshot) 
     run(opened, shop, test)
 
 
-def test_the_whole_way_of_what_is_selected_is_drawn_though_others_share_it(
-    opened: Opened, shop: Shop
-) -> None:
+def test_selected_edge_highlights_complete_route_on_shared_trunk(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         shop.write(SHOP.replace('"/docs/*" = "docs"', '"/docs/*" = "docs", "/blog/*" = "blog"'))
         await shown.shows("/blog/*")
@@ -51,7 +49,7 @@ def test_the_whole_way_of_what_is_selected_is_drawn_though_others_share_it(
     run(opened, shop, test)
 
 
-def test_a_small_terminal_scrolls_to_what_is_selected(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
+def test_small_terminal_scrolls_to_selection(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
         shown.screen.navigate(["telemetry"])
         await idle(shown.pilot)
@@ -60,9 +58,7 @@ def test_a_small_terminal_scrolls_to_what_is_selected(opened: Opened, shop: Shop
     run(opened, shop, test, size=(40, 20))
 
 
-def test_a_terminal_of_60_cells_shows_all_three_columns(
-    opened: Opened, shop: Shop, snapshot: Snapshot
-) -> None:
+def test_terminal_of_60_cells_shows_all_three_columns(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
         shown.screen.navigate(["docs"])
         await shown.shows("● web", "● docs", "◆ telemetry", "ready")
@@ -72,7 +68,7 @@ def test_a_terminal_of_60_cells_shows_all_three_columns(
     run(opened, shop, test, size=(60, 20))
 
 
-def test_without_unicode_everything_can_be_read(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
+def test_board_in_ascii_terminal(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
         select(shown, "edge", "web /docs/* docs")
         await idle(shown.pilot)
@@ -81,7 +77,7 @@ def test_without_unicode_everything_can_be_read(opened: Opened, shop: Shop, snap
     run(opened, shop, test, unicode=False)
 
 
-def test_rates_come_with_requests(opened: Opened, shop: Shop) -> None:
+def test_requests_update_rates(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         for _ in range(20):
             await asyncio.to_thread(shop.get, "/docs/x")
@@ -93,10 +89,10 @@ def test_rates_come_with_requests(opened: Opened, shop: Shop) -> None:
     run(opened, shop, test)
 
 
-def test_an_edge_is_drawn_looked_at_and_written(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
+def test_connect_previews_and_saves_mount(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c", "enter")
-        assert shown.screen.sheet.asking
+        assert shown.screen.panel.asking
         await shown.shows('+mounts = { "/docs/*" = "docs", "/blog/*" = "blog" } # kept')
         await shown.press("enter")
         assert shown.screen.pending == 1 and shop.manifest == SHOP
@@ -110,7 +106,7 @@ def test_an_edge_is_drawn_looked_at_and_written(opened: Opened, shop: Shop, snap
     run(opened, shop, test)
 
 
-def test_a_written_edge_answers_requests(opened: Opened, shop: Shop) -> None:
+def test_saved_mount_serves_requests(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c", "enter", "enter", "ctrl+s")
         (shop.root / "site" / "blog").mkdir()
@@ -120,38 +116,38 @@ def test_a_written_edge_answers_requests(opened: Opened, shop: Shop) -> None:
     run(opened, shop, test)
 
 
-def test_a_target_that_may_not_be_one_says_why(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
+def test_invalid_target_shows_reason(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
         select(shown, "node", "docs")
         await shown.press("c", "up")
         assert shown.screen.canvas.aim == "web"
-        assert "docs → web   that would go round in a circle: docs → web → docs" in shown.text
+        assert "docs → web   this would create a cycle: docs → web → docs" in shown.text
         await idle(shown.pilot)
         snapshot(shown.app)
         await shown.press("enter")
-        assert not shown.screen.sheet.asking
+        assert not shown.screen.panel.asking
         await shown.press("escape")
         assert shown.screen.canvas.aim is None
 
     run(opened, shop, test)
 
 
-def test_a_pattern_that_is_none_says_so_and_stays_to_be_mended(
+def test_invalid_pattern_shows_error_and_stays_editable(
     opened: Opened, shop: Shop, snapshot: Snapshot
 ) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c", "enter", *["backspace"] * 8, "b", "enter")
-        assert shown.screen.sheet.asking and shown.screen.pending == 0
+        assert shown.screen.panel.asking and shown.screen.pending == 0
         await shown.shows('the path "b" does not start with /')
         await idle(shown.pilot)
         snapshot(shown.app)
         await shown.press("escape")
-        assert not shown.screen.sheet.display and shop.manifest == SHOP
+        assert not shown.screen.panel.display and shop.manifest == SHOP
 
     run(opened, shop, test)
 
 
-def test_an_edge_goes_and_comes_back(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
+def test_removed_mount_is_restored_by_undo(opened: Opened, shop: Shop, snapshot: Snapshot) -> None:
     async def test(shown: Board) -> None:
         await shown.press("tab", "d")
         await shown.shows('-mounts = { "/docs/*" = "docs" } # kept')
@@ -170,7 +166,7 @@ def test_an_edge_goes_and_comes_back(opened: Opened, shop: Shop, snapshot: Snaps
     run(opened, shop, test)
 
 
-def test_a_pattern_is_changed(opened: Opened, shop: Shop) -> None:
+def test_pattern_edit_changes_mount(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("tab", "e", "backspace", "x", "enter")
         assert "- /docs/*" in shown.text and "+ /docs/x" in shown.text
@@ -180,13 +176,13 @@ def test_a_pattern_is_changed(opened: Opened, shop: Shop) -> None:
     run(opened, shop, test)
 
 
-def test_edits_are_gathered_and_dropped_one_by_one(opened: Opened, shop: Shop) -> None:
+def test_back_drops_edits_one_by_one(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("tab", "d")
         shown.screen.navigate(["web"])
         await shown.press("c", "tab", "enter", "enter")
         assert shown.screen.pending == 2
-        await shown.shows("svc.toml  2 edits, not written yet")
+        await shown.shows("svc.toml: 2 unsaved edits")
         await shown.press("escape")
         assert shown.screen.pending == 1
         await shown.press("escape")
@@ -195,7 +191,7 @@ def test_edits_are_gathered_and_dropped_one_by_one(opened: Opened, shop: Shop) -
     run(opened, shop, test)
 
 
-def test_an_edit_of_the_file_moves_the_edges(opened: Opened, shop: Shop) -> None:
+def test_file_change_updates_edges(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         shop.write(SHOP.replace('"/docs/*" = "docs"', '"/papers/*" = "docs", "/news" = "blog"'))
         await shown.until(lambda: "/papers/*" in shown.text and "/news" in shown.text)
@@ -204,7 +200,7 @@ def test_an_edit_of_the_file_moves_the_edges(opened: Opened, shop: Shop) -> None
     run(opened, shop, test)
 
 
-def test_edits_stay_when_the_file_is_changed_meanwhile(opened: Opened, shop: Shop) -> None:
+def test_edits_survive_file_change(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c", "enter", "enter")
         shop.write(SHOP.replace("What people see", "What all see"))
@@ -216,7 +212,7 @@ def test_edits_stay_when_the_file_is_changed_meanwhile(opened: Opened, shop: Sho
     run(opened, shop, test)
 
 
-def test_edits_that_the_changed_file_does_not_allow_stay_to_be_seen(opened: Opened, shop: Shop) -> None:
+def test_edits_invalid_after_file_change_stay_visible(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c", "enter", "enter")
         shop.write(SHOP.replace('"/docs/*" = "docs"', '"/blog/*" = "docs"'))
@@ -229,7 +225,7 @@ def test_edits_that_the_changed_file_does_not_allow_stay_to_be_seen(opened: Open
     run(opened, shop, test)
 
 
-def test_a_broken_file_is_told_of_and_the_picture_stays(
+def test_invalid_manifest_shows_banner_and_last_diagram(
     opened: Opened, shop: Shop, snapshot: Snapshot
 ) -> None:
     async def test(shown: Board) -> None:
@@ -245,7 +241,7 @@ def test_a_broken_file_is_told_of_and_the_picture_stays(
     run(opened, shop, test)
 
 
-def test_a_line_to_a_resource_that_goes_is_left(opened: Opened, shop: Shop) -> None:
+def test_connecting_stops_when_resource_disappears(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c")
         assert shown.screen.canvas.aim == "blog"
@@ -258,7 +254,7 @@ def test_a_line_to_a_resource_that_goes_is_left(opened: Opened, shop: Shop) -> N
     run(opened, shop, test)
 
 
-def test_a_question_keeps_the_keys_until_it_is_answered(opened: Opened, shop: Shop) -> None:
+def test_open_prompt_receives_all_keys(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("c", "enter", "tab", "x")
         await shown.shows('"/blog/*x"')
@@ -268,21 +264,21 @@ def test_a_question_keeps_the_keys_until_it_is_answered(opened: Opened, shop: Sh
     run(opened, shop, test)
 
 
-def test_without_mounts_and_with_one_resource_it_says_what_to_do(opened: Opened, shop: Shop) -> None:
+def test_hint_without_mounts_and_with_one_resource(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         shop.write(SHOP.replace('mounts = { "/docs/*" = "docs" } # kept', ""))
         await shown.shows("No mounts yet. Press c")
         shop.write("".join(SHOP.partition('mounts = { "/docs/*" = "docs" } # kept')[:1]))
-        await shown.shows("One Resource. Add a table [resource.NAME]")
+        await shown.shows("One resource. Add a table [resource.NAME]")
 
     run(opened, shop, test)
 
 
-def test_enter_tells_all_of_a_resource_and_opens_doors(opened: Opened, shop: Shop) -> None:
+def test_enter_opens_resource_details_and_doors(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         shown.screen.navigate(["docs"])
         await shown.press("enter")
-        assert "mounted at   web:/docs/*" in shown.text and "30 s a run, 128 MB of memory" in shown.text
+        assert "mounted at   web:/docs/*" in shown.text and "30 s per request, 128 MB of memory" in shown.text
         await shown.press("L")
         await shown.press("escape")
         assert "mounted at" not in shown.text
@@ -295,20 +291,20 @@ def test_enter_tells_all_of_a_resource_and_opens_doors(opened: Opened, shop: Sho
     run(opened, shop, test)
 
 
-def test_a_failed_build_is_told_in_full(opened: Opened, shop: Shop) -> None:
+def test_failed_build_shows_compiler_output(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         broken = 'build = "echo site/index.html:1 is odd >&2; exit 3"\noutput = "site"'
         shop.write(SHOP.replace('output = "site"', broken, 1))
         await shown.shows("build failed")
         shown.screen.navigate(["web"])
         await shown.press("enter")
-        await shown.shows("build failed; the version before it serves")
+        await shown.shows("build failed; the previous version is serving")
         assert "site/index.html:1 is odd" in shown.text
 
     run(opened, shop, test)
 
 
-def test_the_address_is_copied_that_of_a_private_resource_by_its_mount(opened: Opened, shop: Shop) -> None:
+def test_copy_address_of_private_resource_uses_its_mount(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
         await shown.press("y")
         assert shown.app.clipboard == f"http://web--shop.localhost:{shop.port}/"
@@ -319,11 +315,11 @@ def test_the_address_is_copied_that_of_a_private_resource_by_its_mount(opened: O
     run(opened, shop, test)
 
 
-def test_an_edge_is_drawn_with_the_mouse(opened: Opened, shop: Shop) -> None:
+def test_mouse_drag_connects_nodes(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
-        picture = shown.screen.canvas.picture
-        assert picture is not None
-        web, blog = (picture.placed.boxes[name] for name in ("web", "blog"))
+        diagram = shown.screen.canvas.diagram
+        assert diagram is not None
+        web, blog = (diagram.layout.boxes[name] for name in ("web", "blog"))
         canvas = shown.screen.canvas
         await shown.pilot.mouse_down(canvas, offset=(web.x + 3, web.y + 2))
         await shown.pilot.hover(canvas, offset=(web.x + 3, web.y + web.height))
@@ -339,11 +335,11 @@ def test_an_edge_is_drawn_with_the_mouse(opened: Opened, shop: Shop) -> None:
     run(opened, shop, test)
 
 
-def test_clicks_select_and_double_clicks_open(opened: Opened, shop: Shop) -> None:
+def test_click_selects_and_double_click_opens(opened: Opened, shop: Shop) -> None:
     async def test(shown: Board) -> None:
-        picture = shown.screen.canvas.picture
-        assert picture is not None
-        box, route = picture.placed.boxes["docs"], picture.placed.routes["web /docs/* docs"]
+        diagram = shown.screen.canvas.diagram
+        assert diagram is not None
+        box, route = diagram.layout.boxes["docs"], diagram.layout.routes["web /docs/* docs"]
         await shown.pilot.click(shown.screen.canvas, offset=route.label_at)
         await idle(shown.pilot)
         assert shown.screen.canvas.selected == Hit("edge", "web /docs/* docs")
@@ -354,7 +350,7 @@ def test_clicks_select_and_double_clicks_open(opened: Opened, shop: Shop) -> Non
     run(opened, shop, test)
 
 
-def test_edits_outlive_an_engine_that_ends(opened: Opened, root: Path, tmp_path: Path) -> None:
+def test_edits_survive_engine_restart(opened: Opened, root: Path, tmp_path: Path) -> None:
     engines: list[Shop] = []
     place = ConnectionInfo("shop", "dev", "")
     link = ProjectClient(place, lambda: Client(engines[-1].url, engines[-1].token, 60.0))

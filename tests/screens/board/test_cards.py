@@ -1,12 +1,12 @@
-"""What nodes and the sheet say: never wider than there is room, whatever happened."""
+"""What nodes and the panel say: never wider than there is room, whatever happened."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, rate, resource_card
-from screens.board.details import folded, of_resource
+from screens.board.cards import ASCII_SIGNS, UNICODE_SIGNS, door_card, format_rate, resource_card
+from screens.board.details import fold_line, resource_details
 from screens.board.diagram import WIDTHS
 from screens.board.project import Door, Health, Rates, Resource
 
@@ -39,7 +39,7 @@ RESOURCES = st.builds(
     st.lists(st.text(min_size=1)).map(tuple),
     st.lists(NAMES).map(tuple),
 )
-LINES = st.lists(st.tuples(st.text("ab 界é\u0301", max_size=30), st.just(""))).map(tuple)
+CARD_LINES = st.lists(st.tuples(st.text("ab 界é\u0301", max_size=30), st.just(""))).map(tuple)
 
 
 def widths(lines: object) -> set[int]:
@@ -48,7 +48,7 @@ def widths(lines: object) -> set[int]:
 
 
 @given(RESOURCES, HEALTHS, st.sampled_from(WIDTHS), st.sampled_from([UNICODE_SIGNS, ASCII_SIGNS]))
-def test_a_card_is_as_wide_as_its_node(
+def test_resource_card_fills_node_width(
     resource: Resource, health: Health, room: tuple[int, int, int], signs: object
 ) -> None:
     assert signs is UNICODE_SIGNS or signs is ASCII_SIGNS
@@ -56,7 +56,7 @@ def test_a_card_is_as_wide_as_its_node(
 
 
 @given(NAMES, st.none() | st.integers(0, 10**6), st.none() | st.floats(0, 1e6), st.sampled_from(WIDTHS))
-def test_a_doors_card_is_as_wide_as_its_node(
+def test_door_card_fills_node_width(
     name: str, tables: int | None, records: float | None, room: tuple[int, int, int]
 ) -> None:
     door = Door(tables, 1 << 40 if tables else None, records)
@@ -76,13 +76,13 @@ def test_a_doors_card_is_as_wide_as_its_node(
         (4100, "4.1k r/s"),
     ],
 )
-def test_what_is_rare_is_counted_by_the_minute(per_second: float, said: str) -> None:
-    assert rate(per_second) == said
+def test_low_rate_is_formatted_per_minute(per_second: float, said: str) -> None:
+    assert format_rate(per_second) == said
 
 
-@given(LINES, st.integers(2, 40))
-def test_folded_lines_fit_and_lose_nothing_but_blanks(line: tuple[tuple[str, str], ...], room: int) -> None:
-    lines = folded(line, room)  # type: ignore[arg-type]
+@given(CARD_LINES, st.integers(2, 40))
+def test_fold_line_fits_width_and_drops_only_blanks(line: tuple[tuple[str, str], ...], room: int) -> None:
+    lines = fold_line(line, room)  # type: ignore[arg-type]
     assert max(widths(lines)) <= room
     before = "".join(text for text, _ in line)
     after = "".join(text for part in lines for text, _ in part)
@@ -90,6 +90,6 @@ def test_folded_lines_fit_and_lose_nothing_but_blanks(line: tuple[tuple[str, str
 
 
 @given(RESOURCES, HEALTHS, st.integers(30, 100))
-def test_details_fit_into_the_sheet(resource: Resource, health: Health, room: int) -> None:
-    lines = of_resource(resource, health, (), ("web:/api/*",), room)
+def test_details_fit_panel_width(resource: Resource, health: Health, room: int) -> None:
+    lines = resource_details(resource, health, (), ("web:/api/*",), room)
     assert max(widths(lines)) <= room

@@ -66,19 +66,19 @@ async def deployed(shown: Board) -> None:
     await shown.shows("is live")
 
 
-def test_a_deploy_shows_its_plan_and_goes_live_by_another_key(
+def test_deploy_shows_plan_and_starts_on_enter(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
     async def test(shown: Board) -> None:
         await shown.press("D")
         screen = shown.app.screen
         assert isinstance(screen, DeployScreen)
-        await shown.until(lambda: screen.course.phase == "planned")
-        assert "the first to http://127.0.0.1" in shown.text and "+ web" in shown.text
+        await shown.until(lambda: screen.log_state.phase == "planned")
+        assert "first deploy to http://127.0.0.1" in shown.text and "+ web" in shown.text
         await shown.press("D")
-        assert screen.course.phase == "planned"
+        assert screen.log_state.phase == "planned"
         await shown.press("m", *"hello", "enter", "enter")
-        await shown.until(lambda: screen.course.phase == "live")
+        await shown.until(lambda: screen.log_state.phase == "live")
         assert "http://web--shop.apps.example:8080" in shown.text
         assert "private, mounted at web:/docs/*" in shown.text
         assert hosted.get().text == "one" and desk.belongs == [hosted.control]
@@ -88,22 +88,22 @@ def test_a_deploy_shows_its_plan_and_goes_live_by_another_key(
     run(opened, shop, desk.deployer, test)
 
 
-def test_what_is_live_already_is_not_deployed_again(
+def test_deploy_without_changes_is_not_offered(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
     async def test(shown: Board) -> None:
         await deployed(shown)
         await shown.press("escape", "D")
-        await shown.shows("nothing has changed: what is here is live")
+        await shown.shows("no changes: this version is already live")
         screen = shown.app.screen
         assert isinstance(screen, DeployScreen)
         await shown.press("enter")
-        assert screen.course.phase == "planned"
+        assert screen.log_state.phase == "planned"
 
     run(opened, shop, desk.deployer, test)
 
 
-def test_a_build_that_fails_says_why_and_can_be_planned_again(
+def test_failed_build_shows_error_and_can_be_planned_again(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
     async def test(shown: Board) -> None:
@@ -111,11 +111,11 @@ def test_a_build_that_fails_says_why_and_can_be_planned_again(
         await shown.press("D")
         screen = shown.app.screen
         assert isinstance(screen, DeployScreen)
-        await shown.until(lambda: screen.course.phase == "failed")
+        await shown.until(lambda: screen.log_state.phase == "failed")
         assert "site" in shown.text
         (shop.root / "elsewhere").rename(shop.root / "site")
         await shown.press("r")
-        await shown.until(lambda: screen.course.phase == "planned")
+        await shown.until(lambda: screen.log_state.phase == "planned")
 
     run(opened, shop, desk.deployer, test)
 
@@ -131,9 +131,7 @@ build = "touch begun; sleep 600"
 """
 
 
-def test_a_build_is_broken_off_by_going_back(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk, tmp_path: Path
-) -> None:
+def test_back_cancels_build(opened: Opened, shop: Shop, hosted: Hosted, desk: Desk, tmp_path: Path) -> None:
     root = tmp_path / "endless"
     root.mkdir()
     (root / "svc.toml").write_text(ENDLESS)
@@ -151,7 +149,7 @@ def test_a_build_is_broken_off_by_going_back(
     run(opened, shop, deployer, test)  # which ends when the thread of the build has ended
 
 
-def test_history_shows_the_difference_and_the_way_back(
+def test_history_shows_difference_and_rolls_back(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
     async def test(shown: Board) -> None:
@@ -169,7 +167,7 @@ def test_history_shows_the_difference_and_the_way_back(
         await shown.press("r", *"two", "escape")
         assert hosted.get().text == "two"
         await shown.press("r", *"bad", "enter")
-        await shown.shows("live again since")
+        await shown.shows("rolled back 20")
         assert hosted.get().text == "one" and ": bad" in shown.text
         await shown.press("escape")
         assert shown.app.screen is shown.screen
@@ -181,7 +179,7 @@ def nobody() -> Credentials:
     raise NotLoggedIn("you are not logged in", "Log in with `svc login URL`.")
 
 
-def test_who_is_not_logged_in_is_told_how(
+def test_deploy_without_session_shows_login_hint(
     opened: Opened, shop: Shop, tmp_path: Path, snapshot: Snapshot
 ) -> None:
     deployer = ConsoleDeployer(
@@ -199,7 +197,7 @@ def test_who_is_not_logged_in_is_told_how(
     run(opened, shop, deployer, test)
 
 
-def test_without_files_there_is_history_and_no_deploy(
+def test_without_project_files_only_history_is_available(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
 ) -> None:
     deployer = ConsoleDeployer(
@@ -211,24 +209,22 @@ def test_without_files_there_is_history_and_no_deploy(
         assert shown.app.screen is shown.screen
         await shown.press("H")
         assert isinstance(shown.app.screen, HistoryScreen)
-        await shown.shows("Nothing was deployed yet")
+        await shown.shows("No deployments yet")
 
     run(opened, shop, deployer, test)
 
 
-def test_edits_that_are_not_written_are_not_deployed_and_the_plan_says_so(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
-) -> None:
+def test_plan_reports_unsaved_edits(opened: Opened, shop: Shop, hosted: Hosted, desk: Desk) -> None:
     async def test(shown: Board) -> None:
         await shown.press("tab", "d", "D")
-        await shown.shows("1 edit of svc.toml is not written, and not in this deploy")
+        await shown.shows("1 edit of svc.toml is unsaved and not part of this deploy")
         await shown.press("escape")
         assert shown.screen.pending == 1
 
     run(opened, shop, desk.deployer, test)
 
 
-def test_what_is_live_is_shown_and_not_edited(
+def test_deployed_project_is_read_only(
     opened: Opened, shop: Shop, hosted: Hosted, desk: Desk, snapshot: Snapshot
 ) -> None:
     async def deploys(shown: Board) -> None:
@@ -238,8 +234,8 @@ def test_what_is_live_is_shown_and_not_edited(
 
     async def test(shown: Board) -> None:
         await shown.press("tab", "d", "e", "c")
-        assert shown.screen.pending == 0 and not shown.screen.sheet.asking
-        await shown.shows("This is what is live")
+        assert shown.screen.pending == 0 and not shown.screen.panel.asking
+        await shown.shows("This is the live version")
         shown.screen.navigate(["docs"])
         await idle(shown.pilot)
         snapshot(shown.app)

@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screens.board.edits import Edit, Shown, applied, default_pattern, read, shown, targets
+from screens.board.edits import (
+    DrawnMount,
+    Edit,
+    apply_edits,
+    default_pattern,
+    mounts_to_draw,
+    parse_edits,
+    target_problems,
+)
 from screens.board.project import Manifest, Mount, Resource
 from svc_tui.client import SvcError
 
@@ -16,7 +24,7 @@ def manifest(*mounts: Mount) -> Manifest:
     return Manifest(resources, mounts, "digest")
 
 
-def test_edits_are_sent_as_the_control_api_takes_them() -> None:
+def test_edit_document_matches_control_api() -> None:
     other = Mount("web", "/v2/*", "api")
     assert [edit.document for edit in (Edit(None, API), Edit(API, other), Edit(API, None))] == [
         {"op": "add", "resource": "web", "pattern": "/api/*", "target": "api"},
@@ -31,10 +39,10 @@ mounts = st.builds(
 
 
 @given(st.lists(mounts, unique_by=lambda mount: (mount.source, mount.pattern)), st.data())
-def test_edits_come_back_from_their_documents(given: list[Mount], data: st.DataObject) -> None:
+def test_parse_edits_round_trips_documents(given: list[Mount], data: st.DataObject) -> None:
     edits: list[Edit] = []
     for _ in range(data.draw(st.integers(0, 4))):
-        now = applied(given, edits)
+        now = apply_edits(given, edits)
         before = data.draw(st.sampled_from([None, *now]))
         after = data.draw(st.one_of(st.none(), mounts) if before else mounts)
         if after is not None and before is not None:
@@ -43,35 +51,35 @@ def test_edits_come_back_from_their_documents(given: list[Mount], data: st.DataO
         if after is not None and ((after.source, after.pattern) in others or after == before):
             continue
         edits.append(Edit(before, after))
-    assert read([edit.document for edit in edits], given) == edits
+    assert parse_edits([edit.document for edit in edits], given) == edits
 
 
-def test_what_goes_stays_in_the_picture_until_it_is_gone() -> None:
+def test_removed_mount_is_drawn_until_saved() -> None:
     changed = Mount("web", "/v2/*", "api")
-    found = shown([API, FEED], [Edit(API, changed)])
-    assert found == [Shown(API, "removed"), Shown(FEED), Shown(changed, "added")]
+    found = mounts_to_draw([API, FEED], [Edit(API, changed)])
+    assert found == [DrawnMount(API, "removed"), DrawnMount(FEED), DrawnMount(changed, "added")]
 
 
-def test_an_edit_of_a_mount_that_is_gone_says_so() -> None:
-    with pytest.raises(SvcError, match="web has no mount /api/\\* any more"):
-        read([Edit(API, None).document], [FEED])
+def test_parse_edits_of_missing_mount_raises() -> None:
+    with pytest.raises(SvcError, match="web no longer has the mount /api/\\*"):
+        parse_edits([Edit(API, None).document], [FEED])
 
 
-def test_a_target_is_another_resource_that_does_not_lead_back() -> None:
+def test_target_problems_reject_self_and_cycles() -> None:
     now = [API, Mount("api", "/feed", "feed")]
-    assert targets(manifest(), now, "web") == {
-        "web": "a Resource is not mounted into itself",
+    assert target_problems(manifest(), now, "web") == {
+        "web": "a resource cannot be mounted in itself",
         "api": "",
         "feed": "",
     }
-    assert targets(manifest(), now, "feed") == {
-        "web": "that would go round in a circle: feed → web → api → feed",
-        "api": "that would go round in a circle: feed → api → feed",
-        "feed": "a Resource is not mounted into itself",
+    assert target_problems(manifest(), now, "feed") == {
+        "web": "this would create a cycle: feed → web → api → feed",
+        "api": "this would create a cycle: feed → api → feed",
+        "feed": "a resource cannot be mounted in itself",
     }
 
 
-def test_the_pattern_that_is_proposed_is_free() -> None:
+def test_default_pattern_is_unused() -> None:
     assert default_pattern([], "web", "api") == "/api/*"
     assert default_pattern([API, Mount("web", "/api-2/*", "feed")], "web", "api") == "/api-3/*"
     assert default_pattern([API], "feed", "api") == "/api/*"

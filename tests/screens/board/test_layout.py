@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from screens.board.edge_routing import Point
-from screens.board.graph import Column, Edge, Graph, Node
-from screens.board.layout import Placed, layout
-from screens.board.render import ASCII, UNICODE, Box, E, Hit, N, Route, S, W, way
+from screens.board.graph import BoardColumn, Edge, Graph, Node
+from screens.board.layout import GraphLayout, layout
+from screens.board.render import ASCII, UNICODE, Box, E, Hit, N, Route, S, W, route_masks
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-FRONT, DYNAMIC, DOORS = Column
+FRONT, DYNAMIC, DOORS = BoardColumn
 STEPS = {N: (0, -1), E: (1, 0), S: (0, 1), W: (-1, 0)}
 BACK = {N: S, E: W, S: N, W: E}
 Trunk = Literal["", "source", "target"]
@@ -24,7 +24,7 @@ def graphs(draw: st.DrawFn, *trunks: Trunk) -> Graph:
     """Any graph: several edges between the same two nodes, circles and empty columns too."""
     count = draw(st.integers(0, 9))
     nodes = tuple(
-        Node(f"n{i}", draw(st.sampled_from(Column)), draw(st.integers(0, 20)), draw(st.integers(0, 6)))
+        Node(f"n{i}", draw(st.sampled_from(BoardColumn)), draw(st.integers(0, 20)), draw(st.integers(0, 6)))
         for i in range(count)
     )
     edges = []
@@ -49,7 +49,7 @@ def along(route: Route) -> list[Point]:
     return cells
 
 
-def owned(graph: Graph, placed: Placed) -> dict[str, list[tuple[Point, str]]]:
+def owned(graph: Graph, placed: GraphLayout) -> dict[str, list[tuple[Point, str]]]:
     """Every cell of every way, and whose it is: the edge's, or as far as they have one way its trunk's."""
     ways = {key: along(route) for key, route in placed.routes.items()}
     found = {}
@@ -78,7 +78,7 @@ def of(box: Box) -> set[Point]:
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
-def test_no_two_nodes_overlap_and_each_has_the_room_it_asked_for(graph: Graph) -> None:
+def test_nodes_do_not_overlap_and_have_requested_size(graph: Graph) -> None:
     placed = layout(graph)
     count = Counter(point for box in placed.boxes.values() for point in of(box))
     assert set(count.values()) <= {1}
@@ -91,7 +91,7 @@ def test_no_two_nodes_overlap_and_each_has_the_room_it_asked_for(graph: Graph) -
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
-def test_columns_stand_from_left_to_right_and_nodes_below_each_other(graph: Graph) -> None:
+def test_columns_are_ordered_and_nodes_stacked(graph: Graph) -> None:
     placed = layout(graph)
     spans = {}
     for node in graph.nodes:
@@ -104,7 +104,7 @@ def test_columns_stand_from_left_to_right_and_nodes_below_each_other(graph: Grap
 
 @UNHURRIED
 @given(graphs(*TRUNKS), st.integers(0, 9))
-def test_every_edge_begins_and_ends_at_its_nodes_and_passes_through_none(graph: Graph, spread: int) -> None:
+def test_edges_connect_their_nodes_and_cross_no_node(graph: Graph, spread: int) -> None:
     placed = layout(graph, spread)
     filled = {point for box in placed.boxes.values() for point in of(box)}
     assert placed.routes.keys() == {edge.key for edge in graph.edges}
@@ -119,7 +119,7 @@ def test_every_edge_begins_and_ends_at_its_nodes_and_passes_through_none(graph: 
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
-def test_edges_meet_only_where_one_crosses_another_or_in_their_trunk(graph: Graph) -> None:
+def test_edges_share_only_crossings_and_trunks(graph: Graph) -> None:
     placed = layout(graph)
     cells = {cell for way in owned(graph, placed).values() for cell in way}
     corners = {point for route in placed.routes.values() for point in route.points}
@@ -129,7 +129,7 @@ def test_edges_meet_only_where_one_crosses_another_or_in_their_trunk(graph: Grap
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
-def test_edges_share_no_more_than_a_trunk_at_one_end(graph: Graph) -> None:
+def test_edges_share_at_most_one_trunk(graph: Graph) -> None:
     placed = layout(graph)
     for edge in graph.edges:
         begin, end = placed.routes[edge.key].points[0], placed.routes[edge.key].points[-1]
@@ -142,8 +142,8 @@ def test_edges_share_no_more_than_a_trunk_at_one_end(graph: Graph) -> None:
                 assert end != points[-1] or both
 
 
-def follow(placed: Placed, key: str) -> Hit | None:
-    """What one comes to who follows the lines of the picture from where an edge leaves its node."""
+def follow(placed: GraphLayout, key: str) -> Hit | None:
+    """What one comes to who follows the lines of the diagram from where an edge leaves its node."""
     (x, y), ahead = placed.routes[key].points[:2]
     direction = E if ahead[0] > x else W
     assert placed.cells[x, y].mask & direction
@@ -161,7 +161,7 @@ def follow(placed: Placed, key: str) -> Hit | None:
 
 @UNHURRIED
 @given(graphs(), st.integers(0, 9))
-def test_who_follows_a_line_comes_to_the_edges_target(graph: Graph, spread: int) -> None:
+def test_following_line_leads_to_edge_target(graph: Graph, spread: int) -> None:
     placed = layout(graph, spread)
     for edge in graph.edges:
         assert follow(placed, edge.key) == Hit("node", edge.target)
@@ -169,11 +169,11 @@ def test_who_follows_a_line_comes_to_the_edges_target(graph: Graph, spread: int)
 
 @UNHURRIED
 @given(graphs(*TRUNKS), st.integers(0, 9))
-def test_every_line_leads_where_its_edge_goes(graph: Graph, spread: int) -> None:
+def test_route_masks_match_route(graph: Graph, spread: int) -> None:
     placed = layout(graph, spread)
     for edge in graph.edges:
         route = placed.routes[edge.key]
-        for point, mask in way(route).items():
+        for point, mask in route_masks(route).items():
             cell = placed.cells[point]
             assert cell.mask & mask == mask or (cell.mask, mask) == (E | W, N | S)
         (x, y), (before, _) = route.points[-1], along(route)[-2]
@@ -182,7 +182,7 @@ def test_every_line_leads_where_its_edge_goes(graph: Graph, spread: int) -> None
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
-def test_a_cell_says_what_is_in_it(graph: Graph) -> None:
+def test_hit_returns_node_or_edge_of_cell(graph: Graph) -> None:
     placed = layout(graph)
     expected: dict[Point, set[Hit]] = {}
     for key, box in placed.boxes.items():
@@ -199,7 +199,7 @@ def test_a_cell_says_what_is_in_it(graph: Graph) -> None:
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
-def test_labels_can_be_read_and_all_lines_are_equally_long(graph: Graph) -> None:
+def test_labels_are_complete_and_lines_have_equal_length(graph: Graph) -> None:
     placed = layout(graph)
     for glyphs in (UNICODE, ASCII):
         lines = placed.lines(glyphs)
@@ -213,11 +213,11 @@ def test_labels_can_be_read_and_all_lines_are_equally_long(graph: Graph) -> None
 
 @UNHURRIED
 @given(graphs(*TRUNKS))
-def test_the_same_graph_gives_the_same_picture(graph: Graph) -> None:
+def test_layout_is_deterministic(graph: Graph) -> None:
     assert layout(graph) == layout(Graph(graph.nodes, graph.edges))
 
 
-def test_a_project_is_a_picture_that_can_be_read() -> None:
+def test_layout_of_example_project() -> None:
     graph = Graph(
         (
             Node("front", FRONT, 7, 2),
@@ -251,16 +251,18 @@ PICTURE = """
 """
 
 
-def test_what_is_straight_in_the_project_is_straight_in_the_picture() -> None:
+def test_level_nodes_have_straight_edges() -> None:
     nodes = tuple(
-        Node(f"{name}{i}", column, 8, 3) for i in range(3) for name, column in zip("abc", Column, strict=True)
+        Node(f"{name}{i}", column, 8, 3)
+        for i in range(3)
+        for name, column in zip("abc", BoardColumn, strict=True)
     )
     edges = [(f"a{i}", f"b{i}") for i in range(3)] + [(f"b{i}", f"c{i}") for i in range(3)]
     graph = Graph(nodes, tuple(Edge(a + b, a, b, "/x") for a, b in edges))
     assert {len(route.points) for route in layout(graph).routes.values()} == {2}
 
 
-def test_neighbours_are_put_level_so_that_lines_do_not_cross() -> None:
+def test_neighbors_are_level_and_edges_do_not_cross() -> None:
     fronts = tuple(Node(f"a{i}", FRONT, 8, 3) for i in range(5))
     others = tuple(Node(f"b{i}", DYNAMIC, 8, 3) for i in reversed(range(5)))
     graph = Graph(fronts + others, tuple(Edge(f"{i}", f"a{i}", f"b{i}") for i in range(5)))
@@ -268,7 +270,7 @@ def test_neighbours_are_put_level_so_that_lines_do_not_cross() -> None:
     assert [placed.boxes[f"b{i}"].y for i in range(5)] == [placed.boxes[f"a{i}"].y for i in range(5)]
 
 
-def test_nothing_is_an_empty_picture() -> None:
+def test_empty_graph_has_empty_layout() -> None:
     assert layout(Graph()).lines() == []
 
 
@@ -281,6 +283,6 @@ def test_nothing_is_an_empty_picture() -> None:
         ("ab", [("1", "a", "a")], "1 does not lead"),
     ],
 )
-def test_what_is_no_graph_is_refused(nodes: str, edges: list[tuple[str, str, str]], words: str) -> None:
+def test_invalid_graph_raises(nodes: str, edges: list[tuple[str, str, str]], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Graph(tuple(Node(key, FRONT, 1, 1) for key in nodes), tuple(Edge(*edge) for edge in edges))

@@ -28,7 +28,7 @@ async def done(logs: Logs) -> None:
     await logs.until(lambda: logs.pilot.app.screen is logs.screen)
 
 
-async def test_all_that_passes_the_filter_is_in_the_file_in_its_order(shop: Shop, tmp_path: Path) -> None:
+async def test_export_writes_matching_records_in_order(shop: Shop, tmp_path: Path) -> None:
     fill(shop.root, 12_000)
     async with opened(shop) as logs:
         logs.screen.navigate(["level:error"])
@@ -41,7 +41,7 @@ async def test_all_that_passes_the_filter_is_in_the_file_in_its_order(shop: Shop
     assert [each.name for each in tmp_path.iterdir() if "errors" in each.name] == ["errors.jsonl"]
 
 
-async def test_lines_are_for_people_and_nothing_of_them_is_cut(shop: Shop, tmp_path: Path) -> None:
+async def test_text_export_writes_complete_lines(shop: Shop, tmp_path: Path) -> None:
     fill(shop.root, 2_500)
     async with opened(shop) as logs:
         logs.screen.navigate(["said"])
@@ -53,7 +53,7 @@ async def test_lines_are_for_people_and_nothing_of_them_is_cut(shop: Shop, tmp_p
     assert lines[-1].endswith("INFO    docs  said 2499  id=2499")
 
 
-async def test_a_file_that_is_there_is_replaced_only_by_leave(shop: Shop, tmp_path: Path) -> None:
+async def test_export_asks_before_replacing_file(shop: Shop, tmp_path: Path) -> None:
     kept = tmp_path / "kept.jsonl"
     kept.write_text("mine")
     fill(shop.root, 1)
@@ -70,7 +70,7 @@ async def test_a_file_that_is_there_is_replaced_only_by_leave(shop: Shop, tmp_pa
     assert "said 0" in kept.read_text()
 
 
-async def test_an_export_that_is_broken_off_leaves_no_file(shop: Shop, tmp_path: Path) -> None:
+async def test_stopped_export_leaves_no_file(shop: Shop, tmp_path: Path) -> None:
     fill(shop.root, 120_000)
     async with opened(shop) as logs:
         await to(logs, tmp_path / "much.jsonl")
@@ -82,10 +82,10 @@ async def test_an_export_that_is_broken_off_leaves_no_file(shop: Shop, tmp_path:
     assert not [each for each in tmp_path.iterdir() if "much" in each.name]
 
 
-async def test_what_can_not_be_a_file_is_said(shop: Shop, tmp_path: Path) -> None:
+async def test_export_to_invalid_path_shows_error(shop: Shop, tmp_path: Path) -> None:
     async with opened(shop) as logs:
         await to(logs, tmp_path / "all.pdf")
-        await logs.shows("Names end in .jsonl")
+        await logs.shows("Use .jsonl")
         await logs.press("escape")
         await to(logs, tmp_path / "nowhere" / "all.log")
         await logs.shows("cannot write", os.strerror(2))

@@ -23,29 +23,29 @@ filters = st.builds(
 
 
 @given(filters)
-def test_a_filter_is_what_its_words_say(wanted: Filter) -> None:
+def test_filter_words_round_trip(wanted: Filter) -> None:
     assert Filter.parse(wanted.words()) == wanted
 
 
 @given(filters)
-def test_taking_every_chip_away_leaves_nothing(wanted: Filter) -> None:
+def test_filter_without_all_parts_is_empty(wanted: Filter) -> None:
     for key, _ in wanted.chips():
         wanted = wanted.without(key)
     assert wanted == Filter() and wanted.words() == ""
 
 
-def test_an_equals_sign_does_as_a_colon_and_other_words_are_text() -> None:
+def test_equals_sign_separates_like_colon() -> None:
     found = Filter.of(["request=7f", "level:warn", "not", "a:filter", "https://x"])
     assert found == Filter(level="warn", request="7f", text="not a:filter https://x")
 
 
-def test_mounted_spans_are_left_out_where_their_front_is_shown() -> None:
+def test_params_request_roots_without_resource_or_request() -> None:
     assert Filter(level="warn").params() == {"level": "warn", "roots": "true"}
     assert Filter(resource="api", since="10m").params() == {"resource": "api", "since": 600}
     assert Filter(request="7f").params() == {"request": "7f"}
 
 
-def test_times_stay_those_that_they_were_when_the_filter_was_asked_for() -> None:
+def test_params_add_age_to_times() -> None:
     wanted = Filter(resource="api", since="1h", until="10m")
     assert wanted.params(age=5.0) == {"resource": "api", "since": 3605, "until": 605}
 
@@ -53,20 +53,20 @@ def test_times_stay_those_that_they_were_when_the_filter_was_asked_for() -> None
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("level:loud", "no level"),
-        ("status:6xx", "no status"),
-        ("status:", "followed by nothing"),
-        ("since:tomorrow", "no time"),
-        ("until:0m", "no time"),
-        ("since:10m until:1h", "since:10m and until:1h"),
-        ('text "open', "quote is open"),
+        ("level:loud", "unknown level"),
+        ("status:6xx", "invalid status"),
+        ("status:", "has no value"),
+        ("since:tomorrow", "invalid age"),
+        ("until:0m", "invalid age"),
+        ("since:10m until:1h", "since:10m is not before until:1h"),
+        ('text "open', "unclosed quote"),
     ],
 )
-def test_a_word_that_means_nothing_is_told_with_what_does(line: str, said: str) -> None:
+def test_invalid_word_raises_error_with_hint(line: str, said: str) -> None:
     with pytest.raises(SvcError) as told:
         Filter.parse(line)
     assert said in told.value.message and told.value.hint
 
 
-def test_quotes_keep_blanks_together() -> None:
+def test_quotes_group_words() -> None:
     assert Filter.parse(shlex.join(["two words", "resource:api"])).text == "two words"

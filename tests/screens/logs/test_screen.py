@@ -63,7 +63,7 @@ class Logs(Driven):
         await self.press("enter")
 
 
-async def test_what_happens_is_a_line_as_it_happens(shop: Shop) -> None:
+async def test_new_records_appear_live(shop: Shop) -> None:
     async with opened(shop) as logs:
         await asyncio.to_thread(shop.get, "/docs/x")
         await logs.shows("web → docs", "GET /docs/x", "200")
@@ -73,7 +73,7 @@ async def test_what_happens_is_a_line_as_it_happens(shop: Shop) -> None:
         assert count == 2
 
 
-async def test_who_goes_up_is_told_how_many_came_and_follows_again(shop: Shop) -> None:
+async def test_scrolling_up_counts_new_records_until_following(shop: Shop) -> None:
     for _ in range(30):
         shop.get("/")
     async with opened(shop) as logs:
@@ -89,7 +89,7 @@ async def test_who_goes_up_is_told_how_many_came_and_follows_again(shop: Shop) -
         assert "new ↓" not in logs.text
 
 
-async def test_a_paused_list_stands_still_and_says_how_many_wait(shop: Shop) -> None:
+async def test_pause_counts_waiting_records(shop: Shop) -> None:
     async with opened(shop) as logs:
         await logs.press("p")
         await logs.shows("paused, 0 waiting")
@@ -100,7 +100,7 @@ async def test_a_paused_list_stands_still_and_says_how_many_wait(shop: Shop) -> 
         await logs.shows("/later")
 
 
-async def test_a_filter_is_words_and_chips_that_are_taken_away(shop: Shop) -> None:
+async def test_filter_shows_removable_parts(shop: Shop) -> None:
     for path in ("/", "/missing", "/docs/x"):
         shop.get(path)
     async with opened(shop) as logs:
@@ -115,10 +115,10 @@ async def test_a_filter_is_words_and_chips_that_are_taken_away(shop: Shop) -> No
         await logs.press("escape", "x")
         await logs.hides("status:4xx")
         await logs.press("x")
-        await logs.shows("GET /docs/x", "everything is shown")
+        await logs.shows("GET /docs/x", "f filter")
 
 
-async def test_a_filter_taken_away_leaves_one_where_one_was(shop: Shop) -> None:
+async def test_cursor_stays_on_record_when_filter_is_removed(shop: Shop) -> None:
     for number in range(40):
         shop.get("/docs/x" if number == 5 else f"/{number}")
     async with opened(shop) as logs:
@@ -130,7 +130,7 @@ async def test_a_filter_taken_away_leaves_one_where_one_was(shop: Shop) -> None:
         await logs.shows("G follows")
 
 
-async def test_what_is_older_than_a_time_is_not_followed(shop: Shop) -> None:
+async def test_filter_with_until_does_not_follow(shop: Shop) -> None:
     tell_of_a_past_hour(shop)
     async with opened(shop) as logs:
         logs.screen.navigate(["since:3h", "until:1h"])
@@ -148,14 +148,14 @@ def tell_of_a_past_hour(shop: Shop) -> None:
     store.close()
 
 
-async def test_what_is_searched_stands_out_until_one_goes_back(shop: Shop) -> None:
+async def test_search_highlights_matches_until_back(shop: Shop) -> None:
     shop.get("/one")
     async with opened(shop) as logs:
         await logs.shows("GET /one")
         await logs.press("slash")
         await logs.say("ONE")
         await logs.shows("/ONE ×")
-        found = logs.screen.rows._styles_for("found")
+        found = logs.screen.rows._styles_for("match")
         await logs.until(
             lambda: any(
                 seg.text == "one" and seg.style and seg.style.bgcolor == found.bgcolor
@@ -168,20 +168,20 @@ async def test_what_is_searched_stands_out_until_one_goes_back(shop: Shop) -> No
         await logs.hides("REQ     20")
         await logs.shows("/ONE ×")
         await logs.press("escape")
-        await logs.shows("everything is shown")
+        await logs.shows("f filter")
 
 
 def segments(logs: Logs) -> list[Segment]:
     return [segment for strip in logs.screen._compositor.render_strips() for segment in strip]
 
 
-async def test_a_filter_that_nothing_passes_says_so(shop: Shop) -> None:
+async def test_filter_without_matches_shows_hint(shop: Shop) -> None:
     async with opened(shop) as logs:
         logs.screen.navigate(["no such text"])
-        await logs.shows("nothing that is recorded passes the filter")
+        await logs.shows("No records match the filter")
 
 
-async def test_jumps_go_to_errors_found_texts_and_the_same_request(shop: Shop) -> None:
+async def test_jumps_to_errors_matches_and_records_of_request(shop: Shop) -> None:
     for path in ("/one", "/", "/two", "/", "/docs/x", "/"):
         shop.get(path)
     async with opened(shop) as logs:
@@ -203,7 +203,7 @@ def at(logs: Logs) -> str:
     return next((line for line in logs.text.splitlines() if line.startswith("▌")), "")
 
 
-async def test_a_request_is_a_tree_of_spans_and_back(shop: Shop) -> None:
+async def test_enter_opens_request_and_escape_returns(shop: Shop) -> None:
     shop.get("/docs/x")
     async with opened(shop) as logs:
         await logs.shows("GET /docs/x")
@@ -214,7 +214,7 @@ async def test_a_request_is_a_tree_of_spans_and_back(shop: Shop) -> None:
         assert logs.pilot.app.screen is logs.screen
 
 
-async def test_a_request_is_replayed_against_the_working_copy(shop: Shop) -> None:
+async def test_replay_runs_against_working_copy(shop: Shop) -> None:
     shop.get("/docs/x")
     async with opened(shop) as logs:
         await logs.shows("GET /docs/x")
@@ -229,7 +229,7 @@ async def test_a_request_is_replayed_against_the_working_copy(shop: Shop) -> Non
         assert logs.pilot.app.screen is logs.screen
 
 
-async def test_a_replay_that_may_change_something_asks_first(shop: Shop) -> None:
+async def test_replay_of_unsafe_method_asks_first(shop: Shop) -> None:
     async with opened(shop) as logs:
         await asyncio.to_thread(httpx.post, f"http://127.0.0.1:{shop.port}/docs/x")
         await logs.shows("POST /docs/x")
@@ -243,12 +243,14 @@ async def test_a_replay_that_may_change_something_asks_first(shop: Shop) -> None
         await logs.shows("replay of POST /docs/x", "405")
 
 
-async def test_a_service_replays_nothing_and_says_so(shop: Shop) -> None:
+async def test_replay_in_service_shows_message(shop: Shop) -> None:
     shop.get("/docs/x")
     async with opened(shop, kind="service") as logs:
         await logs.shows("GET /docs/x")
         await logs.press("r")
-        await logs.until(lambda: any("replays no" in told.message for told in logs.pilot.app._notifications))
+        await logs.until(
+            lambda: any("development only" in told.message for told in logs.pilot.app._notifications)
+        )
         assert logs.pilot.app.screen is logs.screen
         await logs.press("enter")
         await logs.shows("└ docs")
@@ -256,7 +258,7 @@ async def test_a_service_replays_nothing_and_says_so(shop: Shop) -> None:
         await logs.shows("└ docs")
 
 
-async def test_the_record_of_the_cursor_can_be_seen_whole_and_copied(shop: Shop) -> None:
+async def test_record_details_and_copy(shop: Shop) -> None:
     shop.get("/" + "long" * 60)
     async with opened(shop) as logs:
         await logs.shows("GET /long")
@@ -267,7 +269,7 @@ async def test_the_record_of_the_cursor_can_be_seen_whole_and_copied(shop: Shop)
         assert json.loads(logs.pilot.app.clipboard)["target"].startswith("/long")
 
 
-async def test_a_request_of_many_records_and_a_long_one_are_shown(shop: Shop) -> None:
+async def test_request_view_of_many_and_long_records(shop: Shop) -> None:
     store = TimelineStore(timeline_path(shop.root))
     said = [LineRecord(time.time_ns(), "many", "docs", "stdout", f"line {n}") for n in range(10_000)]
     last = StructuredRecord(
@@ -290,10 +292,10 @@ async def test_a_request_of_many_records_and_a_long_one_are_shown(shop: Shop) ->
         await logs.press("enter")
         await logs.shows("line 12")
         await logs.press("G")
-        await logs.shows("and 5,001 more")
+        await logs.shows("… 5,001 more")
 
 
-async def test_an_engine_that_went_and_came_back_loses_and_repeats_nothing(shop: Shop) -> None:
+async def test_engine_restart_loses_and_repeats_no_records(shop: Shop) -> None:
     async with opened(shop) as logs:
         await asyncio.to_thread(shop.get, "/before")
         await logs.shows("/before")
@@ -309,7 +311,7 @@ async def test_an_engine_that_went_and_came_back_loses_and_repeats_nothing(shop:
         assert targets == ["/before", "/meanwhile", "/after"]
 
 
-async def test_a_small_terminal_shows_what_matters(shop: Shop) -> None:
+async def test_small_terminal_shows_essentials(shop: Shop) -> None:
     async with opened(shop, size=(60, 20)) as logs:
         await asyncio.to_thread(shop.get, "/docs/x")
         await logs.shows("REQ     web → docs    200 GET /docs/x")

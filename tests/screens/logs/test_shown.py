@@ -78,21 +78,21 @@ async def shown(logs: Logs) -> None:
     await logs.shows("text:entry", "6 records   following", "GET /entry")
 
 
-async def test_logs_in_eighty_columns(shop: Shop, snapshot: Snapshot) -> None:
+async def test_logs_in_80_columns(shop: Shop, snapshot: Snapshot) -> None:
     tell(shop.root)
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
         snapshot(logs.pilot.app)
 
 
-async def test_logs_in_a_wide_terminal(shop: Shop, snapshot: Snapshot) -> None:
+async def test_logs_in_wide_terminal(shop: Shop, snapshot: Snapshot) -> None:
     tell(shop.root)
     async with opened(shop, size=(160, 20)) as logs:
         await shown(logs)
         snapshot(logs.pilot.app)
 
 
-async def test_a_record_whole_below_the_list(shop: Shop, snapshot: Snapshot) -> None:
+async def test_logs_record_details(shop: Shop, snapshot: Snapshot) -> None:
     tell(shop.root)
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
@@ -101,7 +101,7 @@ async def test_a_record_whole_below_the_list(shop: Shop, snapshot: Snapshot) -> 
         snapshot(logs.pilot.app)
 
 
-async def test_a_request_as_a_tree_with_its_records(shop: Shop, snapshot: Snapshot) -> None:
+async def test_logs_request_view(shop: Shop, snapshot: Snapshot) -> None:
     tell(shop.root)
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
@@ -110,10 +110,10 @@ async def test_a_request_as_a_tree_with_its_records(shop: Shop, snapshot: Snapsh
         snapshot(logs.pilot.app)
 
 
-async def test_an_export_is_a_form(shop: Shop, snapshot: Snapshot) -> None:
+async def test_logs_export_form(shop: Shop, snapshot: Snapshot) -> None:
     tell(shop.root)
     async with opened(shop, size=(80, 24)) as logs:
         await shown(logs)
         await logs.press("X")
-        await logs.shows("Export what is shown")
+        await logs.shows("Export records")
         snapshot(logs.pilot.app)

@@ -1,7 +1,7 @@
 from typing import Any
 
 from screens.logs.replay import body_lines, compare
-from screens.logs.trace import lines, spans, whole
+from screens.logs.trace import lines, record_details, spans
 from screens.widgets.row_source import Line
 
 ID = "01m7znz3zarc2z7c5f16ypj0h8"
@@ -59,13 +59,13 @@ RECORDS = [
 ]
 
 
-def test_spans_are_a_tree_from_the_root_down_whatever_their_order() -> None:
+def test_spans_form_tree_in_any_order() -> None:
     assert [(span.document["resource"], span.depth) for span in spans(RECORDS)] == [("web", 0), ("api", 1)]
     lost = [request("api", "b", "gone", 3.119, 6)]
     assert [span.depth for span in spans(lost)] == [0]
 
 
-def test_a_request_is_its_tree_and_its_records() -> None:
+def test_lines_show_span_tree_and_records() -> None:
     assert text(lines(RECORDS, 100)).splitlines() == [
         "POST /api/entries",
         f"request {ID}   trace b0e71d321e61a724264ff0e661c70d89",
@@ -81,29 +81,29 @@ def test_a_request_is_its_tree_and_its_records() -> None:
     ]
 
 
-def test_a_failure_says_why() -> None:
+def test_lines_show_failure_reason() -> None:
     failed = [
         request("web", "a", "", 3.0, 30, status=504, code="run-limit", detail="run limit of 30 s reached")
     ]
     assert "run-limit  run limit of 30 s reached" in text(lines(failed, 100))
 
 
-def test_a_record_without_its_request_is_shown_too() -> None:
+def test_lines_show_records_without_request() -> None:
     assert "entry saved" in text(lines(RECORDS[:1], 80))
 
 
-def test_a_whole_request_says_what_it_took_and_why_it_failed() -> None:
+def test_request_details_show_usage_and_failure() -> None:
     inner = request("api", "b", "a", 3.119, 6, code="run-limit", detail="30 s reached")
-    shown = text(whole(request("web", "a", "", 3.118, 8, status=504, below=[inner])))
+    shown = text(record_details(request("web", "a", "", 3.118, 8, status=504, below=[inner])))
     assert "web → api" in shown and "504  POST /api/entries" in shown
     assert "8.0 ms   5.1 ms cpu   3.0 MiB   ↑12 B ↓2 KiB" in shown
     assert "run-limit  30 s reached" in shown and "2026-11-21 " in shown
 
 
-def test_a_whole_record_lays_json_out_and_commands_no_terminal() -> None:
-    shown = text(whole(said("stdout", "INFO", '{"a": [1]}')))
+def test_record_details_format_json_and_remove_control_characters() -> None:
+    shown = text(record_details(said("stdout", "INFO", '{"a": [1]}')))
     assert '{\n  "a": [\n    1\n  ]\n}' in shown
-    assert "\x1b" not in text(whole(said("stdout", "INFO", "\x1b[2J\u202eevil")))
+    assert "\x1b" not in text(record_details(said("stdout", "INFO", "\x1b[2J\u202eevil")))
 
 
 def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
@@ -126,21 +126,21 @@ def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def test_a_replay_that_did_the_same_has_no_mark() -> None:
+def test_compare_identical_replay_has_no_marks() -> None:
     shown = text(compare(recorded("aGkh"), recorded("aGkh"), 80))
     assert "≠" not in shown and shown.count("hi!") == 2 and shown.count("hello") == 2
 
 
-def test_a_replay_is_marked_where_it_differs() -> None:
+def test_compare_marks_differences() -> None:
     shown = text(compare(recorded("aGkh"), recorded("aG8h", 500, left_out=["cookie"]), 80))
     assert [line.split() for line in shown.splitlines() if "≠" in line] == [
         ["200", "≠", "500"],
         ["hi!", "≠", "ho!"],
     ]
-    assert "not kept, so not sent: cookie" in shown
+    assert "not recorded, so not sent: cookie" in shown
 
 
-def test_what_is_too_long_goes_on_below_in_its_own_column() -> None:
+def test_compare_wraps_long_lines_in_their_column() -> None:
     body, other = ("YWJj" * 20, "YWJj" * 19 + "eHl6")
     found = text(compare(recorded(body), recorded(other), 80)).splitlines()
     first = next(number for number, line in enumerate(found) if "≠" in line)
@@ -149,12 +149,12 @@ def test_what_is_too_long_goes_on_below_in_its_own_column() -> None:
     assert found[first + 1].index("xyz") > 38
 
 
-def test_a_request_without_an_answer_is_compared_by_its_records() -> None:
+def test_compare_without_response_uses_records() -> None:
     shown = text(compare(recorded("", response=None, code="client-gone"), recorded("aGkh"), 80))
-    assert "no answer client-gone" in shown and "header fields" not in shown
+    assert "no response client-gone" in shown and "header fields" not in shown
 
 
-def test_bodies_are_text_json_or_bytes_and_say_when_they_were_cut() -> None:
+def test_body_lines_show_text_json_or_hex_and_truncation() -> None:
     body = {"body": "/wD+", "size": 9, "cut": True}
-    assert body_lines(body) == ["000000  ff 00 fe", "… cut: 3 B of 9 B were kept"]
+    assert body_lines(body) == ["000000  ff 00 fe", "… truncated: 3 B of 9 B were recorded"]
     assert body_lines({"body": "eyJhIjoxfQ==", "size": 7, "cut": False}) == ["{", '  "a": 1', "}"]

@@ -186,10 +186,10 @@ async def test_an_import_that_is_broken_off_while_it_is_sent_is_not_there(people
         with suppress(BrokenPipeError), await asyncio.to_thread(endless.open, "wb") as feed:
             feed.write(b"name,age\n" + b"name,7\n" * 100_000)
             feed.flush()
-            await shown.shows("sent", "esc breaks it off")
+            await shown.shows("sent", "esc stops")
             await shown.pilot.press("escape")
             feed.write(b"name,7\n" * 100_000)
-        await shown.shows("broken off; nothing was imported")
+        await shown.shows("stopped; nothing was imported")
         found = await asyncio.to_thread(people.sql, "select count(*) as n from people")
         assert found == [{"n": 3}]
 

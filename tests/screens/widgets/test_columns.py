@@ -24,7 +24,7 @@ def line(text: str, width: int, *, right: bool = False) -> str:
 
 
 @given(st.lists(st.text(max_size=30), max_size=4), st.integers(0, 20), st.booleans())
-def test_a_cell_is_exactly_as_wide_as_its_column(texts: list[str], width: int, right: bool) -> None:
+def test_fit_cell_has_column_width(texts: list[str], width: int, right: bool) -> None:
     pieces = fit_cell(tuple((text, "") for text in texts), PlacedColumn(0, width, right))
     assert sum(cell_len(text) for text, _ in pieces) == width
     kinds = {unicodedata.category(each) for text, _ in pieces for each in text.removesuffix("\u200e")}
@@ -48,48 +48,48 @@ def test_a_cell_is_exactly_as_wide_as_its_column(texts: list[str], width: int, r
         ("x", 0, ""),
     ],
 )
-def test_text_is_cut_padded_and_can_not_command_the_terminal(text: str, width: int, expected: str) -> None:
+def test_fit_cell_truncates_pads_and_sanitizes(text: str, width: int, expected: str) -> None:
     assert line(text, width) == expected
 
 
-def test_numbers_stand_at_the_right() -> None:
+def test_right_column_aligns_right() -> None:
     assert line("42", 5, right=True) == "   42"
 
 
-def test_tones_of_what_is_cut_are_kept() -> None:
+def test_fit_cell_preserves_tones() -> None:
     assert fit_cell((("GET", "bold"), (" /a/long/path", "dim")), PlacedColumn(0, 8, False)) == [
         ("GET", "bold"),
         (" /a/…", "dim"),
     ]
 
 
-def test_of_a_cell_of_five_megabytes_only_what_can_be_seen_is_looked_at() -> None:
+def test_fit_cell_of_five_megabytes_is_fast() -> None:
     assert line("\u0301" * 5_000_000, 10) == line("\u0301" * 100, 10)
     assert sanitize("x" * 5_000_000) == "x" * 5_000_000
 
 
-def test_columns_that_grow_share_what_is_spare() -> None:
+def test_growing_columns_share_spare_width() -> None:
     columns = [Column("a", 4), Column("b", 4, grow=True), Column("c", 4, grow=True)]
     placed = layout_columns(columns, 4 * 3 + 2 * COLUMN_GAP + 7)
     assert [column.width for column in placed] == [4, 7, 8]
     assert line_width(placed) == 4 * 3 + 2 * COLUMN_GAP + 7
 
 
-def test_columns_keep_their_width_where_there_is_no_room() -> None:
+def test_columns_have_minimum_width_without_room() -> None:
     placed = layout_columns([Column("a", 30), Column("b", 30, grow=True)], 20)
     assert [(column.x, column.width) for column in placed] == [(0, 30), (32, 30)]
 
 
-def test_no_columns_take_no_room() -> None:
+def test_no_columns_have_no_width() -> None:
     assert line_width(layout_columns([], 80)) == 0 and column_at((), 5) == 0
 
 
-def test_a_gap_belongs_to_the_column_before_it() -> None:
+def test_column_at_gap_is_previous_column() -> None:
     placed = layout_columns([Column("a", 3), Column("b", 3)], 8)
     assert [column_at(placed, x) for x in (0, 2, 4, 5, 7, 50)] == [0, 0, 0, 1, 1, 1]
 
 
-def test_a_text_that_goes_leftwards_leaves_the_next_cell_where_it_is() -> None:
+def test_right_to_left_text_does_not_move_next_cell() -> None:
     ((text, _), (pad, _)) = fit_cell((("שלום", ""),), PlacedColumn(0, 8, right=False))
     assert text == "שלום\u200e"
     assert cell_len(text + pad) == 8
@@ -100,7 +100,7 @@ def widths(columns: list[Column], room: int) -> list[int]:
     return [each.width for each in layout_columns(columns, room)]
 
 
-def test_what_is_to_spare_goes_to_those_that_need_it_the_modest_first() -> None:
+def test_spare_width_goes_to_preferred_widths_smallest_first() -> None:
     columns = [
         Column("id", 4),
         Column("name", 8, preferred=12),
@@ -112,14 +112,12 @@ def test_what_is_to_spare_goes_to_those_that_need_it_the_modest_first() -> None:
     assert widths(columns, 4 + 3 * 8 + 3 * COLUMN_GAP + 400) == [4, 12, 90, 90]
 
 
-def test_what_nobody_wishes_for_goes_to_those_that_grow() -> None:
+def test_remaining_width_goes_to_growing_columns() -> None:
     assert widths([Column("a", 4, preferred=6), Column("b", 4, grow=True)], 30) == [6, 30 - 6 - COLUMN_GAP]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200)), min_size=1), st.integers(0, 500))
-def test_wishes_take_no_more_than_there_is_and_no_more_than_they_wish(
-    wanted: list[tuple[int, int]], room: int
-) -> None:
+def test_preferred_widths_are_bounded(wanted: list[tuple[int, int]], room: int) -> None:
     columns = [Column("", width, preferred=wish) for width, wish in wanted]
     got = widths(columns, room)
     least = sum(width for width, _ in wanted) + COLUMN_GAP * (len(wanted) - 1)

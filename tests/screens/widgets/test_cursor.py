@@ -11,7 +11,7 @@ from tests.screens.conftest import idle
 from tests.screens.widgets.conftest import MILLION, Numbers, grow, lines, wheel
 
 
-def test_keys_move_the_cursor_without_animation(drive: Any) -> None:
+def test_keys_move_cursor_without_animation(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         pilot.app.animation_level = "full"
         seen = []
@@ -26,7 +26,7 @@ def test_keys_move_the_cursor_without_animation(drive: Any) -> None:
     drive(case)
 
 
-def test_the_cursor_stays_on_the_rows(drive: Any) -> None:
+def test_cursor_is_clamped_to_rows(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("k", "h")
         assert (rows.cursor_row, rows.cursor_column) == (0, 0)
@@ -36,7 +36,7 @@ def test_the_cursor_stays_on_the_rows(drive: Any) -> None:
     drive(case, count=3, cursor="cell")
 
 
-def test_a_cursor_of_one_cell_scrolls_its_column_into_sight(drive: Any) -> None:
+def test_cell_cursor_scrolls_to_column(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("l", "l")
         await idle(pilot)
@@ -49,7 +49,7 @@ def test_a_cursor_of_one_cell_scrolls_its_column_into_sight(drive: Any) -> None:
     drive(case, size=(24, 8), cursor="cell")
 
 
-def test_a_cursor_of_one_row_scrolls_sideways(drive: Any) -> None:
+def test_row_cursor_scrolls_sideways(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         for _ in range(10):
             await pilot.press("l")
@@ -61,7 +61,7 @@ def test_a_cursor_of_one_row_scrolls_sideways(drive: Any) -> None:
     drive(case, size=(24, 8))
 
 
-def test_marks_stay_with_their_rows(drive: Any, snapshot: Any) -> None:
+def test_marks_follow_row_keys(drive: Any, snapshot: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("j", "space", "space", "j", "space")
         assert rows.marks == {1, 2, 4}
@@ -74,7 +74,7 @@ def test_marks_stay_with_their_rows(drive: Any, snapshot: Any) -> None:
     drive(case)
 
 
-def test_enter_and_a_double_click_open(drive: Any) -> None:
+def test_enter_and_double_click_open_row(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("j", "enter")
         await pilot.click(rows, offset=(15, 5), times=2)
@@ -83,7 +83,7 @@ def test_enter_and_a_double_click_open(drive: Any) -> None:
     drive(case)
 
 
-def test_a_click_puts_the_cursor_on_that_cell(drive: Any) -> None:
+def test_click_moves_cursor_to_cell(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         rows.cursor_row = 500_000
         await idle(pilot)
@@ -95,7 +95,7 @@ def test_a_click_puts_the_cursor_on_that_cell(drive: Any) -> None:
     drive(case)
 
 
-def test_the_wheel_scrolls_and_leaves_the_cursor(drive: Any) -> None:
+def test_wheel_scrolls_without_cursor(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await wheel(pilot, rows, events.MouseScrollDown)
         assert rows.scroll_offset.y > 0 and rows.cursor_row == 0
@@ -103,7 +103,7 @@ def test_the_wheel_scrolls_and_leaves_the_cursor(drive: Any) -> None:
     drive(case)
 
 
-def test_keys_are_remapped_by_the_names_of_their_actions(drive: Any) -> None:
+def test_keymap_remaps_by_binding_id(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         pilot.app.set_keymap({"rows.down": "x"})
         await pilot.press("x", "x", "j")
@@ -113,7 +113,7 @@ def test_keys_are_remapped_by_the_names_of_their_actions(drive: Any) -> None:
 
 
 @pytest.mark.parametrize(("cursor", "lit"), [("row", []), ("cell", [1])])
-def test_the_row_of_the_cursor_is_lit_and_its_cell_more(drive: Any, cursor: str, lit: list[int]) -> None:
+def test_cursor_row_and_cell_are_highlighted(drive: Any, cursor: str, lit: list[int]) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("j", "l")
         await idle(pilot)
@@ -130,7 +130,7 @@ def test_the_row_of_the_cursor_is_lit_and_its_cell_more(drive: Any, cursor: str,
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_whatever_is_pressed_the_screen_shows_the_rows_around_the_cursor(drive: Any, live: bool) -> None:
+def test_any_keys_show_rows_around_cursor(drive: Any, live: bool) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         chance = random.Random(11)
         for step in range(30):
@@ -150,7 +150,7 @@ def test_whatever_is_pressed_the_screen_shows_the_rows_around_the_cursor(drive: 
     drive(case, count=1_000, live=live)
 
 
-def test_a_terminal_that_changes_its_size_does_not_call_back_who_scrolled_away(drive: Any) -> None:
+def test_resize_does_not_scroll_back_to_hidden_cursor(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         rows.scroll_to(y=500, animate=False)
         await pilot.resize_terminal(60, 6)

@@ -11,7 +11,7 @@ from tests.screens.conftest import idle, text
 from tests.screens.widgets.conftest import MILLION, Numbers, grow, lines, wheel
 
 
-def test_a_live_list_shows_the_last_rows_and_those_that_come(drive: Any, snapshot: Any) -> None:
+def test_live_list_shows_last_and_new_rows(drive: Any, snapshot: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         assert rows.following and rows.cursor_row == MILLION - 1
         await grow(pilot, source, rows, 5_000)
@@ -21,7 +21,7 @@ def test_a_live_list_shows_the_last_rows_and_those_that_come(drive: Any, snapsho
     drive(case, live=True)
 
 
-def test_a_live_list_never_shows_an_ellipsis_for_what_comes(drive: Any) -> None:
+def test_live_list_shows_no_placeholder_for_new_rows(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         before = text(pilot.app)
         source.gate = threading.Event()
@@ -39,7 +39,7 @@ def test_a_live_list_never_shows_an_ellipsis_for_what_comes(drive: Any) -> None:
     drive(case, live=True)
 
 
-def test_only_the_rows_that_came_are_fetched(drive: Any) -> None:
+def test_live_list_fetches_only_new_rows(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         source.asked.clear()
         await grow(pilot, source, rows, 30)
@@ -49,7 +49,7 @@ def test_only_the_rows_that_came_are_fetched(drive: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["k", "pageup", "g"])
-def test_who_goes_up_follows_no_longer_until_he_goes_to_the_end(drive: Any, key: str) -> None:
+def test_moving_up_stops_following_until_end(drive: Any, key: str) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press(key)
         await idle(pilot)
@@ -67,7 +67,7 @@ def test_who_goes_up_follows_no_longer_until_he_goes_to_the_end(drive: Any, key:
 
 @pytest.mark.parametrize("up", [0, 30, 700])
 @pytest.mark.parametrize("before", [123, 40_000, -100])
-def test_rows_that_come_or_go_before_the_first_leave_what_is_seen(drive: Any, before: int, up: int) -> None:
+def test_shift_rows_preserves_visible_rows(drive: Any, before: int, up: int) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         rows.action_move(-up)
         await idle(pilot)
@@ -82,7 +82,7 @@ def test_rows_that_come_or_go_before_the_first_leave_what_is_seen(drive: Any, be
     drive(case, live=True, count=1000)
 
 
-def test_the_wheel_ends_following_too(drive: Any) -> None:
+def test_wheel_stops_following(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await wheel(pilot, rows, events.MouseScrollUp)
         assert not rows.following
@@ -92,7 +92,7 @@ def test_the_wheel_ends_following_too(drive: Any) -> None:
     drive(case, live=True)
 
 
-def test_following_outlives_a_terminal_that_changes_its_size(drive: Any) -> None:
+def test_following_survives_resize(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         for size in ((60, 30), (80, 6), (60, 20)):
             await pilot.resize_terminal(*size)
@@ -102,7 +102,7 @@ def test_following_outlives_a_terminal_that_changes_its_size(drive: Any) -> None
     drive(case, live=True)
 
 
-def test_other_rows_of_a_live_list_are_followed_from_their_end(drive: Any) -> None:
+def test_new_source_of_live_list_is_followed(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("g")
         other = Numbers(5_000)
@@ -116,7 +116,7 @@ def test_other_rows_of_a_live_list_are_followed_from_their_end(drive: Any) -> No
     drive(case, live=True)
 
 
-def test_a_live_list_that_was_empty_is_followed_from_its_first_row(drive: Any) -> None:
+def test_empty_live_list_follows_first_row(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await grow(pilot, source, rows, 3)
         assert (rows.cursor_row, rows.following) == (2, True) and "row 2" in lines(pilot)[3]
@@ -124,7 +124,7 @@ def test_a_live_list_that_was_empty_is_followed_from_its_first_row(drive: Any) -
     drive(case, live=True, count=0)
 
 
-def test_rows_that_fail_to_come_do_not_stop_a_live_list(drive: Any) -> None:
+def test_failed_fetch_does_not_stop_live_list(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         source.broken = "the service does not answer"
         await grow(pilot, source, rows, 300)

@@ -12,12 +12,12 @@ def texts(lines: list[Line]) -> list[str]:
     return ["".join(text for text, _ in line) for line in lines]
 
 
-def test_what_fits_stays_as_it_is() -> None:
+def test_wrap_lines_leaves_short_lines() -> None:
     lines: list[Line] = [[("one", "bad")], [], [("two", "")]]
     assert wrap_lines(lines, 3) == lines
 
 
-def test_what_is_longer_goes_on_in_the_next_line_with_its_tone() -> None:
+def test_wrap_lines_preserves_tones() -> None:
     assert wrap_lines([[("ab", "dim"), ("cdefg", "bad")]], 3) == [
         [("ab", "dim"), ("c", "bad")],
         [("def", "bad")],
@@ -25,11 +25,11 @@ def test_what_is_longer_goes_on_in_the_next_line_with_its_tone() -> None:
     ]
 
 
-def test_a_line_is_broken_at_a_blank_where_there_is_one() -> None:
+def test_wrap_lines_breaks_at_blanks() -> None:
     assert texts(wrap_lines([[("why not here", "")]], 9)) == ["why not ", "here"]
 
 
-def test_wide_characters_are_not_cut_in_two() -> None:
+def test_wrap_lines_does_not_split_wide_characters() -> None:
     assert texts(wrap_lines([[("a漢字b", "")]], 4)) == ["a漢", "字b"]
 
 
@@ -37,13 +37,13 @@ def test_wide_characters_are_not_cut_in_two() -> None:
     st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30), max_size=4),
     st.integers(2, 20),
 )
-def test_nothing_is_lost_and_nothing_too_wide(pieces: list[str], width: int) -> None:
+def test_wrap_lines_preserves_text_within_width(pieces: list[str], width: int) -> None:
     found = texts(wrap_lines([[(piece, "") for piece in pieces]], width))
     assert "".join(found) == "".join(pieces)
     assert all(cell_len(text) <= width for text in found)
 
 
-def test_lines_are_rows_by_number() -> None:
+def test_text_lines_are_rows() -> None:
     source = TextLines([[(str(number), "")] for number in range(10)])
     assert source.count() == 10
     assert [row.key for row in source.window(8, 5)] == [8, 9]

@@ -18,7 +18,7 @@ def fill(chunks: RowCache, word: str = "") -> list[tuple[int, int]]:
     return asked
 
 
-def test_what_is_seen_comes_first_then_what_follows_then_what_is_before() -> None:
+def test_next_fetch_order_is_visible_after_before() -> None:
     chunks = RowCache()
     chunks.request(9 * CHUNK_ROWS - 10, 9 * CHUNK_ROWS + 30, 100 * CHUNK_ROWS)
     more = PREFETCH_CHUNKS * CHUNK_ROWS
@@ -30,7 +30,7 @@ def test_what_is_seen_comes_first_then_what_follows_then_what_is_before() -> Non
     assert chunks.next_fetch() is None
 
 
-def test_rows_that_are_held_are_not_fetched_with_those_beside_them() -> None:
+def test_next_fetch_skips_cached_chunks() -> None:
     chunks = RowCache()
     chunks.request(5 * CHUNK_ROWS, 5 * CHUNK_ROWS + 30, 6 * CHUNK_ROWS)
     fill(chunks)
@@ -39,9 +39,7 @@ def test_rows_that_are_held_are_not_fetched_with_those_beside_them() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 999_999), st.integers(1, 300)), max_size=40), st.integers(1, 8))
-def test_after_each_move_the_rows_in_sight_are_held_and_never_more_than_allowed(
-    moves: list[tuple[int, int]], held: int
-) -> None:
+def test_cache_has_visible_rows_within_limit(moves: list[tuple[int, int]], held: int) -> None:
     chunks = RowCache(held)
     for first, page in moves:
         end = min(first + page, 1_000_000)
@@ -53,7 +51,7 @@ def test_after_each_move_the_rows_in_sight_are_held_and_never_more_than_allowed(
         assert len(chunks) <= max(held, 8 + 2 * PREFETCH_CHUNKS)
 
 
-def test_rows_used_last_are_kept_longest() -> None:
+def test_least_recently_used_chunks_are_evicted() -> None:
     chunks = RowCache(held=3 * PREFETCH_CHUNKS + 2)
     for chunk in (0, 30, 0, 60):
         chunks.request(chunk * CHUNK_ROWS, chunk * CHUNK_ROWS + 5, 100 * CHUNK_ROWS)
@@ -61,7 +59,7 @@ def test_rows_used_last_are_kept_longest() -> None:
     assert chunks.row(0) is not None and chunks.row(30 * CHUNK_ROWS) is None
 
 
-def test_a_last_chunk_that_grows_is_fetched_from_where_it_ended() -> None:
+def test_growing_last_chunk_fetches_only_new_rows() -> None:
     chunks = RowCache()
     chunks.request(0, 10, 50)
     assert fill(chunks) == [(0, 50)]
@@ -71,7 +69,7 @@ def test_a_last_chunk_that_grows_is_fetched_from_where_it_ended() -> None:
     assert fill(chunks) == [(60, 40), (100, 20)]
 
 
-def test_expired_rows_serve_until_others_are_there() -> None:
+def test_invalidated_rows_stay_until_replaced() -> None:
     chunks = RowCache()
     chunks.request(0, 10, 50)
     fill(chunks, "old")
@@ -81,7 +79,7 @@ def test_expired_rows_serve_until_others_are_there() -> None:
     assert chunks.row(3) == Row(("new", 3), ())
 
 
-def test_what_was_asked_before_a_change_is_dropped_when_it_comes_after() -> None:
+def test_rows_of_earlier_generation_are_dropped() -> None:
     chunks = RowCache()
     chunks.request(0, 10, 50)
     window = chunks.next_fetch()
@@ -91,7 +89,7 @@ def test_what_was_asked_before_a_change_is_dropped_when_it_comes_after() -> None
     assert chunks.row(0) is None and fill(chunks) == [(0, 50)]
 
 
-def test_rows_that_failed_are_wanted_again_with_the_next_move() -> None:
+def test_failed_rows_are_fetched_after_next_request() -> None:
     chunks = RowCache()
     chunks.request(0, 10, 50)
     window = chunks.next_fetch()

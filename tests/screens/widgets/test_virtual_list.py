@@ -11,7 +11,7 @@ from tests.screens.conftest import idle, text
 from tests.screens.widgets.conftest import COLUMNS, MILLION, Numbers, lines
 
 
-def test_the_first_screen_of_a_million_rows_takes_two_windows(drive: Any, snapshot: Any) -> None:
+def test_first_page_of_million_rows_takes_two_fetches(drive: Any, snapshot: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         assert source.asked == [(0, CHUNK_ROWS), (CHUNK_ROWS, PREFETCH_CHUNKS * CHUNK_ROWS)]
         assert rows.count == MILLION
@@ -20,7 +20,7 @@ def test_the_first_screen_of_a_million_rows_takes_two_windows(drive: Any, snapsh
     drive(case)
 
 
-def test_rows_are_fetched_by_another_thread_than_the_one_that_draws(drive: Any) -> None:
+def test_rows_are_fetched_in_worker_thread(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("G")
         await idle(pilot)
@@ -29,7 +29,7 @@ def test_rows_are_fetched_by_another_thread_than_the_one_that_draws(drive: Any) 
     drive(case)
 
 
-def test_each_jump_takes_a_few_windows_and_memory_stays_bounded(drive: Any) -> None:
+def test_jumps_take_few_fetches_and_bounded_memory(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         chance = random.Random(7)
         for _ in range(30):
@@ -43,7 +43,7 @@ def test_each_jump_takes_a_few_windows_and_memory_stays_bounded(drive: Any) -> N
     drive(case)
 
 
-def test_what_was_scrolled_past_meanwhile_is_never_fetched(drive: Any) -> None:
+def test_rows_scrolled_past_are_not_fetched(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         source.gate = threading.Event()
         source.asked.clear()
@@ -60,7 +60,7 @@ def test_what_was_scrolled_past_meanwhile_is_never_fetched(drive: Any) -> None:
     drive(case)
 
 
-def test_rows_on_their_way_show_an_ellipsis_and_keys_go_on_working(drive: Any) -> None:
+def test_loading_rows_show_placeholder_and_keys_work(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         source.gate = threading.Event()
         await pilot.press("G")
@@ -74,7 +74,7 @@ def test_rows_on_their_way_show_an_ellipsis_and_keys_go_on_working(drive: Any) -
     drive(case)
 
 
-def test_reloaded_rows_replace_those_shown_when_they_are_there(drive: Any) -> None:
+def test_reload_shows_old_rows_until_loaded(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         source.gate, source.word = threading.Event(), "new"
         rows.reload()
@@ -87,7 +87,7 @@ def test_reloaded_rows_replace_those_shown_when_they_are_there(drive: Any) -> No
     drive(case)
 
 
-def test_a_list_that_becomes_shorter_keeps_the_cursor_on_a_row(drive: Any) -> None:
+def test_shorter_list_clamps_cursor(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("G")
         source.length = 5
@@ -99,7 +99,7 @@ def test_a_list_that_becomes_shorter_keeps_the_cursor_on_a_row(drive: Any) -> No
     drive(case)
 
 
-def test_rows_that_can_not_be_had_are_told_once_and_tried_again(drive: Any) -> None:
+def test_failed_fetch_is_reported_once_and_retried(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         source.broken = "the service does not answer"
         await pilot.press("G")
@@ -114,7 +114,7 @@ def test_rows_that_can_not_be_had_are_told_once_and_tried_again(drive: Any) -> N
     drive(case)
 
 
-def test_a_source_with_fewer_rows_than_it_said_is_not_asked_for_ever(drive: Any) -> None:
+def test_source_with_missing_rows_is_not_fetched_forever(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         source.asked.clear()
         source.length = 10
@@ -125,7 +125,7 @@ def test_a_source_with_fewer_rows_than_it_said_is_not_asked_for_ever(drive: Any)
     drive(case)
 
 
-def test_an_empty_list_says_what_to_do(drive: Any, snapshot: Any) -> None:
+def test_empty_list_shows_hint(drive: Any, snapshot: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("j", "G", "enter", "space", "l")
         assert source.asked == [] and rows.cursor_row == 0
@@ -134,7 +134,7 @@ def test_an_empty_list_says_what_to_do(drive: Any, snapshot: Any) -> None:
     drive(case, count=0, empty="No rows yet: a adds one.")
 
 
-def test_other_rows_are_shown_from_the_first_on(drive: Any) -> None:
+def test_new_source_is_shown_from_first_row(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("G", "space")
         other = Numbers(3)

@@ -1,8 +1,8 @@
-"""From a Project to its picture."""
+"""From a Project to its diagram."""
 
-from screens.board.diagram import Use, door_of, picture
+from screens.board.diagram import Use, build_diagram, door_of
 from screens.board.edits import Edit
-from screens.board.graph import Column
+from screens.board.graph import BoardColumn
 from screens.board.project import Manifest, Mount, Resource
 from screens.board.render import Hit
 
@@ -20,31 +20,31 @@ MANIFEST = Manifest(RESOURCES, (API, TICKS, EDGE), "digest")
 NOBODY = {"tables": frozenset[str](), "telemetry": frozenset[str]()}
 
 
-def test_front_ends_stand_before_what_they_mount_and_doors_last() -> None:
-    columns = {node.key: node.column for node in picture(MANIFEST, (), NOBODY, 120).graph.nodes}
+def test_columns_are_front_ends_mounted_resources_doors() -> None:
+    columns = {node.key: node.column for node in build_diagram(MANIFEST, (), NOBODY, 120).graph.nodes}
     assert columns == {
-        "web": Column.FRONT_ENDS,
-        "edge": Column.FRONT_ENDS,
-        "api": Column.DYNAMIC,
-        "ticks": Column.DYNAMIC,
-        "door tables": Column.DOORS,
-        "door telemetry": Column.DOORS,
+        "web": BoardColumn.FRONT_ENDS,
+        "edge": BoardColumn.FRONT_ENDS,
+        "api": BoardColumn.DYNAMIC,
+        "ticks": BoardColumn.DYNAMIC,
+        "door tables": BoardColumn.DOORS,
+        "door telemetry": BoardColumn.DOORS,
     }
 
 
-def test_who_asked_a_door_has_a_line_to_it() -> None:
+def test_resource_that_used_door_has_edge() -> None:
     users = NOBODY | {"tables": frozenset({"api", "gone"})}
-    shown = picture(MANIFEST, (), users, 120)
+    shown = build_diagram(MANIFEST, (), users, 120)
     assert list(shown.uses.values()) == [Use("api", "tables")]
     (key,) = shown.uses
-    points = shown.placed.routes[key].points
-    assert shown.placed.hit(points[0][0], points[0][1]) == Hit("node", "api")
+    points = shown.layout.routes[key].points
+    assert shown.layout.hit(points[0][0], points[0][1]) == Hit("node", "api")
     assert door_of("door tables") == "tables" and door_of("api") is None
 
 
-def test_cards_take_the_room_there_is_and_columns_spread_in_what_is_left() -> None:
+def test_cards_use_available_width_and_columns_spread() -> None:
     rooms = (60, 80, 100, 120, 160, 400)
-    widths = [picture(MANIFEST, (), NOBODY, room).placed.width for room in rooms]
+    widths = [build_diagram(MANIFEST, (), NOBODY, room).layout.width for room in rooms]
     assert widths == sorted(widths) and widths[-1] == widths[-2]
     assert all(width <= room for width, room in zip(widths[1:], rooms[1:], strict=True))
     assert widths[-1] < 160
@@ -61,36 +61,36 @@ GUESTBOOK = Manifest(
 EVERYBODY = dict.fromkeys(NOBODY, frozenset({"js", "go", "rust"}))
 
 
-def test_three_resources_that_use_both_doors_fit_into_the_smallest_usual_terminal() -> None:
-    placed = picture(GUESTBOOK, (), EVERYBODY, 78).placed
+def test_three_resources_with_both_doors_fit_80_cells() -> None:
+    placed = build_diagram(GUESTBOOK, (), EVERYBODY, 78).layout
     assert placed.width <= 78 and placed.height <= 20
 
 
-def test_three_columns_fit_into_a_terminal_of_60_cells() -> None:
-    shown = picture(GUESTBOOK, (), EVERYBODY, 58)
-    assert shown.placed.width <= 58 and shown.padding == 0
+def test_three_columns_fit_60_cells() -> None:
+    shown = build_diagram(GUESTBOOK, (), EVERYBODY, 58)
+    assert shown.layout.width <= 58 and shown.padding == 0
 
 
-def test_nodes_stand_where_they_stood_when_the_first_asks_a_door() -> None:
+def test_first_door_use_does_not_move_nodes() -> None:
     some = {"tables": frozenset({"rust"}), "telemetry": frozenset({"go"})}
-    before, after = (picture(GUESTBOOK, (), users, 158).placed.boxes for users in (NOBODY, some))
+    before, after = (build_diagram(GUESTBOOK, (), users, 158).layout.boxes for users in (NOBODY, some))
     assert {key: box.y for key, box in before.items()} == {key: box.y for key, box in after.items()}
 
 
-def test_nodes_stand_apart_where_there_is_room() -> None:
-    heights = [picture(GUESTBOOK, (), EVERYBODY, 158, rows).placed.height for rows in (0, 20, 24, 40)]
+def test_nodes_spread_vertically_if_space_allows() -> None:
+    heights = [build_diagram(GUESTBOOK, (), EVERYBODY, 158, rows).layout.height for rows in (0, 20, 24, 40)]
     assert heights == [17, 17, 21, 25]
 
 
-def test_edges_to_one_door_meet_and_each_can_be_hit() -> None:
-    shown = picture(GUESTBOOK, (), EVERYBODY, 78)
-    ends = {shown.placed.routes[key].points[-1] for key, use in shown.uses.items() if use.door == "tables"}
+def test_edges_to_one_door_merge_and_stay_selectable() -> None:
+    shown = build_diagram(GUESTBOOK, (), EVERYBODY, 78)
+    ends = {shown.layout.routes[key].points[-1] for key, use in shown.uses.items() if use.door == "tables"}
     assert len(ends) == 1
-    hits = {cell.hit.key for cell in shown.placed.cells.values()}
+    hits = {cell.hit.key for cell in shown.layout.cells.values()}
     assert {*shown.uses, *shown.mounts} <= hits
 
 
-def test_what_comes_and_goes_is_marked_in_its_label() -> None:
+def test_added_and_removed_mounts_are_marked_in_labels() -> None:
     later = Mount("web", "/later", "ticks")
-    shown = picture(MANIFEST, [Edit(API, None), Edit(TICKS, later)], NOBODY, 120)
+    shown = build_diagram(MANIFEST, [Edit(API, None), Edit(TICKS, later)], NOBODY, 120)
     assert sorted(edge.label for edge in shown.graph.edges) == ["+ /later", "- /api/*", "- /ticks", "/api/*"]

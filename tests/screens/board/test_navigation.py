@@ -1,12 +1,12 @@
-"""Where arrows and tab lead in a picture."""
+"""Where arrows and tab lead in a diagram."""
 
 from typing import cast, get_args
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from screens.board.diagram import Picture, picture
-from screens.board.navigation import Direction, first, next_edge, step
+from screens.board.diagram import Diagram, build_diagram
+from screens.board.navigation import Direction, first_node, next_edge, next_in_direction
 from screens.board.project import Manifest, Mount, Resource
 from screens.board.render import Hit
 
@@ -16,13 +16,13 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 
 def made(
     lanes: dict[str, str], *mounts: tuple[str, str, str], users: frozenset[str] = frozenset()
-) -> Picture:
+) -> Diagram:
     resources = {
         name: Resource(name, lane, "image" if lane == "static" else "component", True, 30, 128, (), (), ())
         for name, lane in lanes.items()
     }
     manifest = Manifest(resources, tuple(Mount(*mount) for mount in mounts), "digest")
-    return picture(manifest, (), {"tables": users, "telemetry": frozenset()}, 100)
+    return build_diagram(manifest, (), {"tables": users, "telemetry": frozenset()}, 100)
 
 
 PULSE = made(
@@ -35,33 +35,35 @@ def node(name: str) -> Hit:
     return Hit("node", name)
 
 
-def test_the_first_thing_is_the_first_resource() -> None:
-    assert first(PULSE) == step(PULSE, None, "left") == node("web")
-    assert first(made({})).__class__ is Hit and first(made({})) == node("door tables")
+def test_first_node_is_first_resource() -> None:
+    assert first_node(PULSE) == next_in_direction(PULSE, None, "left") == node("web")
+    assert first_node(made({})).__class__ is Hit and first_node(made({})) == node("door tables")
 
 
-def test_arrows_lead_along_edges_and_columns() -> None:
-    edge = step(PULSE, node("web"), "right")
+def test_arrows_follow_edges_and_columns() -> None:
+    edge = next_in_direction(PULSE, node("web"), "right")
     assert edge in (API, EVENTS)
-    assert step(PULSE, API, "right") == node("api") and step(PULSE, API, "left") == node("web")
-    assert step(PULSE, API, "down") == EVENTS and step(PULSE, EVENTS, "up") == API
-    assert step(PULSE, node("api"), "down") == node("ticks") and step(PULSE, node("ticks"), "up") == node(
-        "api"
-    )
+    assert next_in_direction(PULSE, API, "right") == node("api") and next_in_direction(
+        PULSE, API, "left"
+    ) == node("web")
+    assert next_in_direction(PULSE, API, "down") == EVENTS and next_in_direction(PULSE, EVENTS, "up") == API
+    assert next_in_direction(PULSE, node("api"), "down") == node("ticks") and next_in_direction(
+        PULSE, node("ticks"), "up"
+    ) == node("api")
 
 
-def test_where_there_is_nothing_one_stays() -> None:
-    assert step(PULSE, node("web"), "left") == node("web")
-    assert step(PULSE, node("door telemetry"), "right") == node("door telemetry")
+def test_arrow_without_next_item_returns_current() -> None:
+    assert next_in_direction(PULSE, node("web"), "left") == node("web")
+    assert next_in_direction(PULSE, node("door telemetry"), "right") == node("door telemetry")
 
 
-def test_tab_goes_through_all_edges_and_round() -> None:
+def test_tab_cycles_through_edges() -> None:
     assert next_edge(PULSE, node("ticks"), 1) == EVENTS
     assert next_edge(PULSE, API, 1) == EVENTS and next_edge(PULSE, EVENTS, 1) == API
     assert next_edge(PULSE, API, -1) == EVENTS
 
 
-def test_without_edges_tab_goes_through_nodes() -> None:
+def test_tab_without_edges_cycles_through_nodes() -> None:
     plain = made({"web": "static", "api": "js"})
     assert next_edge(plain, node("web"), 1) != node("web")
 
@@ -75,12 +77,12 @@ def projects(draw: st.DrawFn) -> tuple[dict[str, str], list[tuple[str, str]]]:
 
 @UNHURRIED
 @given(projects())
-def test_keys_lead_to_everything(project: tuple[dict[str, str], list[tuple[str, str]]]) -> None:
+def test_keys_reach_every_item(project: tuple[dict[str, str], list[tuple[str, str]]]) -> None:
     lanes, mounts = project
     mounted = ((source, f"/{target}/*", target) for source, target in mounts)
     shown = made(lanes, *mounted, users=frozenset(source for source, _ in mounts))
     reached: set[Hit] = set()
-    begin = first(shown)
+    begin = first_node(shown)
     assert begin is not None
     waiting = [begin]
     while waiting:
@@ -88,7 +90,7 @@ def test_keys_lead_to_everything(project: tuple[dict[str, str], list[tuple[str, 
         if at in reached:
             continue
         reached.add(at)
-        steps = [step(shown, at, direction) for direction in DIRECTIONS]
+        steps = [next_in_direction(shown, at, direction) for direction in DIRECTIONS]
         waiting += [hit for hit in [*steps, next_edge(shown, at, 1), next_edge(shown, at, -1)] if hit]
     nodes = {Hit("node", each.key) for each in shown.graph.nodes}
     assert reached == nodes | {Hit("edge", each.key) for each in shown.graph.edges}

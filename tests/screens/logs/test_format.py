@@ -3,12 +3,12 @@ from datetime import UTC, date, timedelta, timezone
 from typing import Any
 
 import pytest
+from engine.timeline.row import StoredRecord
 from rich.cells import cell_len
 
 from engine.timeline.json_format import to_json
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
-from engine.timeline.stored_record import StoredRecord
-from screens.logs.format import COLUMNS, clock, duration, marked, row
+from screens.logs.format import COLUMNS, clock, duration, highlight, row
 from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns
 
 NOON = 1_795_262_400_000_000_000
@@ -55,7 +55,7 @@ def tones(record: Record, cell: int) -> list[str]:
     return [tone for _, tone in row(doc(record)).cells[cell]]
 
 
-def test_a_request_shows_what_was_asked_and_what_it_took() -> None:
+def test_row_of_request_shows_target_and_usage() -> None:
     line = shown(SPAN)
     assert line.split() == [
         *("12:00:00.008", "REQ", "web", "POST", "/api/entries", "201"),
@@ -63,7 +63,7 @@ def test_a_request_shows_what_was_asked_and_what_it_took() -> None:
     ]
 
 
-def test_a_request_through_a_mount_shows_its_way_and_what_the_target_took() -> None:
+def test_row_of_mounted_request_shows_route_and_target_usage() -> None:
     target = replace(SPAN, resource="api", wall_ns=8 * MS, compute_ns=7 * MS, peak_memory=4 << 20, root=False)
     front = replace(SPAN, compute_ns=0, peak_memory=None)
     line = shown(front, target)
@@ -75,13 +75,13 @@ def narrow(record: Record, room: int = 41, **more: Any) -> str:
     return "".join(text for text, _ in row(doc(record), zone=UTC, room=room, **more).cells[3])
 
 
-def test_on_a_narrow_screen_status_and_time_stand_before_what_was_asked() -> None:
+def test_narrow_row_shows_status_and_duration_first() -> None:
     assert narrow(SPAN) == "201   8.2 ms  POST /api/entries"
     slow = narrow(replace(SPAN, wall_ns=30_000 * MS, method="GET"))
     assert slow.index("GET") == narrow(SPAN).index("POST")
 
 
-def test_on_a_narrow_screen_what_has_no_room_is_left_out_whole() -> None:
+def test_narrow_row_omits_values_that_do_not_fit() -> None:
     whole = "201   8.2 ms  POST /api/entries  5.1 ms cpu  3.0 MiB"
     for room in range(32, 80):
         shown = narrow(SPAN, room)
@@ -90,23 +90,23 @@ def test_on_a_narrow_screen_what_has_no_room_is_left_out_whole() -> None:
     assert narrow(SPAN, 20) == "201 POST /api/entries" and narrow(SPAN, 29) == "201 POST /api/entries  8.2 ms"
 
 
-def test_what_is_sought_stands_out_wherever_it_is_and_nothing_else_changes() -> None:
+def test_highlight_marks_all_matches_only() -> None:
     cell = (("POST", "bold"), (" /api/Entry", ""), ("  entry", "dim"))
-    assert marked(cell, "t /a")[0:3] == (("POS", "bold"), ("T", "found"), (" /a", "found"))
-    found = marked(cell, "ENTRY")
-    assert [text for text, tone in found if tone == "found"] == ["Entry", "entry"]
+    assert highlight(cell, "t /a")[0:3] == (("POS", "bold"), ("T", "match"), (" /a", "found"))
+    found = highlight(cell, "ENTRY")
+    assert [text for text, tone in found if tone == "match"] == ["Entry", "entry"]
     assert "".join(text for text, _ in found) == "".join(text for text, _ in cell)
-    assert "".join(text for text, _ in marked(cell, ".")) == "".join(text for text, _ in cell)
-    many = marked((("a" * 100_000, ""),), "a")
+    assert "".join(text for text, _ in highlight(cell, ".")) == "".join(text for text, _ in cell)
+    many = highlight((("a" * 100_000, ""),), "a")
     assert many[-1][1] == "" and len(many) < 3000 and "".join(text for text, _ in many) == "a" * 100_000
 
 
-def test_a_record_of_another_day_has_its_date() -> None:
+def test_record_of_another_day_shows_date() -> None:
     at = lambda today: row(doc(SPAN), zone=UTC, today=today).cells[0][0][0]  # noqa: E731
     assert at(date(2026, 11, 21)) == "12:00:00.008" and at(date(2026, 11, 22)) == "11-21  12:00"
 
 
-def test_numbers_of_requests_stand_under_each_other() -> None:
+def test_request_numbers_are_aligned() -> None:
     quick = shown(SPAN)
     slow = shown(replace(SPAN, wall_ns=30_000 * MS, compute_ns=0, peak_memory=None, status=504))
     assert quick.index(" ms  ") + 3 == slow.index(" s  ") + 2
@@ -114,18 +114,18 @@ def test_numbers_of_requests_stand_under_each_other() -> None:
 
 
 @pytest.mark.parametrize(("status", "tone"), [(204, "good"), (304, "notice"), (404, "warn"), (502, "bad")])
-def test_a_status_has_the_tone_of_its_class(status: int, tone: str) -> None:
+def test_status_tone_depends_on_class(status: int, tone: str) -> None:
     assert tones(replace(SPAN, status=status), 4)[0] == tone
 
 
-def test_a_failure_begins_with_its_code_so_that_a_long_address_does_not_hide_it() -> None:
+def test_failure_code_precedes_target() -> None:
     failed = replace(SPAN, status=504, code="run-limit", target="/" + "long/" * 50)
     assert "run-limit POST /long/" in shown(failed)
     assert tones(failed, 1) == ["bad"] and tones(failed, 3)[0] == "bad"
     assert tones(replace(SPAN, code="client-gone"), 3)[0] == "dim"
 
 
-def test_a_structured_record_shows_its_severity_words_and_attributes() -> None:
+def test_log_record_shows_severity_text_and_attributes() -> None:
     record = StructuredRecord(
         time_ns=NOON,
         request_id=REQUEST,
@@ -143,27 +143,27 @@ def test_a_structured_record_shows_its_severity_words_and_attributes() -> None:
 
 
 @pytest.mark.parametrize("level", ["ERROR", "FATAL"])
-def test_words_of_an_error_stand_out(level: Any) -> None:
+def test_error_text_has_error_tone(level: Any) -> None:
     assert tones(PlatformRecord(NOON, "api", level, "build failed"), 3) == ["bad"]
 
 
-def test_what_a_guest_printed_has_the_name_of_its_stream() -> None:
+def test_output_line_shows_stream_name() -> None:
     assert "STDOUT  api" in shown(LineRecord(NOON, REQUEST, "api", "stdout", "took 2 ms"))
     assert "STDERR  api" in shown(LineRecord(NOON, REQUEST, "api", "stderr", "oh\nno\n"))
     assert "oh↵no  " in shown(LineRecord(NOON, REQUEST, "api", "stderr", "oh\nno\n"))
 
 
-def test_what_belongs_to_no_resource_and_no_request_leaves_them_empty() -> None:
+def test_record_without_resource_and_request_has_empty_cells() -> None:
     assert shown(PlatformRecord(NOON, "", "INFO", "ready")).split() == ["12:00:00.000", "INFO", "ready"]
     assert " – " in shown(replace(SPAN, resource=""))
 
 
-def test_words_can_not_command_the_terminal() -> None:
+def test_row_removes_control_characters() -> None:
     line = shown(LineRecord(NOON, "", "api", "stdout", "\x1b]0;owned\x07 \u202egnp"))
     assert line.isprintable()
 
 
-def test_of_a_megabyte_of_attributes_a_line_takes_what_it_can_show() -> None:
+def test_long_attributes_are_truncated() -> None:
     record = StructuredRecord(
         time_ns=NOON,
         request_id="",
@@ -178,11 +178,11 @@ def test_of_a_megabyte_of_attributes_a_line_takes_what_it_can_show() -> None:
     assert "…" in shown(record)
 
 
-def test_a_row_is_known_by_its_cursor() -> None:
+def test_row_key_is_cursor() -> None:
     assert row(doc(SPAN)).key == 7
 
 
-def test_the_time_is_that_of_the_zone() -> None:
+def test_time_is_in_given_zone() -> None:
     assert clock(NOON + 5 * MS, timezone(timedelta(hours=5, minutes=30))) == "17:30:00.005"
     assert clock(NOON) == "12:00:00.000"
 
@@ -202,5 +202,5 @@ def test_the_time_is_that_of_the_zone() -> None:
         (86_400_000_000_000, "24.0 h"),
     ],
 )
-def test_durations_are_short(nanoseconds: int, text: str) -> None:
+def test_duration_format(nanoseconds: int, text: str) -> None:
     assert duration(nanoseconds) == text and len(text) <= 7

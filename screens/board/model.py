@@ -1,0 +1,131 @@
+"""Model of the Board: manifest, status and diagram of a project, and what they say about an item.
+
+Does not import Textual.
+"""
+
+from collections.abc import Mapping
+
+from screens.board import details
+from screens.board.cards import Line, Signs, door_card, resource_card
+from screens.board.diagram import Diagram, Use, door_of
+from screens.board.edits import DrawnMount
+from screens.board.project import Door, Health, Manifest, Mount, ProjectStatus
+from screens.board.render import Hit
+from screens.widgets.row_source import Tone
+
+_READ_ONLY = "This is the live version. Mounts are edited in svc.toml and change with the next deploy."
+_ADD_RESOURCE = "Add a table [resource.NAME] to svc.toml and it appears here at once."
+_NO_MOUNTS = "No mounts yet. Press c, or drag from one resource to another, to mount it under a path."
+
+
+class BoardModel:
+    """The data of the Board. Queries about an item accept None for no item."""
+
+    def __init__(self) -> None:
+        self.manifest: Manifest | None = None
+        self.status = ProjectStatus()
+        self.diagram: Diagram | None = None
+
+    # Queries about the selected node or edge
+
+    def mount(self, hit: Hit | None) -> DrawnMount | None:
+        """Return the mount of an edge."""
+        if self.diagram is None or hit is None or hit.kind != "edge":
+            return None
+        return self.diagram.mounts.get(hit.key)
+
+    def resource(self, hit: Hit | None) -> str | None:
+        """Return the name of the resource of a node."""
+        if self.manifest is None or hit is None or hit.kind != "node":
+            return None
+        return hit.key if hit.key in self.manifest.resources else None
+
+    def use(self, hit: Hit | None) -> Use | None:
+        """Return the Door use of an edge."""
+        return self.diagram.uses.get(hit.key) if self.diagram is not None and hit is not None else None
+
+    def door_name(self, hit: Hit) -> str | None:
+        """Return the name of the Door of a node, or of the Door use of an edge."""
+        return use.door if (use := self.use(hit)) is not None else door_of(hit.key)
+
+    def health(self, name: str) -> Health:
+        """Return the health of a resource."""
+        return self.status.resources.get(name, Health())
+
+    def _door(self, name: str) -> Door:
+        return self.status.doors.get(name, Door())
+
+    def address(self, hit: Hit | None) -> str | None:
+        """Return the URL of an item. A private resource has the URL of its first mount."""
+        if (edge := self.mount(hit)) is not None:
+            return self._mount_address(edge.mount)
+        if (name := self.resource(hit)) is None or self.manifest is None:
+            return self.status.address
+        if address := self.health(name).address:
+            return address
+        mounted = (self._mount_address(mount) for mount in self.manifest.mounts if mount.target == name)
+        return next((address for address in mounted if address), None)
+
+    def _mount_address(self, mount: Mount) -> str | None:
+        address = self.health(mount.source).address
+        return address.rstrip("/") + mount.pattern.removesuffix("*") if address else None
+
+    # Text
+
+    def summary(self, hit: Hit | None) -> Line:
+        """Return the status line of an item."""
+        if (edge := self.mount(hit)) is not None:
+            return details.mount_summary(edge, self._mount_rate(edge.mount))
+        if (name := self.resource(hit)) is not None and self.manifest is not None:
+            return details.resource_summary(self.manifest.resources[name], self.health(name))
+        if (use := self.use(hit)) is not None:
+            calls = self._door(use.door).users.get(use.resource, 0)
+            return details.use_summary(use.resource, use.door, calls)
+        if hit is not None and (door := door_of(hit.key)) is not None:
+            return details.door_summary(door, self._door(door))
+        return ()
+
+    def details(self, hit: Hit | None, width: int) -> tuple[str, list[Line]] | None:
+        """Return title and text of the details of a mount or resource, or None for other items."""
+        if (edge := self.mount(hit)) is not None:
+            lines = details.mount_details(edge, self._mount_rate(edge.mount), width)
+            return f"{edge.mount.source}{edge.mount.pattern}", lines
+        if (name := self.resource(hit)) is None or self.manifest is None:
+            return None
+        resource, mounts = self.manifest.resources[name], self.manifest.mounts
+        own = [mount for mount in mounts if mount.source == name]
+        routes = [f"{mount.source}:{mount.pattern}" for mount in mounts if mount.target == name]
+        lines = details.resource_details(resource, self.health(name), own, routes, width)
+        return f"{name}  {resource.lane}", lines
+
+    def _mount_rate(self, mount: Mount) -> float | None:
+        return self.status.mounts.get((mount.source, mount.pattern))
+
+    def cards(self, signs: Signs) -> Mapping[str, tuple[Line, ...]]:
+        """Return the text of each node of the diagram."""
+        cards: dict[str, tuple[Line, ...]] = {}
+        if self.diagram is None or self.manifest is None:
+            return cards
+        for node in self.diagram.graph.nodes:
+            width = node.width - 2 * self.diagram.padding
+            if (door := door_of(node.key)) is not None:
+                cards[node.key] = door_card(door, self._door(door), width, signs)
+            elif (resource := self.manifest.resources.get(node.key)) is not None:
+                cards[node.key] = resource_card(resource, self.health(node.key), width, signs)
+        return cards
+
+    def tones(self) -> Mapping[str, Tone]:
+        """Return the tone of each edited edge of the diagram."""
+        mounts = self.diagram.mounts if self.diagram is not None else {}
+        return {key: "accent" if each.mark == "added" else "bad" for key, each in mounts.items() if each.mark}
+
+    def hint(self, *, edited: bool) -> str:
+        """Return what the user can do next; "" if the Board needs no explanation."""
+        manifest = self.manifest
+        if manifest is None:
+            return ""
+        if not manifest.editable:
+            return _READ_ONLY
+        if len(manifest.resources) < 2:
+            return f"{'One resource' if manifest.resources else 'No resources yet'}. {_ADD_RESOURCE}"
+        return "" if manifest.mounts or edited else _NO_MOUNTS
