@@ -14,7 +14,7 @@ from svc_tui.deploy.format import Difference, files
 from svc_tui.terminal.units import size
 
 Phase = Literal["planning", "planned", "running", "live", "failed"]
-_NAME = 8
+_STEP_CELLS = 10
 _MARKS: dict[str, Tone] = {"+": "good", "-": "bad", "~": "accent", "!": "warn"}
 
 
@@ -56,10 +56,10 @@ class DeployLog:
             tone: Tone = "" if number < at or self.phase == "live" else "dim"
             if number == at and self.phase in ("planning", "running"):
                 tone = "accent"
-            head: Line = ((f"{number + 1} ", "dim"), (f"{step:<{_NAME}}", tone))
+            head: Line = ((f"{number + 1} ", "dim"), (f"{step:<{_STEP_CELLS}}", tone))
             first = self._event_text(step, events[:1])
             lines.append((*head, *first))
-            lines += [((" " * (_NAME + 2), ""), *self._event_text(step, [each])) for each in events[1:]]
+            lines += [((" " * (_STEP_CELLS + 2), ""), *self._event_text(step, [each])) for each in events[1:]]
         return lines
 
     def _event_text(self, step: Step, events: Sequence[Progress]) -> Line:

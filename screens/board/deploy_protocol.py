@@ -6,8 +6,8 @@ from typing import Literal, Protocol
 
 from svc_tui.deploy.format import Difference
 
-Step = Literal["build", "upload", "policy", "flip"]
-STEPS: tuple[Step, ...] = ("build", "upload", "policy", "flip")
+Step = Literal["build", "upload", "policy", "activate"]
+STEPS: tuple[Step, ...] = ("build", "upload", "policy", "activate")
 
 
 @dataclass(frozen=True, slots=True)

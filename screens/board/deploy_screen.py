@@ -27,7 +27,7 @@ class DeployScreen(ConsoleScreen):
     TAB: ClassVar[Tab] = "board"
     GROUP: ClassVar[str] = "Deploy"
     HELP: ClassVar[str] = (
-        "Deploying builds every resource and shows what would change; enter makes the new version live.\n"
+        "Deploying builds every resource and shows what would change; enter makes the new version live. "
         "Until the service commits it, esc cancels the deploy."
     )
     DEFAULT_CSS = """

@@ -68,7 +68,7 @@ class HistoryScreen(ConsoleScreen):
     TAB: ClassVar[Tab] = "board"
     GROUP: ClassVar[str] = "History"
     HELP: ClassVar[str] = (
-        "Deployments, the newest first; ● is live. Below are the changes of a rollback to the selected one.\n"
+        "Deployments, the newest first; ● is live. Below are the changes of a rollback to the selected one. "
         "r asks for a reason and enter rolls back. Tables and their rows are not rolled back."
     )
     AUTO_FOCUS = "VirtualRows"

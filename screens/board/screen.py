@@ -46,7 +46,7 @@ class BoardScreen(ConsoleScreen):
     TAB: ClassVar[Tab] = "board"
     GROUP: ClassVar[str] = "Board"
     HELP: ClassVar[str] = (
-        "Resources, the mounts between them, and Doors. An edge is a line of `mounts` in svc.toml: draw one\n"
+        "Resources, the mounts between them, and Doors. An edge is a line of `mounts` in svc.toml: draw one "
         "with c or the mouse, check the diff, and save it with ctrl+s. It takes effect at once."
     )
     AUTO_FOCUS = "Canvas"

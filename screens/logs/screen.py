@@ -41,7 +41,7 @@ class LogsScreen(ConsoleScreen):
     TAB: ClassVar[Tab] = "logs"
     GROUP: ClassVar[str] = "Logs"
     HELP: ClassVar[str] = (
-        "All requests, log records and output lines, live. Filter with words:\n"
+        "All requests, log records and output lines, live. Filter with words: "
         "resource:api level:warn status:5xx request:ID since:1h until:10m, or any text."
     )
     AUTO_FOCUS = "VirtualRows"

@@ -220,7 +220,7 @@ class _ProgressReporter:
 
     def step(self, step: str, text: str) -> None:
         """Report a step of the service."""
-        self._on_progress(Progress("policy" if step == "policy" else "flip", text))
+        self._on_progress(Progress("policy" if step == "policy" else "activate", text))
 
 
 def _live(document: dict[str, Any]) -> Live:

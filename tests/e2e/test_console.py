@@ -1,4 +1,4 @@
-"""The Console as its user has it: the real program, in a real terminal."""
+"""The Console end to end: the real program in a real terminal."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def svc(folder: Path, home: Path, *words: str) -> str:
 
 
 def address(console: Terminal) -> str:
-    """Return where the engine listens, as the top line of a wide screen says."""
+    """Return the engine's URL from the top line of a wide screen."""
     found = re.search(r"http://localhost:\d+", console.until("● live"))
     assert found, console.screen()
     return found[0]

@@ -1,4 +1,4 @@
-"""The Console of what a service runs: the real `svc serve`, with a Project that was deployed to it."""
+"""The Console of a deployed project: a real `svc serve` with one deployment."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def live(server: Server, project: Path, environ: dict[str, str]) -> Server:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, environ: dict[str, str]) -> Path:
-    """A folder without a Project, and no session kept."""
+    """A folder without a project, and no saved session."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     environ["SVC_HOME"] = str(tmp_path / "nobody")
@@ -30,7 +30,7 @@ def elsewhere(tmp_path: Path, environ: dict[str, str]) -> Path:
 
 
 def fill(console: Terminal, *words: str) -> None:
-    """Fill fields in, one after another: each begins once the cursor is there."""
+    """Fill in fields one after another; wait for the cursor before each."""
     for each in words:
         line = console.told("#{cursor_y}")
         console.type(each)

@@ -1,4 +1,4 @@
-"""`svc console --web`: the real program, its page in a real browser, and its processes."""
+"""`svc console --web` end to end: the real program, its page in a real browser, and its processes."""
 
 import asyncio
 import base64
@@ -35,7 +35,7 @@ HEARD = """
 TYPING = """
     window.heard?.includes("● live") && document.activeElement?.classList.contains("xterm-helper-textarea")
 """
-"""Whether the Console is there, and hears what is typed."""
+"""True once the Console has received typed text."""
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def people(shop: Path) -> Path:
 
 
 def add_a_row(connection: ClientConnection) -> None:
-    """Add a row with a name in Tables, which waits there to be applied."""
+    """Add a staged row with a name in Tables."""
     for keys, shown in (("2", "no rows"), ("a", "+"), ("le", "Default"), ("Grace\r", "Grace")):
         send(connection, keys)
         read_until(connection, shown)

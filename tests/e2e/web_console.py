@@ -1,4 +1,4 @@
-"""`svc console --web` as a process, and its page as a socket: what the page is sent, and keys to it."""
+"""`svc console --web` as a process, with a WebSocket client for its page."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ SECONDS = 60.0
 
 
 class Web:
-    """A running `svc console --web`; `lines` are what it printed to stdout: an address for each key."""
+    """A running `svc console --web`. `lines` is its stdout, with one address per key."""
 
     def __init__(self, folder: Path, home: Path, *options: str, **environ: str) -> None:
         command = [sys.executable, "-m", "svc_tui", "console", "--web", "--web-port", "0", *options]
@@ -45,7 +45,7 @@ class Web:
                     self._news.notify_all()
 
     def address(self, number: int = 0) -> str:
-        """Return the address with a key, once it is printed."""
+        """Return the printed address with the key."""
         with self._news:
             assert self._news.wait_for(lambda: len(self.lines) > number, SECONDS), self.errors()
         return self.lines[number]
@@ -60,13 +60,13 @@ class Web:
         return self.process.stderr.read()
 
     def entered(self) -> str:
-        """Come in by the first key and return the Cookie field."""
+        """Exchange the first key and return the Cookie header."""
         answer = httpx.get(self.address())
         assert answer.status_code == 303
         return answer.headers["set-cookie"].partition(";")[0]
 
     def sessions(self) -> list[int]:
-        """Return the processes that it started."""
+        """Return the processes started by the server."""
         parent = self.process.pid
         return [
             int(folder.name)
@@ -82,7 +82,7 @@ def _status(folder: Path) -> str:
 
 
 def gone(process: int) -> None:
-    """Wait until a process is no more."""
+    """Wait until a process has exited."""
     end = time.monotonic() + SECONDS
     while _status(Path(f"/proc/{process}")) and "\nState:\tZ" not in _status(Path(f"/proc/{process}")):
         assert time.monotonic() < end, f"{process} still runs"
@@ -91,7 +91,7 @@ def gone(process: int) -> None:
 
 @contextlib.contextmanager
 def web_console(folder: Path, home: Path, *options: str, **environ: str) -> Iterator[Web]:
-    """Serve the Console of a folder, or what the options say."""
+    """Start the web Console of a folder, or with other options."""
     running = Web(folder, home, *options, **environ)
     try:
         yield running
@@ -105,7 +105,7 @@ def web_console(folder: Path, home: Path, *options: str, **environ: str) -> Iter
 
 
 def socket(web: Web, cookie: str, origin: str | None = None) -> connect:
-    """Open the page's socket."""
+    """Open the WebSocket of the page."""
     url = f"{web.url.replace('http', 'ws')}/ws?width=100&height=30"
     return connect(
         url,
@@ -117,12 +117,12 @@ def socket(web: Web, cookie: str, origin: str | None = None) -> connect:
 
 
 def send(connection: ClientConnection, keys: str) -> None:
-    """Press keys in the page."""
+    """Send keys from the page."""
     connection.send(json.dumps(["stdin", keys]))
 
 
 def read_until(connection: ClientConnection, text: str) -> str:
-    """Return what the page is sent until a text is in it."""
+    """Return the output of the page up to and including a text."""
     seen = ""
     while text not in seen:
         data = connection.recv(SECONDS)

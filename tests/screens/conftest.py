@@ -1,4 +1,4 @@
-"""Screens as text: every test sees the same size, theme and clock, and nothing moves by itself."""
+"""Fixtures for screens as text, with a fixed size, theme and clock, and without animations."""
 
 import asyncio
 import difflib
@@ -41,27 +41,27 @@ def opened() -> Opened:
 
 
 async def idle(pilot: Pilot[Any]) -> None:
-    """Wait until what was pressed is done, and what it had fetched is on the screen."""
+    """Wait until key presses are handled and their requests are on the screen."""
     await pilot.pause()
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
-    """Wait until something holds of an app."""
+    """Wait until a condition of an application holds."""
     async with asyncio.timeout(SECONDS):
         while not holds():
             await pilot.pause(0.02)
 
 
 def text(app: App[Any]) -> str:
-    """Return what the screen shows, without the blanks at the ends of its lines."""
+    """Return the text of the screen without trailing blanks."""
     return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips()) + "\n"
 
 
 @pytest.fixture
 def snapshot(request: pytest.FixtureRequest) -> Callable[[App[Any]], None]:
-    """Compare the screen with the test's file; with SVC_WRITE_SNAPSHOTS=1 the file is written."""
+    """Compare the screen with the file of the test. SVC_WRITE_SNAPSHOTS=1 writes the file."""
     file = SNAPSHOTS / f"{request.node.name}.txt"
 
     def compare(app: App[Any]) -> None:

@@ -1,4 +1,4 @@
-"""A screen over a real Project in development: its engine on a thread, its control API on a socket."""
+"""A screen over a real project in development: engine on a thread, control API on a socket."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ output = "site"
 
 
 class Shop:
-    """A Project in development: its folder, its public port, its control API."""
+    """A project in development: its folder, public port and control API."""
 
     def __init__(self, root: Path, port: int, url: str, token: str) -> None:
         self.root = root
@@ -61,7 +61,7 @@ class Shop:
         return httpx.get(f"http://127.0.0.1:{self.port}{path}")
 
     def answers(self, path: str, words: str) -> None:
-        """Wait until this is what a path answers."""
+        """Wait until a path returns this body."""
         waiting.until(lambda: words in self.get(path).text)
 
     def link(self) -> ProjectClient:
@@ -92,7 +92,7 @@ def shop(root: Path, tmp_path: Path) -> Iterator[Shop]:
 
 
 class Console(App[None]):
-    """One screen, and where it sends one."""
+    """An application with one screen; records the tabs that the screen opens."""
 
     def __init__(self, screen: ConsoleScreen) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Console(App[None]):
 
 
 class Driven:
-    """A screen in the hands of a test."""
+    """A screen driven by a test."""
 
     def __init__(self, pilot: Pilot[Any]) -> None:
         self.pilot = pilot
@@ -131,7 +131,7 @@ class Driven:
         await until(self.pilot, holds)
 
     def _has(self, word: str) -> bool:
-        """Whether a text is on the screen, on one line or wrapped: paths of temporary folders vary."""
+        """Return whether the screen contains a text, possibly wrapped, as long paths are."""
         return word in self.text or word in " ".join(FRAME.sub(" ", self.text).split())
 
     async def shows(self, *words: str) -> None:

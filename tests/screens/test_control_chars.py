@@ -1,4 +1,4 @@
-"""Nothing that a text says reaches the terminal as a command."""
+"""Untrusted text never reaches the terminal as a control sequence."""
 
 import pytest
 from rich.segment import ControlType, Segment
@@ -25,7 +25,7 @@ def test_control_char_filter_removes_only_control_characters() -> None:
 
 
 class Hostile(TerminalApp[None]):
-    """Shows the text wherever a text can be."""
+    """Shows a text in every kind of widget."""
 
     def compose(self) -> ComposeResult:
         yield Input(HOSTILE)

@@ -1,4 +1,4 @@
-"""Keys that come all at once do what they would one after another."""
+"""Keys that arrive together have the same effect as keys pressed one after another."""
 
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 
 
 class Line(ModalScreen[str]):
-    """Takes a line."""
+    """Screen with an input."""
 
     def compose(self) -> ComposeResult:
         yield Input()
@@ -27,7 +27,7 @@ class Line(ModalScreen[str]):
 
 
 class Lines(TerminalApp[None]):
-    """Opens lines, and keeps what was written; `d` is for what must not happen by mistake."""
+    """Application that opens inputs and collects their text; `d` detects misplaced keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("colon", "open", "Open"),
@@ -47,7 +47,7 @@ class Lines(TerminalApp[None]):
 
 
 def at_once(pilot: Pilot[Any], *keys: str) -> None:
-    """Have keys come as one piece, as a terminal gives them."""
+    """Send keys as one chunk, as a terminal does."""
     for key in keys:
         name = {":": "colon"}.get(key, key)
         pilot.app.post_message(Key(name, key if len(key) == 1 else None))

@@ -1,4 +1,4 @@
-"""A screen whose parts take their time to go, and work that looks for them all along."""
+"""A screen with slow widgets and a worker that queries them."""
 
 import asyncio
 

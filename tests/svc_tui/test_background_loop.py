@@ -1,4 +1,4 @@
-"""Contexts on threads of their own: what they give, what they raise and when they are over."""
+"""Contexts on background threads: values, errors and completion."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from svc_tui.background_loop import BackgroundLoop, run_in_background
 
 
 class Course:
-    """A context that says where it is."""
+    """A context manager that records its state."""
 
     def __init__(self, fails_first: bool = False) -> None:
         self.left = threading.Event()

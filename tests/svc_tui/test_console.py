@@ -1,4 +1,4 @@
-"""The Console around its screens, over the engine that it runs itself."""
+"""The Console application over an embedded engine."""
 
 import asyncio
 import socket
@@ -59,7 +59,7 @@ async def opened(
 
 
 async def body(url: str) -> bytes:
-    """Return what an address answers, once what is there is built."""
+    """Return the response of a URL after the project was built."""
 
     def read() -> bytes:
         end = time.monotonic() + SECONDS
@@ -97,7 +97,7 @@ async def test_early_requests_wait_for_engine(project: Path) -> None:
             answer = await asyncio.to_thread(lambda: early.makefile("rb").read())
         finally:
             await asyncio.to_thread(attachment.stop)
-    assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 503"))  # 503: built in a moment, try again
+    assert answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 503"))  # 503: not built yet, retry.
 
 
 async def test_tab_keys_switch_and_top_line_shows_tab(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Deploys as the Console does them: what is told, and what breaks them off."""
+"""Deploys by the Console: progress and cancellation."""
 
 import threading
 from collections.abc import Iterator
@@ -41,7 +41,9 @@ def test_deploy_plans_runs_and_links_service(hosted: Hosted, root: Path) -> None
     live = desk.run(told.append, allow=False, message="the first")
     assert [each.place for each in live.addresses] == ["http://web--shop.apps.example:8080"]
     steps = [each.step for each in told]
-    assert steps == sorted(steps, key=["build", "upload", "policy", "flip"].index) and len(set(steps)) == 4
+    assert (
+        steps == sorted(steps, key=["build", "upload", "policy", "activate"].index) and len(set(steps)) == 4
+    )
     assert hosted.get().text == "one" and belongs == [hosted.control]
     (kept,) = desk.history()
     assert (kept.id, kept.by, kept.message, kept.live) == (live.deployment, "ann", "the first", True)

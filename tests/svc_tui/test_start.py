@@ -1,4 +1,4 @@
-"""The first screen outside of any Project, over a real folder and a real service."""
+"""The start screen over a real folder and a real service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

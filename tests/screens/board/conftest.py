@@ -1,4 +1,4 @@
-"""The Board of a real Project in development."""
+"""Fixtures for the Board of a real project in development."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +15,7 @@ __all__ = ["root", "shop"]
 
 
 class Board(Driven):
-    """The Board in the hands of a test."""
+    """The Board, driven by a test."""
 
     def __init__(self, pilot: Pilot[Any], screen: BoardScreen) -> None:
         super().__init__(pilot)
@@ -29,7 +29,7 @@ async def board(
     size: tuple[int, int] = (80, 24),
     **options: Any,
 ) -> None:
-    """Open the Board and test it."""
+    """Run a test on an open Board."""
     link = there if isinstance(there, ProjectClient) else there.link()
     link.reconnect()
     screen = BoardScreen(link, **{"unicode": True, **options})
@@ -39,7 +39,7 @@ async def board(
             await shown.until(lambda: screen.canvas.diagram is not None)
             await idle(pilot)
             await test(shown)
-            await pilot.app.push_screen(Screen())  # so that nothing is asked any more
+            await pilot.app.push_screen(Screen())  # Stop further requests.
             await idle(pilot)
     finally:
         link.disconnect()

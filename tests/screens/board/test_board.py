@@ -1,4 +1,4 @@
-"""The Board of a real Project: the diagram, drawing mounts into svc.toml, and taking them back."""
+"""The Board of a real project: diagram, edits of mounts, and undo."""
 
 import asyncio
 from collections.abc import Callable
@@ -205,7 +205,7 @@ def test_edits_survive_file_change(opened: Opened, shop: Shop) -> None:
         await shown.press("c", "enter", "enter")
         shop.write(SHOP.replace("What people see", "What all see"))
         await shown.press("ctrl+s")
-        if shown.screen.pending:  # it came before the Board had looked at the file again
+        if shown.screen.pending:  # This response arrived before the Board polled the changed file.
             await shown.press("ctrl+s")
         assert '"/blog/*" = "blog"' in shop.manifest and "What all see" in shop.manifest
 

@@ -1,4 +1,4 @@
-"""What nodes and the panel say: never wider than there is room, whatever happened."""
+"""Node and panel texts never exceed their width."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Deploys and rollbacks from the Board, with the real client against the real service."""
+"""Deploys and rollbacks from the Board, with the real client and a real service."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,7 +31,7 @@ def hosted(tmp_path: Path) -> Iterator[Hosted]:
 
 
 class Desk:
-    """A deployer of the shop, and what it remembers."""
+    """A deployer of the shop project and its recorded links."""
 
     def __init__(self, hosted: Hosted, shop: Shop, tmp_path: Path) -> None:
         with hosted.claim():
@@ -146,7 +146,7 @@ def test_back_cancels_build(opened: Opened, shop: Shop, hosted: Hosted, desk: De
         await shown.pilot.press("escape")
         await shown.until(lambda: shown.app.screen is shown.screen)
 
-    run(opened, shop, deployer, test)  # which ends when the thread of the build has ended
+    run(opened, shop, deployer, test)  # It ends when the thread of the build ends.
 
 
 def test_history_shows_difference_and_rolls_back(

@@ -1,4 +1,4 @@
-"""From a Project to its diagram."""
+"""Diagrams of projects."""
 
 from screens.board.diagram import Use, build_diagram, door_of
 from screens.board.edits import Edit

@@ -21,7 +21,7 @@ TRUNKS: tuple[Trunk, ...] = ("source", "target")
 
 @st.composite
 def graphs(draw: st.DrawFn, *trunks: Trunk) -> Graph:
-    """Any graph: several edges between the same two nodes, circles and empty columns too."""
+    """Generate graphs with parallel edges, cycles and empty columns."""
     count = draw(st.integers(0, 9))
     nodes = tuple(
         Node(f"n{i}", draw(st.sampled_from(BoardColumn)), draw(st.integers(0, 20)), draw(st.integers(0, 6)))
@@ -39,7 +39,7 @@ def graphs(draw: st.DrawFn, *trunks: Trunk) -> Graph:
 
 
 def along(route: Route) -> list[Point]:
-    """Every cell of a way, the two in borders included, in its order."""
+    """Return the cells of a path in order, including both border cells."""
     cells = [route.points[0]]
     for (ax, ay), (bx, by) in pairwise(route.points):
         assert (ax == bx) != (ay == by)
@@ -50,7 +50,7 @@ def along(route: Route) -> list[Point]:
 
 
 def owned(graph: Graph, placed: GraphLayout) -> dict[str, list[tuple[Point, str]]]:
-    """Every cell of every way, and whose it is: the edge's, or as far as they have one way its trunk's."""
+    """Return the owner of each cell of all paths: the edge, or its trunk on the shared part."""
     ways = {key: along(route) for key, route in placed.routes.items()}
     found = {}
     for edge in graph.edges:
@@ -68,7 +68,7 @@ def owned(graph: Graph, placed: GraphLayout) -> dict[str, list[tuple[Point, str]
 
 
 def in_common(way: list[Point], other: list[Point]) -> int:
-    """How many cells two ways have in common at their beginning."""
+    """Return the number of cells that two paths share at their start."""
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(way, other, strict=False))))
 
 
@@ -143,7 +143,7 @@ def test_edges_share_at_most_one_trunk(graph: Graph) -> None:
 
 
 def follow(placed: GraphLayout, key: str) -> Hit | None:
-    """What one comes to who follows the lines of the diagram from where an edge leaves its node."""
+    """Return the node reached by following the drawn lines from the start of an edge."""
     (x, y), ahead = placed.routes[key].points[:2]
     direction = E if ahead[0] > x else W
     assert placed.cells[x, y].mask & direction
@@ -151,7 +151,7 @@ def follow(placed: GraphLayout, key: str) -> Hit | None:
         x, y = x + STEPS[direction][0], y + STEPS[direction][1]
         cell = placed.cells[x, y]
         if direction in (N, S) and cell.mask == E | W:
-            continue  # below another edge
+            continue  # Below another edge.
         assert cell.mask & BACK[direction]
         if cell.arrow:
             assert cell.arrow == direction

@@ -1,4 +1,4 @@
-"""Where arrows and tab lead in a diagram."""
+"""Keyboard navigation in a diagram."""
 
 from typing import cast, get_args
 

@@ -1,4 +1,4 @@
-"""A timeline of many records, as the recorder writes them."""
+"""Timelines with many records, written like the recorder does."""
 
 import time
 from pathlib import Path
@@ -28,7 +28,7 @@ def record(number: int) -> StructuredRecord:
 
 
 def fill(root: Path, count: int, first: int = 0) -> None:
-    """Add records to a Project's timeline."""
+    """Append records to the timeline of a project."""
     store = TimelineStore(timeline_path(root))
     for start in range(first, first + count, 10_000):
         numbers = range(start, min(start + 10_000, first + count))

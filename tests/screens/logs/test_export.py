@@ -1,4 +1,4 @@
-"""Exports of what Logs shows, over the timeline of a real Project in development."""
+"""Exports from the timeline of a real project in development."""
 
 import json
 import os
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 
 async def to(logs: Logs, path: Path) -> None:
-    """Ask for an export to a file."""
+    """Open the export form and enter a path."""
     await logs.press("X")
     await logs.until(lambda: isinstance(logs.pilot.app.screen, Form))
     line = logs.pilot.app.screen.query_one("#file")

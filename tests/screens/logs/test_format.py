@@ -3,11 +3,11 @@ from datetime import UTC, date, timedelta, timezone
 from typing import Any
 
 import pytest
-from engine.timeline.row import StoredRecord
 from rich.cells import cell_len
 
 from engine.timeline.json_format import to_json
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
+from engine.timeline.stored_record import StoredRecord
 from screens.logs.format import COLUMNS, clock, duration, highlight, row
 from screens.widgets.columns import COLUMN_GAP, fit_cell, layout_columns
 
@@ -35,7 +35,7 @@ SPAN = RequestRecord(
 
 
 def shown(record: Record, *below: RequestRecord, room: int = 120) -> str:
-    """Return a record's line as text."""
+    """Return the row of a record as text."""
     placed = layout_columns(COLUMNS, room)
     cells = row(doc(record), [doc(span) for span in below], UTC).cells
     assert len(cells) == len(COLUMNS)
@@ -71,7 +71,7 @@ def test_row_of_mounted_request_shows_route_and_target_usage() -> None:
 
 
 def narrow(record: Record, room: int = 41, **more: Any) -> str:
-    """Return the text of a record's line on a narrow screen."""
+    """Return the text cell of a record on a narrow screen."""
     return "".join(text for text, _ in row(doc(record), zone=UTC, room=room, **more).cells[3])
 
 

@@ -1,4 +1,4 @@
-"""Which records are rows, over the timeline of a real Project in development."""
+"""Rows of the timeline of a real project in development."""
 
 import threading
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 MANY = 120_000
-"""More than are looked at for two lines of cursors."""
+"""More records than two lines of cursors cover."""
 SAID = Filter(text="said ")
-"""What `fill` writes; a Project in development says more."""
+"""Matches only the records of `fill`; the engine adds others."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def begun(link: ProjectClient, filter: Filter = SAID) -> RecordSource:
 
 
 def ordered(timeline: RecordSource) -> bool:
-    """Return whether each record is a row once, in their order."""
+    """Return whether each record is a row exactly once, in order."""
     cursors = [timeline.cursor(index) for index in range(timeline.count())]
     return cursors == sorted(set(cursors))
 

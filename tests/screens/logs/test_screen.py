@@ -1,4 +1,4 @@
-"""Logs over the timeline of a real Project in development."""
+"""Logs screen over the timeline of a real project in development."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ async def opened(
 
 
 class Logs(Driven):
-    """The screen in the hands of a test."""
+    """The Logs screen, driven by a test."""
 
     def __init__(self, pilot: Pilot[Any], screen: LogsScreen) -> None:
         super().__init__(pilot)
@@ -57,7 +57,7 @@ class Logs(Driven):
         await self.pilot.press(*keys)
 
     async def say(self, line: str) -> None:
-        """Write a line where one is asked for."""
+        """Type a line into the open input."""
         await self.until(lambda: bool(self.screen.query_one("FilterLine").display))
         self.screen.query_one("FilterLine").value = line  # type: ignore[attr-defined]
         await self.press("enter")
@@ -199,7 +199,7 @@ async def test_jumps_to_errors_matches_and_records_of_request(shop: Shop) -> Non
 
 
 def at(logs: Logs) -> str:
-    """Return the line of the cursor."""
+    """Return the row at the cursor."""
     return next((line for line in logs.text.splitlines() if line.startswith("▌")), "")
 
 

@@ -1,4 +1,4 @@
-"""What Logs looks like, in a terminal of 80 by 24 and in a wide one."""
+"""Snapshots of the Logs screen at 80x24 and at a wide size."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +15,12 @@ from tests.screens.logs.test_screen import Logs, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 AT = 1_795_252_443_118_000_000
-"""When it all happened, in nanoseconds of the Unix epoch."""
+"""The time of all records in nanoseconds of the Unix epoch."""
 Snapshot = Callable[[App[Any]], None]
 
 
 def tell(root: Path) -> None:
-    """Have a request, a failed one and what was said be in the timeline."""
+    """Write a request, a failed request and log records to the timeline."""
     good, bad, trace = "01jentry00000000000000good", "01jentry000000000000000bad", "f" * 32
     spent = (8_200_000, 5_100_000, 3 << 20, 120, 4_000)
     failed = (30_000_000_000, 200_000, 3 << 20, 0, 0)
@@ -73,7 +73,7 @@ def tell(root: Path) -> None:
 
 
 async def shown(logs: Logs) -> None:
-    """Show what was told, and nothing else."""
+    """Show only the written records."""
     logs.screen.navigate(["entry"])
     await logs.shows("text:entry", "6 records   following", "GET /entry")
 

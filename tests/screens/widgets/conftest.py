@@ -1,4 +1,4 @@
-"""A list over rows that are made when they are asked for, and ways to drive it."""
+"""Virtual lists over generated rows, and helpers to drive them."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ COLUMNS = (Column("id", 9, right=True), Column("name", 10), Column("message", 20
 
 
 class Numbers:
-    """Numbered rows that are made when they are asked for; it remembers what was asked."""
+    """Generated rows; records which windows were requested."""
 
     def __init__(self, count: int) -> None:
         self.length = count
@@ -31,7 +31,7 @@ class Numbers:
         self.broken = ""
         self.word = "row"
         self.before = 0
-        """How many rows came before the first."""
+        """The number of rows inserted before the first."""
 
     def count(self) -> int:
         return self.length
@@ -75,7 +75,7 @@ Case = Callable[[Pilot[Any], Numbers, VirtualRows], Coroutine[Any, Any, None]]
 
 @pytest.fixture
 def drive(opened: Opened) -> Callable[..., None]:
-    """Run a case against a list of rows, in a terminal of 60x12."""
+    """Run a test on a list in a terminal of 60x12."""
 
     def run(case: Case, count: int = MILLION, size: tuple[int, int] = (60, 12), **wishes: Any) -> None:
         async def main() -> None:
@@ -90,7 +90,7 @@ def drive(opened: Opened) -> Callable[..., None]:
 
 
 def lines(pilot: Pilot[Any]) -> list[str]:
-    """Return what the lines show, without the scrollbar at their end."""
+    """Return the visible lines without the scrollbar."""
     return [line[: pilot.app.size.width - 1].rstrip() for line in text(pilot.app).splitlines()]
 
 

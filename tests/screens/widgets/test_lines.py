@@ -1,4 +1,4 @@
-"""Lines that are wrapped to a width."""
+"""Wrapping of styled lines."""
 
 from hypothesis import given
 from hypothesis import strategies as st

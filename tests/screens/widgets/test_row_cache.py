@@ -10,7 +10,7 @@ def rows(window: FetchWindow, word: str = "") -> list[Row]:
 
 
 def fill(chunks: RowCache, word: str = "") -> list[tuple[int, int]]:
-    """Fetch all that is wanted and return what that was."""
+    """Fetch everything that is requested and return the fetched windows."""
     asked = []
     while window := chunks.next_fetch():
         asked.append((window.start, window.n))
