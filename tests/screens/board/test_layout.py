@@ -277,10 +277,10 @@ def test_empty_graph_has_empty_layout() -> None:
 @pytest.mark.parametrize(
     ("nodes", "edges", "words"),
     [
-        ("aa", [], "two of a"),
-        ("ab", [("1", "a", "b"), ("1", "b", "a")], "two of 1"),
-        ("ab", [("1", "a", "c")], "1 does not lead"),
-        ("ab", [("1", "a", "a")], "1 does not lead"),
+        ("aa", [], "duplicate key a"),
+        ("ab", [("1", "a", "b"), ("1", "b", "a")], "duplicate key 1"),
+        ("ab", [("1", "a", "c")], "1 does not connect"),
+        ("ab", [("1", "a", "a")], "1 does not connect"),
     ],
 )
 def test_invalid_graph_raises(nodes: str, edges: list[tuple[str, str, str]], words: str) -> None:

@@ -92,7 +92,7 @@ def test_narrow_row_omits_values_that_do_not_fit() -> None:
 
 def test_highlight_marks_all_matches_only() -> None:
     cell = (("POST", "bold"), (" /api/Entry", ""), ("  entry", "dim"))
-    assert highlight(cell, "t /a")[0:3] == (("POS", "bold"), ("T", "match"), (" /a", "found"))
+    assert highlight(cell, "t /a")[0:3] == (("POS", "bold"), ("T", "match"), (" /a", "match"))
     found = highlight(cell, "ENTRY")
     assert [text for text, tone in found if tone == "match"] == ["Entry", "entry"]
     assert "".join(text for text, _ in found) == "".join(text for text, _ in cell)

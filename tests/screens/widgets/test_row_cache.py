@@ -52,7 +52,7 @@ def test_cache_has_visible_rows_within_limit(moves: list[tuple[int, int]], held:
 
 
 def test_least_recently_used_chunks_are_evicted() -> None:
-    chunks = RowCache(held=3 * PREFETCH_CHUNKS + 2)
+    chunks = RowCache(max_chunks=3 * PREFETCH_CHUNKS + 2)
     for chunk in (0, 30, 0, 60):
         chunks.request(chunk * CHUNK_ROWS, chunk * CHUNK_ROWS + 5, 100 * CHUNK_ROWS)
         fill(chunks)
