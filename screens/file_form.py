@@ -121,7 +121,7 @@ class FileForm(Form[T]):
             if not await self.app.push_screen_wait(asked):
                 raise SvcError("nothing was written")
 
-    def action_leave(self) -> None:
+    def action_cancel(self) -> None:
         """Stop the work; close the form if no work is running."""
         if self._busy:
             self.stopped.set()

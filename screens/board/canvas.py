@@ -29,7 +29,7 @@ from screens.board.render import (
     HEAVY,
     HEAVY_ASCII,
     UNICODE,
-    Cell,
+    DiagramCell,
     Hit,
     route_masks,
 )
@@ -59,15 +59,17 @@ class Canvas(ScrollView, can_focus=True):
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("canvas--line", "canvas--label", "canvas--selected", "canvas--bold", "canvas--dim"),
-        *(
-            "canvas--accent",
-            "canvas--good",
-            "canvas--notice",
-            "canvas--warn",
-            "canvas--bad",
-            "canvas--dimmed",
-        ),
+        "canvas--line",
+        "canvas--label",
+        "canvas--selected",
+        "canvas--bold",
+        "canvas--dim",
+        "canvas--accent",
+        "canvas--good",
+        "canvas--notice",
+        "canvas--warn",
+        "canvas--bad",
+        "canvas--dimmed",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h,left", "move('left')", "Left", show=False, id="board.left"),
@@ -125,7 +127,7 @@ class Canvas(ScrollView, can_focus=True):
         self._aim: str | None = None
         self._styles = ComponentStyles(self, "canvas--")
         self._lines: dict[int, Strip] = {}
-        self._rows: dict[int, dict[int, Cell]] = {}
+        self._rows: dict[int, dict[int, DiagramCell]] = {}
 
     @property
     def diagram(self) -> Diagram | None:
@@ -339,14 +341,14 @@ class Canvas(ScrollView, can_focus=True):
         ]
         return Strip(segments, diagram.layout.width)
 
-    def _restrict_to_selected(self, cell: Cell, place: Point) -> Cell:
+    def _restrict_to_selected(self, cell: DiagramCell, point: Point) -> DiagramCell:
         """Return a cell, showing only the selected edge where its route passes."""
-        mask = self._selected_route.get(place)
+        mask = self._selected_route.get(point)
         if mask is None or self._selected is None or cell.hit.kind == "node":
             return cell
-        return Cell(mask, self._selected, cell.arrow, cell.text)
+        return DiagramCell(mask, self._selected, cell.arrow, cell.text)
 
-    def _cell(self, cell: Cell) -> tuple[str, str]:
+    def _cell(self, cell: DiagramCell) -> tuple[str, str]:
         hit = cell.hit
         chosen = hit == self._selected if self._source is None else hit.key in (self._source, self._aim)
         tone = self._tones.get(hit.key, "") if hit.kind == "edge" else ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from screens.board.cards import Line
-from screens.board.deploy_protocol import STEPS, Live, Plan, Progress, Step
+from screens.board.deploy_protocol import STEPS, DeployPlan, Live, Progress, Step
 from screens.board.details import error_lines
 from screens.widgets.columns import sanitize
 from screens.widgets.row_source import Tone
@@ -24,7 +24,7 @@ class DeployLog:
 
     phase: Phase = "planning"
     events: tuple[Progress, ...] = ()
-    plan: Plan | None = None
+    plan: DeployPlan | None = None
     allowed: bool = False
     message: str = ""
     unsaved_edits: int = 0

@@ -23,8 +23,8 @@ OnProgress = Callable[[Progress], None]
 """Receives progress events on the thread of the deploy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployPlan:
     """The changes of a deploy to a service. `live` is the id of the live deployment, if any.
 
     `files` with `size` bytes would be uploaded; `migrations` lists the new migration files.
@@ -65,7 +65,7 @@ class Live:
     addresses: tuple[Address, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """A deployment of the history. `created` is in local time.
 
@@ -97,7 +97,7 @@ class Deployer(Protocol):
     has_files: bool
     """True if the project's files are available, so that it can be deployed."""
 
-    def plan(self, on_progress: OnProgress) -> Plan:
+    def plan(self, on_progress: OnProgress) -> DeployPlan:
         """Build the project and return what a deploy would change."""
         ...
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from screens.board.cards import CARD_LINES
-from screens.board.edits import DrawnMount, Edit, Mark, mounts_to_draw
+from screens.board.edits import DrawnMount, Mark, MountEdit, mounts_to_draw
 from screens.board.graph import BoardColumn, Edge, Graph, Node
 from screens.board.layout import GraphLayout, layout
 from screens.board.project import Manifest, Mount
@@ -50,7 +50,7 @@ class Diagram:
 
 
 def build_diagram(
-    manifest: Manifest, edits: Sequence[Edit], doors: Uses, room: int, rows: int = 0
+    manifest: Manifest, edits: Sequence[MountEdit], doors: Uses, room: int, rows: int = 0
 ) -> Diagram:
     """Lay out a project in `room` cells, with extra space between nodes up to a height of `rows`."""
     drawn = {edge_key(each.mount): each for each in mounts_to_draw(manifest.mounts, edits)}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from screens.board.edits import Edit, apply_edits, parse_edits
+from screens.board.edits import MountEdit, apply_edits, parse_edits
 from screens.board.project import Mount
 from screens.project_client import ProjectClient
 from svc_tui.client import SvcError, Unreachable
@@ -28,7 +28,7 @@ class MountDraft:
         self._written: list[Sequence[dict[str, Any]]] = []
         self._undoing = 0
         self._lock = asyncio.Lock()
-        self.edits: tuple[Edit, ...] = ()
+        self.edits: tuple[MountEdit, ...] = ()
         self.plan: ManifestPlan | None = None
         self.problem: SvcError | None = None
         """Why the edits no longer apply: svc.toml was changed by another program."""
@@ -38,11 +38,11 @@ class MountDraft:
         """True if there is an edit to undo."""
         return bool(self.edits or self._written)
 
-    async def preview(self, *more: Edit) -> ManifestPlan:
+    async def preview(self, *more: MountEdit) -> ManifestPlan:
         """Return the plan of the edits and some more, without adding them."""
         return await self._plan([*self.edits, *more])
 
-    async def add(self, mounts: Sequence[Mount], *more: Edit) -> None:
+    async def add(self, mounts: Sequence[Mount], *more: MountEdit) -> None:
         """Add edits to the draft; `mounts` are those of the file. Edits that cancel out clear the draft."""
         async with self._lock:
             edits = (*self.edits, *more)
@@ -97,7 +97,7 @@ class MountDraft:
             self.clear()
             return True
 
-    async def _plan(self, edits: Sequence[Edit]) -> ManifestPlan:
+    async def _plan(self, edits: Sequence[MountEdit]) -> ManifestPlan:
         body = {"changes": [edit.document for edit in edits]}
         answer = await self._client.call("POST", "/manifest/plan", body)
         return ManifestPlan(answer["diff"], answer["digest"], answer["inverse"])

@@ -14,7 +14,7 @@ Mark = Literal["", "added", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class MountEdit:
     """An edit that replaces `before` by `after`; either is None for an added or removed mount."""
 
     before: Mount | None
@@ -46,12 +46,12 @@ class DrawnMount:
     mark: Mark = ""
 
 
-def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[Mount]) -> list[Edit]:
+def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[Mount]) -> list[MountEdit]:
     """Return edits from JSON of the control API, applied to these mounts in order.
 
     Raises `SvcError` if an edit refers to a mount that no longer exists.
     """
-    edits: list[Edit] = []
+    edits: list[MountEdit] = []
     for change in documents:
         before = None
         if change["op"] != "add":
@@ -65,11 +65,11 @@ def parse_edits(documents: Iterable[dict[str, Any]], mounts: Sequence[Mount]) ->
         after = None
         if change["op"] != "remove":
             after = Mount(change["resource"], change.get("to", change["pattern"]), change["target"])
-        edits.append(Edit(before, after))
+        edits.append(MountEdit(before, after))
     return edits
 
 
-def apply_edits(mounts: Iterable[Mount], edits: Iterable[Edit]) -> list[Mount]:
+def apply_edits(mounts: Iterable[Mount], edits: Iterable[MountEdit]) -> list[Mount]:
     """Return the mounts after the edits."""
     result = list(mounts)
     for edit in edits:
@@ -81,7 +81,7 @@ def apply_edits(mounts: Iterable[Mount], edits: Iterable[Edit]) -> list[Mount]:
     return result
 
 
-def mounts_to_draw(mounts: Sequence[Mount], edits: Sequence[Edit]) -> list[DrawnMount]:
+def mounts_to_draw(mounts: Sequence[Mount], edits: Sequence[MountEdit]) -> list[DrawnMount]:
     """Return the mounts to draw; removed mounts are included with a mark."""
     after = apply_edits(mounts, edits)
     existing = [DrawnMount(mount, "" if mount in after else "removed") for mount in mounts]

@@ -11,7 +11,7 @@ from screens.board import edge_routing, node_layout
 from screens.board.edge_routing import Point
 from screens.board.graph import Graph
 from screens.board.node_layout import End, Rows, Side
-from screens.board.render import UNICODE, Box, Cell, Hit, Route, draw_cells, text
+from screens.board.render import UNICODE, Box, DiagramCell, Hit, Route, draw_cells, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class GraphLayout:
     height: int
     boxes: Mapping[str, Box]
     routes: Mapping[str, Route]
-    cells: Mapping[Point, Cell]
+    cells: Mapping[Point, DiagramCell]
 
     def hit(self, x: int, y: int) -> Hit | None:
         """Return the node or edge in a cell; for crossing edges, the first."""

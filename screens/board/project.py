@@ -19,7 +19,7 @@ class Mount:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """A resource of the manifest; `env` and `secrets` hold names only."""
 
@@ -57,15 +57,15 @@ class Manifest:
         """Parse the response of `GET /manifest`."""
         resources = {
             each["name"]: Resource(
-                each["name"],
-                each["lane"],
-                each["kind"],
-                each["public"],
-                each["run_limit_secs"],
-                each["memory_limit_mb"],
-                tuple(each["egress"]),
-                tuple(each["env"]),
-                tuple(each["secrets"]),
+                name=each["name"],
+                lane=each["lane"],
+                kind=each["kind"],
+                public=each["public"],
+                run_limit_secs=each["run_limit_secs"],
+                memory_limit_mb=each["memory_limit_mb"],
+                egress=tuple(each["egress"]),
+                env=tuple(each["env"]),
+                secrets=tuple(each["secrets"]),
             )
             for each in document["resources"]
         }
@@ -99,7 +99,7 @@ class Rates:
     peak_memory: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """The health of a resource; `seconds` is the duration of its last build.
 
@@ -148,15 +148,15 @@ class ProjectStatus:
         """Parse the response of `GET /state`."""
         resources = {
             each["name"]: Health(
-                each["state"],
-                each["address"],
-                each["built_seconds"],
-                each["serves"],
-                each["error"]["message"] if each["error"] else "",
-                each["error"]["hint"] if each["error"] else "",
-                Rates(each["requests"], each["p95_ms"], each["failures"], each["peak_memory"]),
-                each["records"],
-                each["error"]["said"] if each["error"] else "",
+                stage=each["state"],
+                address=each["address"],
+                seconds=each["built_seconds"],
+                serves=each["serves"],
+                failure=each["error"]["message"] if each["error"] else "",
+                hint=each["error"]["hint"] if each["error"] else "",
+                rates=Rates(each["requests"], each["p95_ms"], each["failures"], each["peak_memory"]),
+                records=each["records"],
+                output=each["error"]["said"] if each["error"] else "",
             )
             for each in document["resources"]
         }

@@ -51,7 +51,7 @@ class Route:
     label_at: Point
 
 
-class Cell(NamedTuple):
+class DiagramCell(NamedTuple):
     """A cell. `arrow` is E or W where an edge enters a node; `text` replaces the line character."""
 
     mask: int
@@ -68,7 +68,7 @@ class Cell(NamedTuple):
         return glyphs[self.mask]
 
 
-def draw_cells(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, Cell]:
+def draw_cells(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Point, DiagramCell]:
     """Return all cells that are not empty.
 
     At a crossing, the horizontal edge is drawn on top. A cell shared by several edges belongs to the first.
@@ -77,20 +77,20 @@ def draw_cells(boxes: Mapping[str, Box], routes: Mapping[str, Route]) -> dict[Po
     hits: dict[Point, Hit] = {}
     for key, box in boxes.items():
         hit = Hit("node", key)
-        for place, mask in _box(box):
-            masks[place], hits[place] = mask, hit
+        for point, mask in _box(box):
+            masks[point], hits[point] = mask, hit
     arrows: dict[Point, int] = {}
     for key, route in routes.items():
-        for place, mask in route_masks(route).items():
-            if mask == E | W and masks.get(place) == N | S:
-                masks[place], hits[place] = mask, Hit("edge", key)
-            elif mask != N | S or masks.get(place) != E | W:
-                masks[place] = masks.get(place, 0) | mask
-                hits.setdefault(place, Hit("edge", key))
+        for point, mask in route_masks(route).items():
+            if mask == E | W and masks.get(point) == N | S:
+                masks[point], hits[point] = mask, Hit("edge", key)
+            elif mask != N | S or masks.get(point) != E | W:
+                masks[point] = masks.get(point, 0) | mask
+                hits.setdefault(point, Hit("edge", key))
         arrows |= dict([_arrow(route)])
-    cells = {place: Cell(mask, hits[place]) for place, mask in masks.items()}
-    for place, ahead in arrows.items():
-        cells[place] = cells[place]._replace(arrow=ahead)
+    cells = {point: DiagramCell(mask, hits[point]) for point, mask in masks.items()}
+    for point, ahead in arrows.items():
+        cells[point] = cells[point]._replace(arrow=ahead)
     for route in routes.values():
         x, y = route.label_at
         for index, character in enumerate(route.label):
@@ -102,8 +102,8 @@ def route_masks(route: Route) -> dict[Point, int]:
     """Return the mask of each cell of one edge, without the edges that share its cells."""
     before, ahead = _arrow(route)
     masks: dict[Point, int] = {before: ahead}
-    for place, direction in _line((*route.points[:-1], before)):
-        masks[place] = masks.get(place, 0) | direction
+    for point, direction in _line((*route.points[:-1], before)):
+        masks[point] = masks.get(point, 0) | direction
     return masks
 
 
@@ -114,7 +114,7 @@ def _arrow(route: Route) -> tuple[Point, int]:
 
 
 def text(
-    cells: Mapping[Point, Cell], width: int, rows: Iterable[int], glyphs: str = UNICODE, left: int = 0
+    cells: Mapping[Point, DiagramCell], width: int, rows: Iterable[int], glyphs: str = UNICODE, left: int = 0
 ) -> list[str]:
     """Return rows of the diagram as lines of `width` characters, from column `left`."""
     return [

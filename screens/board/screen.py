@@ -20,7 +20,7 @@ from screens.board.deploy_screen import DeployScreen
 from screens.board.details_panel import DetailsPanel
 from screens.board.diagram import build_diagram, door_key, door_of, edge_key
 from screens.board.draft import MountDraft
-from screens.board.edits import DrawnMount, Edit, apply_edits, default_pattern, target_problems
+from screens.board.edits import DrawnMount, MountEdit, apply_edits, default_pattern, target_problems
 from screens.board.history_screen import HistoryScreen
 from screens.board.model import BoardModel
 from screens.board.project import Manifest, Mount, ProjectStatus
@@ -401,12 +401,12 @@ class BoardScreen(ConsoleScreen):
         self.panel.prompt(f"Mount {after.target} in {after.source} at", after.pattern)
         self.refresh_bindings()
 
-    def _prompt_edits(self, pattern: str) -> list[Edit]:
+    def _prompt_edits(self, pattern: str) -> list[MountEdit]:
         if self._prompt is None:
             return []
         before, after = self._prompt
         mount = Mount(after.source, pattern.strip(), after.target)
-        return [] if mount == before else [Edit(before, mount)]
+        return [] if mount == before else [MountEdit(before, mount)]
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show the diff of svc.toml for the typed pattern, or its error."""
@@ -431,10 +431,10 @@ class BoardScreen(ConsoleScreen):
         """Remove the selected mount."""
         if (edge := self._mount) is not None and edge.mark != "removed":
             self._close_details()
-            self._add([Edit(edge.mount, None)])
+            self._add([MountEdit(edge.mount, None)])
 
     @work(group="edit")
-    async def _add(self, edits: Sequence[Edit]) -> None:
+    async def _add(self, edits: Sequence[MountEdit]) -> None:
         manifest = self._model.manifest
         if manifest is None:
             return

@@ -46,8 +46,16 @@ class VirtualList(ScrollView, can_focus=False):
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("rows--head", "rows--cursor", "rows--cell"),
-        *("rows--bold", "rows--dim", "rows--accent", "rows--good", "rows--notice", "rows--warn", "rows--bad"),
+        "rows--head",
+        "rows--cursor",
+        "rows--cell",
+        "rows--bold",
+        "rows--dim",
+        "rows--accent",
+        "rows--good",
+        "rows--notice",
+        "rows--warn",
+        "rows--bad",
     }
 
     @dataclass

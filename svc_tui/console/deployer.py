@@ -15,7 +15,15 @@ from engine.artifact import Artifact
 from engine.errors import SvcError
 from engine.manifest.load import load
 from engine.manifest.model import Resource
-from screens.board.deploy_protocol import Address, Deployment, Live, OnProgress, Plan, Progress, Rollback
+from screens.board.deploy_protocol import (
+    Address,
+    Deployment,
+    DeployPlan,
+    Live,
+    OnProgress,
+    Progress,
+    Rollback,
+)
 from svc_tui.client.credentials import Credentials, CredentialStore, open_client
 from svc_tui.deploy.format import built_line, differences, files, latest_rollback, local_time, location
 from svc_tui.deploy.git import commit_of
@@ -62,7 +70,7 @@ class ConsoleDeployer:
         self._reporter: _ProgressReporter | None = None
         self._lock = threading.Lock()
 
-    def plan(self, on_progress: OnProgress) -> Plan:
+    def plan(self, on_progress: OnProgress) -> DeployPlan:
         """Build every resource and compare the result with the live deployment. Raises `SvcError`."""
         if self._files is None:
             raise SvcError(
@@ -86,13 +94,13 @@ class ConsoleDeployer:
             reporter.raise_if_cancelled()
         missing = planned["missing"]
         self._planned = _Planned(bundle, missing, planned["revision"])
-        return Plan(
-            login.key,
-            planned["live"],
-            tuple(differences(planned["changes"])),
-            len(missing),
-            uploader.upload_size(bundle, missing),
-            tuple(planned["migrations"]),
+        return DeployPlan(
+            service=login.key,
+            live=planned["live"],
+            differences=tuple(differences(planned["changes"])),
+            files=len(missing),
+            size=uploader.upload_size(bundle, missing),
+            migrations=tuple(planned["migrations"]),
         )
 
     async def _build(self, building: "Coroutine[Any, Any, Bundle]") -> "Bundle":
@@ -231,16 +239,16 @@ def _live(document: dict[str, Any]) -> Live:
 
 
 def _deployment(document: dict[str, Any], flips: Sequence[dict[str, Any]]) -> Deployment:
-    back = ""
+    rollback = ""
     if document["live"] and (flip := latest_rollback(flips, document["id"])) is not None:
         reason = f": {flip['message']}" if flip["message"] else ""
-        back = f"rolled back {local_time(flip['at'])} by {flip['by']}{reason}"
+        rollback = f"rolled back {local_time(flip['at'])} by {flip['by']}{reason}"
     return Deployment(
-        document["id"],
-        local_time(document["created"]),
-        document["by"],
-        document["commit"],
-        document["message"],
-        document["live"],
-        back,
+        id=document["id"],
+        created=local_time(document["created"]),
+        by=document["by"],
+        commit=document["commit"],
+        message=document["message"],
+        live=document["live"],
+        rolled_back=rollback,
     )

@@ -60,7 +60,7 @@ class Page:
     @property
     def pending(self) -> int:
         """The number of edits that would be lost by closing all sessions."""
-        return sum(visit.pending for visit in self._sessions)
+        return sum(session.pending for session in self._sessions)
 
     def application(self) -> web.Application:
         """Return the aiohttp application. Every route requires the key or a cookie."""
@@ -72,8 +72,8 @@ class Page:
 
     async def close(self) -> None:
         """Close every session."""
-        visits, self._detached = list(self._sessions), []
-        await asyncio.gather(*(visit.close() for visit in visits))
+        sessions, self._detached = list(self._sessions), []
+        await asyncio.gather(*(session.close() for session in sessions))
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -118,18 +118,18 @@ class Page:
             heartbeat=HEARTBEAT_SECONDS, timeout=SHUTDOWN_SECONDS, max_msg_size=MAX_MESSAGE_BYTES
         )
         await connection.prepare(request)
-        visit = await self._acquire_session()
+        session = await self._acquire_session()
         try:
-            await visit.attach(connection, *_terminal_size(request.query))
+            await session.attach(connection, *_terminal_size(request.query))
             async for message in connection:
                 if message.type == WSMsgType.TEXT:
-                    await _forward(message.json(), visit, connection)
+                    await _forward(message.json(), session, connection)
         finally:
-            visit.detach()
-            if visit.pending:
-                self._detached.append(visit)
+            session.detach()
+            if session.pending:
+                self._detached.append(session)
             else:
-                await self._close_session(visit)
+                await self._close_session(session)
         return connection
 
     async def _acquire_session(self) -> BrowserSession:
@@ -139,27 +139,27 @@ class Page:
             if left.pending:
                 return left
             await self._close_session(left)  # Its process has exited.
-        visit = BrowserSession(self._command)
-        self._sessions.add(visit)
-        return visit
+        session = BrowserSession(self._command)
+        self._sessions.add(session)
+        return session
 
-    async def _close_session(self, visit: BrowserSession) -> None:
-        await visit.close()
-        self._sessions.discard(visit)
+    async def _close_session(self, session: BrowserSession) -> None:
+        await session.close()
+        self._sessions.discard(session)
 
 
-async def _forward(envelope: list[Any], visit: BrowserSession, connection: web.WebSocketResponse) -> None:
+async def _forward(envelope: list[Any], session: BrowserSession, connection: web.WebSocketResponse) -> None:
     match envelope:
         case ["stdin", str(text)]:
-            await visit.send_bytes(text.encode("utf-8", "replace"))
+            await session.send_bytes(text.encode("utf-8", "replace"))
         case ["resize", {"width": int(), "height": int()} as size]:
-            await visit.set_terminal_size(*_terminal_size(size))
+            await session.set_terminal_size(*_terminal_size(size))
         case ["ping", moment]:
             await connection.send_json(["pong", moment])
         case ["blur"]:
-            await visit.blur()
+            await session.blur()
         case ["focus"]:
-            await visit.focus()
+            await session.focus()
 
 
 def _terminal_size(size: Any) -> tuple[int, int]:

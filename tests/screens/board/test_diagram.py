@@ -1,10 +1,11 @@
 """Diagrams of projects."""
 
 from screens.board.diagram import Use, build_diagram, door_of
-from screens.board.edits import Edit
+from screens.board.edits import MountEdit
 from screens.board.graph import BoardColumn
-from screens.board.project import Manifest, Mount, Resource
+from screens.board.project import Manifest, Mount
 from screens.board.render import Hit
+from tests.screens.board.resources import resource
 
 LANES = {"web": "static", "api": "js", "ticks": "go", "edge": "js"}
 API, TICKS, EDGE = (
@@ -12,10 +13,7 @@ API, TICKS, EDGE = (
     Mount("web", "/ticks", "ticks"),
     Mount("edge", "/api/*", "api"),
 )
-KINDS = {"static": "image", "js": "component", "go": "component", "rust": "component"}
-RESOURCES = {
-    name: Resource(name, lane, KINDS[lane], True, 30, 128, (), (), ()) for name, lane in LANES.items()
-}
+RESOURCES = {name: resource(name, lane) for name, lane in LANES.items()}
 MANIFEST = Manifest(RESOURCES, (API, TICKS, EDGE), "digest")
 NOBODY = {"tables": frozenset[str](), "telemetry": frozenset[str]()}
 
@@ -52,7 +50,7 @@ def test_cards_use_available_width_and_columns_spread() -> None:
 
 GUESTBOOK = Manifest(
     {
-        name: Resource(name, lane, KINDS[lane], lane == "static", 30, 128, (), (), ())
+        name: resource(name, lane, public=lane == "static")
         for name, lane in {"front": "static", "js": "js", "go": "go", "rust": "rust"}.items()
     },
     tuple(Mount("front", f"/{name}/*", name) for name in ("js", "go", "rust")),
@@ -92,5 +90,5 @@ def test_edges_to_one_door_merge_and_stay_selectable() -> None:
 
 def test_added_and_removed_mounts_are_marked_in_labels() -> None:
     later = Mount("web", "/later", "ticks")
-    shown = build_diagram(MANIFEST, [Edit(API, None), Edit(TICKS, later)], NOBODY, 120)
+    shown = build_diagram(MANIFEST, [MountEdit(API, None), MountEdit(TICKS, later)], NOBODY, 120)
     assert sorted(edge.label for edge in shown.graph.edges) == ["+ /later", "- /api/*", "- /ticks", "/api/*"]

@@ -4,15 +4,16 @@ from hypothesis import strategies as st
 
 from screens.board.edits import (
     DrawnMount,
-    Edit,
+    MountEdit,
     apply_edits,
     default_pattern,
     mounts_to_draw,
     parse_edits,
     target_problems,
 )
-from screens.board.project import Manifest, Mount, Resource
+from screens.board.project import Manifest, Mount
 from svc_tui.client import SvcError
+from tests.screens.board.resources import resource
 
 API = Mount("web", "/api/*", "api")
 FEED = Mount("web", "/feed", "feed")
@@ -20,13 +21,15 @@ NAMES = ("web", "api", "feed")
 
 
 def manifest(*mounts: Mount) -> Manifest:
-    resources = {name: Resource(name, "js", "component", True, 30, 128, (), (), ()) for name in NAMES}
+    resources = {name: resource(name, "js") for name in NAMES}
     return Manifest(resources, mounts, "digest")
 
 
 def test_edit_document_matches_control_api() -> None:
     other = Mount("web", "/v2/*", "api")
-    assert [edit.document for edit in (Edit(None, API), Edit(API, other), Edit(API, None))] == [
+    assert [
+        edit.document for edit in (MountEdit(None, API), MountEdit(API, other), MountEdit(API, None))
+    ] == [
         {"op": "add", "resource": "web", "pattern": "/api/*", "target": "api"},
         {"op": "change", "resource": "web", "pattern": "/api/*", "to": "/v2/*", "target": "api"},
         {"op": "remove", "resource": "web", "pattern": "/api/*"},
@@ -40,7 +43,7 @@ mounts = st.builds(
 
 @given(st.lists(mounts, unique_by=lambda mount: (mount.source, mount.pattern)), st.data())
 def test_parse_edits_round_trips_documents(given: list[Mount], data: st.DataObject) -> None:
-    edits: list[Edit] = []
+    edits: list[MountEdit] = []
     for _ in range(data.draw(st.integers(0, 4))):
         now = apply_edits(given, edits)
         before = data.draw(st.sampled_from([None, *now]))
@@ -50,19 +53,19 @@ def test_parse_edits_round_trips_documents(given: list[Mount], data: st.DataObje
         others = {(each.source, each.pattern) for each in now if each != before}
         if after is not None and ((after.source, after.pattern) in others or after == before):
             continue
-        edits.append(Edit(before, after))
+        edits.append(MountEdit(before, after))
     assert parse_edits([edit.document for edit in edits], given) == edits
 
 
 def test_removed_mount_is_drawn_until_saved() -> None:
     changed = Mount("web", "/v2/*", "api")
-    found = mounts_to_draw([API, FEED], [Edit(API, changed)])
+    found = mounts_to_draw([API, FEED], [MountEdit(API, changed)])
     assert found == [DrawnMount(API, "removed"), DrawnMount(FEED), DrawnMount(changed, "added")]
 
 
 def test_parse_edits_of_missing_mount_raises() -> None:
     with pytest.raises(SvcError, match="web no longer has the mount /api/\\*"):
-        parse_edits([Edit(API, None).document], [FEED])
+        parse_edits([MountEdit(API, None).document], [FEED])
 
 
 def test_target_problems_reject_self_and_cycles() -> None:

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from screens.board.diagram import Diagram, build_diagram
 from screens.board.navigation import Direction, first_node, next_edge, next_in_direction
-from screens.board.project import Manifest, Mount, Resource
+from screens.board.project import Manifest, Mount
 from screens.board.render import Hit
+from tests.screens.board.resources import resource
 
 DIRECTIONS = cast(tuple[Direction, ...], get_args(Direction))
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -17,10 +18,7 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 def made(
     lanes: dict[str, str], *mounts: tuple[str, str, str], users: frozenset[str] = frozenset()
 ) -> Diagram:
-    resources = {
-        name: Resource(name, lane, "image" if lane == "static" else "component", True, 30, 128, (), (), ())
-        for name, lane in lanes.items()
-    }
+    resources = {name: resource(name, lane) for name, lane in lanes.items()}
     manifest = Manifest(resources, tuple(Mount(*mount) for mount in mounts), "digest")
     return build_diagram(manifest, (), {"tables": users, "telemetry": frozenset()}, 100)
 
