@@ -17,8 +17,8 @@ Line = Sequence[Piece]
 class Row:
     """A row. `key` identifies it when indexes change; marks refer to it.
 
-    `cells` has one cell per column. `value` is the object shown by the row, for use by the source; the list
-    keeps it as long as it caches the row.
+    `cells` has one cell per column. `value` is the object shown by the row, for use by the source; it lives
+    as long as the row is cached.
     """
 
     key: Hashable

@@ -205,9 +205,9 @@ def test_edit_survives_engine_restart(project: Path, home: Path, opened: Opened)
 def test_small_terminal_and_resize(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0", size=(60, 20)) as console:
         console.until("● live")
-        for key, said in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
+        for key, text in (("2", "Tables"), ("3", "Filter"), ("1", "web")):
             console.keys(key)
-            seen = console.until(said)
+            seen = console.until(text)
             assert "Logs" in seen.splitlines()[0]
         for size in ((20, 5), (200, 60), (1, 1), (80, 24)):
             console.resize(*size)
@@ -216,11 +216,11 @@ def test_small_terminal_and_resize(shop: Path, opened: Opened) -> None:
 
 def test_mouse_works(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0") as console:
-        for tab, said in (("3 Logs", "Filter"), ("2 Tables", "no tables"), ("1 Board", "ready")):
+        for tab, text in (("3 Logs", "Filter"), ("2 Tables", "no tables"), ("1 Board", "ready")):
             top = console.until("● live").splitlines()[0]
             at = f"\x1b[<0;{top.index(tab) + 3};1"
             console.type(f"{at}M{at}m")
-            console.until(said)
+            console.until(text)
 
 
 def test_no_color_disables_colors(shop: Path, opened: Opened) -> None:
@@ -233,9 +233,9 @@ def test_no_color_disables_colors(shop: Path, opened: Opened) -> None:
 def test_ascii_locale_shows_ascii(shop: Path, opened: Opened) -> None:
     with opened(shop, "--port", "0", LANG="C") as console:
         console.until("live")
-        for key, said in (("1", "web"), ("2", "table"), ("3", "Filter")):
+        for key, text in (("1", "web"), ("2", "table"), ("3", "Filter")):
             console.keys(key)
-            seen = console.until(said)
+            seen = console.until(text)
             assert seen.isascii(), sorted({each for each in seen if not each.isascii()})
 
 

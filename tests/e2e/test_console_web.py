@@ -160,8 +160,8 @@ def test_pending_edits_survive_closed_page(people: Path, web: Web) -> None:
         add_a_row(connection)
         sessions = web.sessions()
     with socket(web, cookie) as connection:
-        for said in ('["pending", 1]', "\x1b[?1049h", "\x1b[?1003h", "Grace"):
-            read_until(connection, said)
+        for text in ('["pending", 1]', "\x1b[?1049h", "\x1b[?1003h", "Grace"):
+            read_until(connection, text)
         assert web.sessions() == sessions
         send(connection, "\x13")
         read_until(connection, '["pending", 0]')

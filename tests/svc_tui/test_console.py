@@ -147,7 +147,7 @@ async def test_invalid_command_shows_error(project: Path, line: str) -> None:
         await pilot.press("colon")
         app.screen.query_one("Input").value = line  # type: ignore[attr-defined]
         await pilot.press("enter")
-        await until(pilot, lambda: any(told.severity == "error" for told in app._notifications))
+        await until(pilot, lambda: any(note.severity == "error" for note in app._notifications))
         assert isinstance(app.screen, ConsoleScreen)
 
 
@@ -226,7 +226,7 @@ def test_every_key_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('"console.bord" = "x"', "console.board"),
         ('"console.board" = 3', "Write them in quotes"),
@@ -234,11 +234,11 @@ def test_every_key_is_documented() -> None:
         ("console.board = = x", "not valid TOML"),
     ],
 )
-def test_invalid_keymap_raises_error(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_keymap_raises_error(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "keys.toml").write_text(text)
-    with pytest.raises(SvcError) as told:
+    with pytest.raises(SvcError) as raised:
         read_keymap(tmp_path, binding_ids())
-    assert said in f"{told.value.message} {told.value.hint}" and "keys.toml" in told.value.message
+    assert message in f"{raised.value.message} {raised.value.hint}" and "keys.toml" in raised.value.message
 
 
 def test_keymap_file_is_optional(tmp_path: Path) -> None:

@@ -20,26 +20,27 @@ RATES = st.builds(
 )
 HEALTHS = st.builds(
     Health,
-    st.sampled_from(["waiting", "building", "ready", "failed"]),
-    st.none() | st.just("http://web--shop.localhost:3000/"),
-    st.none() | st.floats(0, 1000),
-    st.booleans(),
-    st.text(),
-    st.text(),
-    RATES,
+    stage=st.sampled_from(["waiting", "building", "ready", "failed"]),
+    address=st.none() | st.just("http://web--shop.localhost:3000/"),
+    seconds=st.none() | st.floats(0, 1000),
+    serves=st.booleans(),
+    failure=st.text(),
+    hint=st.text(),
+    rates=RATES,
 )
 RESOURCES = st.builds(
     Resource,
-    NAMES,
-    st.sampled_from(["static", "go", "rust", "js"]),
-    st.booleans(),
-    st.integers(1, 900),
-    st.integers(16, 1024),
-    st.lists(st.just("https://api.example.com")).map(tuple),
-    st.lists(st.text(min_size=1)).map(tuple),
-    st.lists(NAMES).map(tuple),
+    name=NAMES,
+    lane=st.sampled_from(["static", "go", "rust", "js"]),
+    kind=st.sampled_from(["image", "component"]),
+    public=st.booleans(),
+    run_limit_secs=st.integers(1, 900),
+    memory_limit_mb=st.integers(16, 1024),
+    egress=st.lists(st.just("https://api.example.com")).map(tuple),
+    env=st.lists(st.text(min_size=1)).map(tuple),
+    secrets=st.lists(NAMES).map(tuple),
 )
-CARD_LINES = st.lists(st.tuples(st.text("ab 界é\u0301", max_size=30), st.just(""))).map(tuple)
+LINES = st.lists(st.tuples(st.text("ab 界é\u0301", max_size=30), st.just(""))).map(tuple)
 
 
 def widths(lines: object) -> set[int]:
@@ -64,7 +65,7 @@ def test_door_card_fills_node_width(
 
 
 @pytest.mark.parametrize(
-    ("per_second", "said"),
+    ("per_second", "text"),
     [
         (0.0, "0 r/s"),
         (1 / 60, "1 r/min"),
@@ -76,11 +77,11 @@ def test_door_card_fills_node_width(
         (4100, "4.1k r/s"),
     ],
 )
-def test_low_rate_is_formatted_per_minute(per_second: float, said: str) -> None:
-    assert format_rate(per_second) == said
+def test_low_rate_is_formatted_per_minute(per_second: float, text: str) -> None:
+    assert format_rate(per_second) == text
 
 
-@given(CARD_LINES, st.integers(2, 40))
+@given(LINES, st.integers(2, 40))
 def test_fold_line_fits_width_and_drops_only_blanks(line: tuple[tuple[str, str], ...], room: int) -> None:
     lines = fold_line(line, room)  # type: ignore[arg-type]
     assert max(widths(lines)) <= room

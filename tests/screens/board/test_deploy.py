@@ -30,7 +30,7 @@ def hosted(tmp_path: Path) -> Iterator[Hosted]:
         yield hosted
 
 
-class Desk:
+class DeployerFactory:
     """A deployer of the shop project and its recorded links."""
 
     def __init__(self, hosted: Hosted, shop: Shop, tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(hosted: Hosted, shop: Shop, tmp_path: Path) -> Desk:
-    return Desk(hosted, shop, tmp_path)
+def desk(hosted: Hosted, shop: Shop, tmp_path: Path) -> DeployerFactory:
+    return DeployerFactory(hosted, shop, tmp_path)
 
 
 Test = Callable[[Board], Awaitable[None]]
@@ -67,7 +67,7 @@ async def deployed(shown: Board) -> None:
 
 
 def test_deploy_shows_plan_and_starts_on_enter(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
     async def test(shown: Board) -> None:
         await shown.press("D")
@@ -89,7 +89,7 @@ def test_deploy_shows_plan_and_starts_on_enter(
 
 
 def test_deploy_without_changes_is_not_offered(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
     async def test(shown: Board) -> None:
         await deployed(shown)
@@ -104,7 +104,7 @@ def test_deploy_without_changes_is_not_offered(
 
 
 def test_failed_build_shows_error_and_can_be_planned_again(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
     async def test(shown: Board) -> None:
         (shop.root / "site").rename(shop.root / "elsewhere")
@@ -131,7 +131,9 @@ build = "touch begun; sleep 600"
 """
 
 
-def test_back_cancels_build(opened: Opened, shop: Shop, hosted: Hosted, desk: Desk, tmp_path: Path) -> None:
+def test_back_cancels_build(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory, tmp_path: Path
+) -> None:
     root = tmp_path / "endless"
     root.mkdir()
     (root / "svc.toml").write_text(ENDLESS)
@@ -150,7 +152,7 @@ def test_back_cancels_build(opened: Opened, shop: Shop, hosted: Hosted, desk: De
 
 
 def test_history_shows_difference_and_rolls_back(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
     async def test(shown: Board) -> None:
         await deployed(shown)
@@ -198,7 +200,7 @@ def test_deploy_without_session_shows_login_hint(
 
 
 def test_without_project_files_only_history_is_available(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk
+    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
 ) -> None:
     deployer = ConsoleDeployer(
         "shop", lambda: Credentials(hosted.control, hosted.control, hosted.token), None
@@ -214,7 +216,9 @@ def test_without_project_files_only_history_is_available(
     run(opened, shop, deployer, test)
 
 
-def test_plan_reports_unsaved_edits(opened: Opened, shop: Shop, hosted: Hosted, desk: Desk) -> None:
+def test_plan_reports_unsaved_edits(
+    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory
+) -> None:
     async def test(shown: Board) -> None:
         await shown.press("tab", "d", "D")
         await shown.shows("1 edit of svc.toml is unsaved and not part of this deploy")
@@ -225,7 +229,7 @@ def test_plan_reports_unsaved_edits(opened: Opened, shop: Shop, hosted: Hosted, 
 
 
 def test_deployed_project_is_read_only(
-    opened: Opened, shop: Shop, hosted: Hosted, desk: Desk, snapshot: Snapshot
+    opened: Opened, shop: Shop, hosted: Hosted, desk: DeployerFactory, snapshot: Snapshot
 ) -> None:
     async def deploys(shown: Board) -> None:
         await deployed(shown)

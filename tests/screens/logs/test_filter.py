@@ -51,7 +51,7 @@ def test_params_add_age_to_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("level:loud", "unknown level"),
         ("status:6xx", "invalid status"),
@@ -62,10 +62,10 @@ def test_params_add_age_to_times() -> None:
         ('text "open', "unclosed quote"),
     ],
 )
-def test_invalid_word_raises_error_with_hint(line: str, said: str) -> None:
-    with pytest.raises(SvcError) as told:
+def test_invalid_word_raises_error_with_hint(line: str, message: str) -> None:
+    with pytest.raises(SvcError) as raised:
         Filter.parse(line)
-    assert said in told.value.message and told.value.hint
+    assert message in raised.value.message and raised.value.hint
 
 
 def test_quotes_group_words() -> None:

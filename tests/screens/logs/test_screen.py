@@ -195,7 +195,7 @@ async def test_jumps_to_errors_matches_and_records_of_request(shop: Shop) -> Non
         await logs.press("n")
         await logs.until(lambda: "/two" in at(logs))
         await logs.press("e")
-        await logs.until(lambda: any("no error" in told.message for told in logs.pilot.app._notifications))
+        await logs.until(lambda: any("no error" in note.message for note in logs.pilot.app._notifications))
 
 
 def at(logs: Logs) -> str:
@@ -249,7 +249,7 @@ async def test_replay_in_service_shows_message(shop: Shop) -> None:
         await logs.shows("GET /docs/x")
         await logs.press("r")
         await logs.until(
-            lambda: any("development only" in told.message for told in logs.pilot.app._notifications)
+            lambda: any("development only" in note.message for note in logs.pilot.app._notifications)
         )
         assert logs.pilot.app.screen is logs.screen
         await logs.press("enter")
@@ -271,7 +271,7 @@ async def test_record_details_and_copy(shop: Shop) -> None:
 
 async def test_request_view_of_many_and_long_records(shop: Shop) -> None:
     store = TimelineStore(timeline_path(shop.root))
-    said = [LineRecord(time.time_ns(), "many", "docs", "stdout", f"line {n}") for n in range(10_000)]
+    output = [LineRecord(time.time_ns(), "many", "docs", "stdout", f"line {n}") for n in range(10_000)]
     last = StructuredRecord(
         time_ns=time.time_ns(),
         request_id="many",
@@ -282,7 +282,7 @@ async def test_request_view_of_many_and_long_records(shop: Shop) -> None:
         body="wide " * 10_000,
         attributes={"end": "here"},
     )
-    store.append([*said, last], time.time_ns())
+    store.append([*output, last], time.time_ns())
     store.close()
     async with opened(shop) as logs:
         logs.screen.navigate(["request:many"])

@@ -34,7 +34,7 @@ def request(
     } | more
 
 
-def said(kind: str, level: str, body: str, **attributes: str) -> dict[str, Any]:
+def log_record(kind: str, level: str, body: str, **attributes: str) -> dict[str, Any]:
     return {
         "cursor": 2,
         "kind": kind,
@@ -52,8 +52,8 @@ def text(found: list[Line]) -> str:
 
 
 RECORDS = [
-    said("structured", "INFO", "entry saved", id="12407", mood="sunny"),
-    said("stdout", "INFO", "took 2 ms\nand more\n"),
+    log_record("structured", "INFO", "entry saved", id="12407", mood="sunny"),
+    log_record("stdout", "INFO", "took 2 ms\nand more\n"),
     request("api", "b", "a", 3.119, 6),
     request("web", "a", "", 3.118, 8),
 ]
@@ -101,9 +101,9 @@ def test_request_details_show_usage_and_failure() -> None:
 
 
 def test_record_details_format_json_and_remove_control_characters() -> None:
-    shown = text(record_details(said("stdout", "INFO", '{"a": [1]}')))
+    shown = text(record_details(log_record("stdout", "INFO", '{"a": [1]}')))
     assert '{\n  "a": [\n    1\n  ]\n}' in shown
-    assert "\x1b" not in text(record_details(said("stdout", "INFO", "\x1b[2J\u202eevil")))
+    assert "\x1b" not in text(record_details(log_record("stdout", "INFO", "\x1b[2J\u202eevil")))
 
 
 def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def recorded(body: str, status: int = 200, **more: Any) -> dict[str, Any]:
         "wall_ns": 2_000_000,
         "compute_ns": 1_000_000,
         "peak_memory": 1 << 20,
-        "records": [said("stdout", "INFO", "hello")],
+        "records": [log_record("stdout", "INFO", "hello")],
     } | more
 
 

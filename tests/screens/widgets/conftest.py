@@ -55,7 +55,7 @@ class Shown(App[None]):
     def __init__(self, source: Numbers, **wishes: Any) -> None:
         super().__init__()
         self.rows = VirtualRows(source, COLUMNS, **wishes)
-        self.heard: list[Any] = []
+        self.messages: list[Any] = []
 
     def compose(self) -> ComposeResult:
         yield self.rows
@@ -64,10 +64,10 @@ class Shown(App[None]):
         self.rows.focus()
 
     def on_virtual_rows_opened(self, message: VirtualRows.Opened) -> None:
-        self.heard.append(("opened", message.row, message.column))
+        self.messages.append(("opened", message.row, message.column))
 
     def on_virtual_list_failed(self, message: VirtualRows.Failed) -> None:
-        self.heard.append(("failed", message.reason))
+        self.messages.append(("failed", message.reason))
 
 
 Case = Callable[[Pilot[Any], Numbers, VirtualRows], Coroutine[Any, Any, None]]

@@ -78,7 +78,7 @@ def test_enter_and_double_click_open_row(drive: Any) -> None:
     async def case(pilot: Pilot[Any], source: Numbers, rows: VirtualRows) -> None:
         await pilot.press("j", "enter")
         await pilot.click(rows, offset=(15, 5), times=2)
-        assert pilot.app.heard == [("opened", 1, 0), ("opened", 4, 1)]  # type: ignore[attr-defined]
+        assert pilot.app.messages == [("opened", 1, 0), ("opened", 4, 1)]  # type: ignore[attr-defined]
 
     drive(case)
 

@@ -104,8 +104,8 @@ def test_failed_fetch_is_reported_once_and_retried(drive: Any) -> None:
         source.broken = "the service does not answer"
         await pilot.press("G")
         await idle(pilot)
-        heard = pilot.app.heard  # type: ignore[attr-defined]
-        assert set(heard) == {("failed", "the service does not answer")} and len(heard) <= 2
+        messages = pilot.app.messages  # type: ignore[attr-defined]
+        assert set(messages) == {("failed", "the service does not answer")} and len(messages) <= 2
         source.broken = ""
         rows.reload()
         await idle(pilot)
