@@ -1,4 +1,4 @@
-"""Entry point of a worker process."""
+"""Entry point of a worker process: the engine's worker with the installed Doors."""
 
 import sys
 

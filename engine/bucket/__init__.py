@@ -1,1 +1,1 @@
-"""The bucket: what a service keeps. Three small Protocols, and a folder that keeps all three."""
+"""Durable storage of a service: blobs, key-value pairs and logs behind three protocols, in one folder."""

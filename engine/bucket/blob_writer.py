@@ -1,6 +1,6 @@
-"""A content on its way into the bucket: a temporary file, and the sha256 of what was written so far.
+"""A new blob's temporary file and running sha256.
 
-Owns that file until it has a name or is gone. Methods block, and raise `BucketError` when the disk fails.
+Methods block, and raise `BucketError` when the disk fails.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ READ_ONLY = 0o444
 
 
 class BlobWriter:
-    """One content."""
+    """Writes one blob to a temporary file."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -29,11 +29,11 @@ class BlobWriter:
 
     @property
     def digest(self) -> Digest:
-        """What was written so far."""
+        """Digest of the data written so far."""
         return Digest(self._sha256.hexdigest())
 
     def write(self, chunk: bytes) -> None:
-        """Add a chunk."""
+        """Append a chunk."""
         self._sha256.update(chunk)
         try:
             write_all(self._descriptor, chunk)
@@ -41,32 +41,32 @@ class BlobWriter:
             raise disk_error(self.path, error) from error
 
     def copy(self, source: Path) -> None:
-        """Add a whole file. Raises OSError too, for the source."""
+        """Append a whole file. Raises OSError if the source cannot be read."""
         with source.open("rb") as file:
             while chunk := file.read(CHUNK_BYTES):
                 self.write(chunk)
 
     def commit(self) -> None:
-        """Have the content on disk, never to be written again."""
+        """Sync the file to disk and make it read-only."""
         try:
             commit_file(self._descriptor)
         except OSError as error:
             raise disk_error(self.path, error) from error
 
     def close(self) -> None:
-        """Let go of the file, which goes if it has no name of its own by now."""
+        """Close the file, and delete it unless it was renamed."""
         os.close(self._descriptor)
         self.path.unlink(missing_ok=True)
 
 
 def commit_file(descriptor: int) -> None:
-    """Have a file's content on disk, never to be written again. Raises OSError."""
+    """Sync a file to disk and make it read-only. Raises OSError."""
     os.fchmod(descriptor, READ_ONLY)
     durable.sync(descriptor)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it: a disk that fills up takes a part first. Raises OSError."""
+    """Write all data, also when the system writes only a part at first. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

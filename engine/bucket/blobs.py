@@ -1,7 +1,7 @@
-"""Blobs of the embedded bucket: files named by their sha256. Owns `blobs/`, `incoming/` and `damaged/`.
+"""Blob files named by their sha256, in `blobs/`, with `incoming/` and `damaged/` beside it.
 
-A content is written under another name, brought to disk, and named last: what has its name is whole. A file
-that is found changed is moved to `damaged/`, so that the next deploy of the same content brings it anew.
+A blob is written under a temporary name, synced, and renamed last, so a named blob is complete. A corrupt
+blob is moved to `damaged/`, so that the next deploy of the same content restores it.
 """
 
 import os
@@ -36,14 +36,14 @@ class FolderBlobs:
         self._uploads = root / layout.UPLOADS
         self._busy: set[Digest] = set()
         self._threads = BlockingCalls(THREADS)
-        # Between looking at a blob and removing or moving it, nobody else gives it its name.
+        # Held from checking a blob to removing or moving it, so that its name is not reused in between.
         self._naming = threading.Lock()
 
     def _path(self, digest: Digest) -> Path:
         return self._folder / as_digest(digest)
 
     async def put(self, content: bytes | Path | AsyncIterable[bytes], digest: Digest | None = None) -> Digest:
-        """See the Protocol. A `Path` that can not be read raises OSError."""
+        """See the protocol. A `Path` that cannot be read raises OSError."""
         if isinstance(content, bytes | Path):
             return await self._threads.call(self._put, content, digest)
         incoming = BlobWriter(self._incoming)
@@ -85,11 +85,11 @@ class FolderBlobs:
             raise disk_error(self._folder, error) from error
 
     async def get(self, digest: Digest) -> bytes:
-        """See the Protocol."""
+        """See the protocol."""
         return b"".join([chunk async for chunk in self.read(digest)])
 
     async def read(self, digest: Digest) -> AsyncGenerator[bytes, None]:
-        """See the Protocol."""
+        """See the protocol."""
         reading = VerifyingReader(self._path(digest), digest)
         try:
             while chunk := await self._threads.call(self._seen, reading.next, digest):
@@ -98,7 +98,7 @@ class FolderBlobs:
             reading.close()
 
     async def verify(self, digest: Digest) -> None:
-        """See the Protocol."""
+        """See the protocol."""
         await self._threads.call(self._verify, digest)
 
     def _verify(self, digest: Digest) -> None:
@@ -109,7 +109,7 @@ class FolderBlobs:
             reading.close()
 
     def _seen(self, step: Callable[[], T], digest: Digest) -> T:
-        """Return what a step of reading returns; put the file aside if it is found damaged."""
+        """Run a step of reading; move the file to `damaged/` if it is corrupt."""
         try:
             return step()
         except CorruptContent as damaged:
@@ -120,7 +120,7 @@ class FolderBlobs:
                     if path.stat().st_ino == damaged.inode:
                         durable.rename(path, aside)
                         durable.sync_folder(self._folder)
-            except OSError:  # a disk that can not be written is for the next who writes
+            except OSError:  # The next write reports a disk that is not writable.
                 aside = path
             raise BlobCorrupt(digest, aside) from damaged
 
@@ -132,7 +132,7 @@ class FolderBlobs:
         return True
 
     async def copy_to(self, digest: Digest, target: Path) -> None:
-        """See the Protocol. A hard link where the file system has them between the two, else a copy."""
+        """See the protocol. Creates a hard link if the file system allows it, else a copy."""
         await self._threads.call(self._copy_to, digest, target)
 
     def _copy_to(self, digest: Digest, target: Path) -> None:
@@ -147,11 +147,11 @@ class FolderBlobs:
                 shutil.copyfileobj(content, copy)
 
     async def exists(self, digest: Digest) -> bool:
-        """See the Protocol."""
+        """See the protocol."""
         return await self._threads.call(self._path(digest).exists)
 
     async def touch(self, digest: Digest) -> bool:
-        """See the Protocol."""
+        """See the protocol."""
         return await self._threads.call(self._keep, digest)
 
     def _keep(self, digest: Digest) -> bool:
@@ -166,12 +166,12 @@ class FolderBlobs:
         return True
 
     async def list(self) -> AsyncGenerator[BlobInfo, None]:
-        """See the Protocol."""
+        """See the protocol."""
         for info in await self._threads.call(_listing, self._folder):
             yield info
 
     async def delete(self, digest: Digest, before_ns: int) -> bool:
-        """See the Protocol."""
+        """See the protocol."""
         return await self._threads.call(self._delete, digest, before_ns)
 
     def _delete(self, digest: Digest, before_ns: int) -> bool:
@@ -188,13 +188,13 @@ class FolderBlobs:
         return True
 
     async def received(self, digest: Digest) -> int:
-        """See the Protocol."""
+        """See the protocol."""
         return await self._threads.call(uploads.received, self._uploads / as_digest(digest))
 
     async def upload(
         self, digest: Digest, size: int, offset: int, chunks: AsyncIterable[bytes]
     ) -> int | Conflict:
-        """See the Protocol."""
+        """See the protocol. Raises `UploadBusy`."""
         if await self.touch(digest):
             return size
         if digest in self._busy:
@@ -223,7 +223,7 @@ class FolderBlobs:
         return upload.received
 
     async def delete_uploads(self, before_ns: int, *, count_only: bool = False) -> int:
-        """See the Protocol."""
+        """See the protocol."""
         busy = set(self._busy)
         return await self._threads.call(uploads.delete_stale, self._uploads, before_ns, busy, count_only)
 
@@ -238,7 +238,7 @@ def _check_same(found: Digest, digest: Digest | None) -> None:
 
 
 def _listing(folder: Path) -> list[BlobInfo]:
-    """Return the blobs of a folder; what others left there is none, and what goes meanwhile is gone."""
+    """Return the blobs of a folder. Other files and files removed meanwhile are skipped."""
     found = []
     try:
         for path in filter(lambda path: is_digest(path.name), folder.iterdir()):

@@ -1,4 +1,4 @@
-"""Blocking steps of a coroutine, on threads. Owns that none goes on behind its caller's back."""
+"""Runs blocking calls on threads. A cancelled caller still waits until its call has finished."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 class BlockingCalls:
-    """A few threads; what they work on is theirs until the call is over, cancelled or not."""
+    """A small thread pool."""
 
     def __init__(self, count: int) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="bucket")
         self._closed = False
 
     async def call(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function returns. Raises what it raises, and `BucketClosed`."""
+        """Run a function and return its result. Raises its errors, and `BucketClosed`."""
         if self._closed:
             raise BucketClosed
         running = asyncio.wrap_future(self._pool.submit(step, *args, **kwargs))
@@ -36,6 +36,6 @@ class BlockingCalls:
         return running.result()
 
     async def aclose(self) -> None:
-        """Wait for the calls under way."""
+        """Wait for running calls."""
         self._closed = True
         await asyncio.to_thread(self._pool.shutdown)

@@ -1,7 +1,7 @@
-"""The control database: one thread that works for all, and those who wait for changes. Owns SQLite here.
+"""The control database: one thread that runs all transactions, and subscriptions to changes.
 
-What is asked while the thread writes is done together in one transaction, each in a savepoint of its own: a
-burst costs few writes to disk, and one that fails undoes only itself. An answer is given when it is durable.
+Requests that arrive during a transaction run together in the next one, each in its own savepoint (group
+commit). A failing request is rolled back alone. Results are returned once they are durable.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from engine.bucket.errors import BucketClosed, BucketError, DiskError
 
 T = TypeVar("T")
 Execute = Callable[..., list[Any]]
-"""`run(sql, *values)` returns the rows."""
+"""`execute(sql, *values)` returns the rows."""
 
 BUSY_TIMEOUT_MS = 5000
-"""How long a write waits for a tool that reads or copies the file."""
+"""Maximum time a write waits for another process that reads or copies the file."""
 MAX_BATCH = 64
 
 _SCHEMA = """
@@ -47,7 +47,7 @@ create table if not exists entry (
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What is asked: `topic` is who hears of it when it is done, empty for what only reads."""
+    """A queued request. Subscribers of `topic` are notified when it is done; empty for reads."""
 
     work: Callable[[Execute], Any]
     topic: str
@@ -55,10 +55,10 @@ class _Job:
 
 
 class Database:
-    """One open control database. Its methods are for event loops; any of them, on any thread."""
+    """One open control database. Methods may be called from any event loop on any thread."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and make it where there is none. Raises `BucketError`."""
+        """Open the file, or create it. Raises `BucketError`."""
         self._path = path
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
@@ -86,11 +86,11 @@ class Database:
         connection.execute(_SCHEMA)
 
     async def read(self, work: Callable[[Execute], T]) -> T:
-        """Return what `work` returns; it changes nothing. Raises what it raises, and `BucketError`."""
+        """Return the result of `work`, which must not write. Raises its errors, and `BucketError`."""
         return await self._ask(work, "")
 
     async def write(self, work: Callable[[Execute], T], topic: str) -> T:
-        """Do as `read` with what changes rows, wholly or not at all; who waits for `topic` hears of it."""
+        """Run `work` atomically, then notify subscribers of `topic`. Raises as `read` does."""
         return await self._ask(work, topic)
 
     async def _ask(self, work: Callable[[Execute], T], topic: str) -> T:
@@ -103,7 +103,7 @@ class Database:
 
     @contextmanager
     def subscribe(self, topic: str) -> Iterator[asyncio.Event]:
-        """Give an event of the running loop that is set at each change of a topic, and at the end."""
+        """Yield an event of the running loop, set at each change of a topic and on close."""
         waiting = (topic, asyncio.get_running_loop(), asyncio.Event())
         with self._closing:
             self._waiting.add(waiting)
@@ -114,7 +114,7 @@ class Database:
                 self._waiting.discard(waiting)
 
     async def aclose(self) -> None:
-        """Do what was asked, close the file, and wake those who wait."""
+        """Finish queued requests, close the file and wake all subscribers."""
         with self._closing:
             if not self._closed:
                 self._closed = True
@@ -140,7 +140,7 @@ class Database:
         self._wake(None)
 
     def _do(self, jobs: list[_Job]) -> None:
-        """Do jobs together and give each its answer."""
+        """Run jobs in one transaction and set their results."""
         answers: list[tuple[Any, Exception | None]] = []
         topics = {job.topic for job in jobs if job.topic}
         try:
@@ -167,7 +167,7 @@ class Database:
         self._connection.execute("savepoint job")
         answer, failure = self._guarded(job)
         if failure is not None:
-            if not self._connection.in_transaction:  # a full disk takes the whole transaction back
+            if not self._connection.in_transaction:  # A full disk rolls back the whole transaction.
                 raise failure
             self._connection.execute("rollback to job")
         self._connection.execute("release job")
@@ -185,26 +185,27 @@ class Database:
         return self._connection.execute(sql, values).fetchall()
 
     def _wake(self, topics: set[str] | None) -> None:
-        """Wake those who wait for one of the topics, or all."""
+        """Wake the subscribers of these topics; `None` for all."""
         with self._closing:
             waiting = [
                 (loop, event) for topic, loop, event in self._waiting if topics is None or topic in topics
             ]
         for loop, event in waiting:
-            with suppress(RuntimeError):  # its loop ended without it
+            with suppress(RuntimeError):  # The loop was closed.
                 loop.call_soon_threadsafe(event.set)
 
     def _error(self, error: Exception) -> BucketError:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return BucketError(
-                f"{self._path} is damaged: {reason}",
-                "Restore it from a copy. Moved away, it is made anew without any deployment; blobs stay.",
+                f"{self._path} is corrupt: {reason}",
+                "Restore it from a backup. If you move it away, svc creates an empty one:"
+                " blobs remain, deployments are lost.",
                 code="bucket-damaged",
-                public_message=f"the service's own records are damaged: {reason}",
+                public_message=f"the service's control database is corrupt: {reason}",
             )
         return DiskError(
             self._path,
             str(reason),
-            "Check that the folder can be written by the user who runs svc and that its disk has room.",
+            "Check that the user running svc can write to the folder and that its disk has space.",
         )

@@ -1,4 +1,4 @@
-"""What goes wrong with a bucket, for people and for those who call. Owns the errors and their words."""
+"""Errors of the bucket."""
 
 import errno
 from pathlib import Path
@@ -10,19 +10,19 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class BucketError(SvcError):
-    """The bucket can not do what it was asked."""
+    """A bucket operation failed."""
 
     code = "bucket"
 
 
 class DiskError(BucketError):
-    """The disk does not do its part; `reason` is the system's word."""
+    """A disk operation failed; `reason` is the system's message."""
 
     def __init__(self, path: Path, reason: str, hint: str) -> None:
         super().__init__(
-            f"the bucket can not use {path}: {reason}",
+            f"cannot use {path} of the bucket: {reason}",
             hint,
-            public_message=f"the service can not use its disk: {reason}",
+            public_message=f"the service cannot use its disk: {reason}",
         )
 
 
@@ -33,7 +33,7 @@ class BucketInUse(BucketError):
 
 
 class BucketClosed(BucketError):
-    """The bucket was closed meanwhile."""
+    """The bucket is closed."""
 
     code = "bucket-closed"
 
@@ -42,75 +42,75 @@ class BucketClosed(BucketError):
 
 
 class BadName(BucketError):
-    """A key, the name of a log or a digest is none."""
+    """A key, log name or digest is invalid."""
 
     code = "bucket-bad-name"
 
 
 class TooLarge(BucketError):
-    """A value is longer than cells and logs take."""
+    """A value exceeds the size limit of key-value pairs and logs."""
 
     code = "bucket-too-large"
 
-    def __init__(self, name: str, size: int, most: int) -> None:
-        super().__init__(
-            f"{size} bytes are too many for {name}", f"It takes {most} bytes; keep more as a blob."
-        )
+    def __init__(self, name: str, size: int, limit: int) -> None:
+        super().__init__(f"{name} has {size} bytes; the limit is {limit}", "Store larger values as a blob.")
 
 
 class BlobMissing(BucketError):
-    """There is no such blob."""
+    """The blob does not exist."""
 
     code = "blob-missing"
 
     def __init__(self, digest: str) -> None:
-        super().__init__(f"there is no blob sha256:{digest}", "Deploy again what it belongs to.")
+        super().__init__(f"blob sha256:{digest} not found", "Deploy the project again.")
 
 
 class BlobCorrupt(BucketError):
-    """What is kept is not what was put."""
+    """A blob's content does not match its digest."""
 
     code = "blob-damaged"
 
     def __init__(self, digest: str, aside: Path | None = None) -> None:
-        kept = f"; the file is kept as {aside}" if aside is not None else ""
-        changed = f"the blob sha256:{digest} has changed on disk"
+        moved = f"; the file was moved to {aside}" if aside is not None else ""
+        changed = f"blob sha256:{digest} is corrupt"
         super().__init__(
-            f"{changed}{kept}",
-            "Deploy again what it belongs to, and check the disk.",
+            f"{changed}{moved}",
+            "Deploy the project again and check the disk.",
             public_message=changed,
         )
 
 
 class DigestMismatch(BucketError):
-    """What was sent is not what it was said to be."""
+    """Uploaded content does not match its declared digest or size."""
 
     code = "digest-mismatch"
 
     def __init__(self, digest: str, found: str) -> None:
-        super().__init__(f"what was sent as sha256:{digest} is {found}", "Send it again, from its beginning.")
+        super().__init__(
+            f"the upload of sha256:{digest} is {found}", "Restart the upload from the beginning."
+        )
 
 
 class UploadBusy(BucketError):
-    """Another upload of the same content is under way."""
+    """Another upload of the same blob is in progress."""
 
     code = "upload-busy"
 
     def __init__(self, digest: str) -> None:
-        super().__init__(f"sha256:{digest} is being uploaded by another", "Wait for it, or try again later.")
+        super().__init__(f"another upload of sha256:{digest} is in progress", "Retry later.")
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether a disk is full, or somebody's share of it."""
+    """Return whether the disk or a quota is full."""
     return error.errno in _NO_ROOM
 
 
 def disk_error(path: Path, error: OSError) -> DiskError:
-    """Return the error for a person: which file, why, and what to do."""
+    """Return the error for a failed disk operation, with a hint."""
     if is_disk_full(error):
-        hint = "Make room on its disk and try again."
+        hint = "Free space on its disk, then retry."
     elif error.errno in _NOT_ALLOWED:
-        hint = "Check that the folder, and all in it, can be written by the user who runs svc."
+        hint = "Check that the user running svc can write to the folder and all files in it."
     else:
         hint = "Check the folder and its disk."
     return DiskError(path, error.strerror or str(error), hint)

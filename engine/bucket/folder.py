@@ -1,4 +1,4 @@
-"""The embedded bucket: a folder that one process has to itself. Owns how its parts come and go together."""
+"""The embedded bucket: a folder that one process opens exclusively."""
 
 import os
 from pathlib import Path
@@ -16,9 +16,9 @@ class FolderBucket:
     """Implements `engine.bucket.protocols.Bucket`."""
 
     def __init__(self, root: Path, opened_by: str = "svc") -> None:
-        """Open a folder, and make it a bucket where there is none or an empty one. Blocks for milliseconds.
+        """Open a bucket, or create one in a missing or empty folder. Blocks for milliseconds.
 
-        `opened_by` is what others are told who want it meanwhile. Raises `BucketInUse` and `BucketError`.
+        `opened_by` is shown to other processes that try to open it. Raises `BucketInUse` and `BucketError`.
         """
         self.root = root
         try:
@@ -39,7 +39,7 @@ class FolderBucket:
         self._open = True
 
     async def aclose(self) -> None:
-        """See the Protocol."""
+        """See the protocol."""
         if self._open:
             self._open = False
             await self.blobs.aclose()

@@ -1,7 +1,7 @@
-"""Cells of the embedded bucket: rows of the control database. Owns their SQL.
+"""Key-value pairs of the embedded bucket, as rows of the control database.
 
-The revision of a change is one more than the highest there is. A removed cell keeps its row, without a value,
-so that those who watch hear of it however late they come.
+A change's revision is the highest revision plus one. A removed key leaves a row without a value, so that
+watchers see the removal.
 """
 
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ from engine.bucket.protocols import MAX_VALUE_BYTES, Conflict, VersionedValue, c
 TOPIC = "cells"
 PAGE_ROWS = 256
 _END = "\U0010ffff"
-"""Comes after every character that a key may have."""
+"""Sorts after every character allowed in a key."""
 
 _GET = "select value, revision from cell where key = ? and value is not null"
 _SET = (
@@ -25,22 +25,22 @@ _CHANGED = "select * from cell where revision > ? and key >= ? and key < ? order
 
 
 class DatabaseKeyValue:
-    """Implements `engine.bucket.protocols.Cells`."""
+    """Implements `engine.bucket.protocols.KeyValue`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def get(self, key: str) -> VersionedValue | None:
-        """See the Protocol."""
+        """See the protocol."""
         check_name(key)
         rows = await self._database.read(lambda run: run(_GET, key))
         return VersionedValue(key, *rows[0]) if rows else None
 
     async def cas(self, key: str, value: bytes | None, revision: int | None) -> int | Conflict:
-        """See the Protocol."""
+        """See the protocol. Raises `TooLarge`."""
         check_name(key)
         if value is not None and len(value) > MAX_VALUE_BYTES:
-            raise TooLarge(f"the cell {key}", len(value), MAX_VALUE_BYTES)
+            raise TooLarge(f"the value of {key}", len(value), MAX_VALUE_BYTES)
 
         def work(run: Execute) -> int | Conflict:
             rows = run(_GET, key)
@@ -52,13 +52,13 @@ class DatabaseKeyValue:
         return await self._database.write(work, TOPIC)
 
     async def list(self, prefix: str) -> list[VersionedValue]:
-        """See the Protocol."""
+        """See the protocol."""
         first = check_name(prefix) if prefix else ""
         rows = await self._database.read(lambda run: run(_LIST, first, first + _END))
         return [VersionedValue(*row) for row in rows]
 
     async def watch(self, prefix: str, after: int = 0) -> AsyncGenerator[VersionedValue, None]:
-        """See the Protocol."""
+        """See the protocol."""
         first = check_name(prefix) if prefix else ""
         with self._database.subscribe(TOPIC) as changed:
             while True:

@@ -1,7 +1,7 @@
-"""Which files a bucket's folder has, by version. Owns the file `version` and the way up to this one.
+"""Folder layout of a bucket, its version file, and migrations between versions.
 
-A step from one version to the next may be cut off anywhere and is then taken again, so each is written to
-find its own work half done. The version is raised when the step is over.
+A migration step may be interrupted and is then run again, so each step must accept its own partial results.
+The version is raised after the step.
 """
 
 import re
@@ -22,13 +22,13 @@ CONTROL = "control.db"
 CURRENT = 1
 Step = Callable[[Path], None]
 STEPS: Mapping[int, Step] = {}
-"""By version: what makes a folder of it one of the next."""
+"""Migration steps by version: each upgrades a folder of that version to the next."""
 
 _LINE = re.compile(r"svc bucket, layout ([1-9][0-9]{0,8})\n")
 
 
 def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = STEPS) -> None:
-    """Make a folder whose lock is held a bucket of the current version. Raises `BucketError`."""
+    """Create or upgrade the bucket in a folder whose lock is held. Raises `BucketError`."""
     try:
         version = _version(root)
         if version is None:
@@ -37,7 +37,7 @@ def prepare(root: Path, *, current: int = CURRENT, steps: Mapping[int, Step] = S
             version = current
         if version > current:
             raise BucketError(
-                f"the bucket {root} was written by a newer svc (layout {version}, this one knows {current})",
+                f"a newer svc wrote the bucket {root} (layout {version}; this svc supports {current})",
                 "Update svc, or use another folder.",
             )
         while version < current:
@@ -61,8 +61,8 @@ def _version(root: Path) -> int | None:
     found = _LINE.fullmatch(text)
     if found is None:
         raise BucketError(
-            f"{root / VERSION} does not say which layout the bucket has",
-            f"Restore it from a copy; a bucket of this svc has the line: svc bucket, layout {CURRENT}",
+            f"{root / VERSION} is corrupt",
+            f"Restore it from a backup; its content for this svc is: svc bucket, layout {CURRENT}",
         )
     return int(found[1])
 
@@ -72,7 +72,7 @@ def _write(root: Path, version: int) -> None:
 
 
 def check_format(root: Path) -> None:
-    """Refuse to put a bucket between somebody's files; the lock need not be held. Raises `BucketError`."""
+    """Raise `BucketError` for a non-empty folder that is not a bucket. The lock may be free."""
     try:
         others = sorted(path.name for path in root.iterdir() if path.name not in {LOCK, VERSION + ".new"})
         begun = (root / VERSION).exists()
@@ -80,6 +80,6 @@ def check_format(root: Path) -> None:
         raise disk_error(root, error) from error
     if others and not begun:
         raise BucketError(
-            f"{root} is not empty and no bucket: it has {others[0]!r}",
-            "Name an empty folder, or one that svc made.",
+            f"{root} is not a bucket and not empty: it has {others[0]!r}",
+            "Use an empty folder, or one that svc created.",
         )

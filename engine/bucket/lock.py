@@ -1,6 +1,7 @@
-"""One process at a time: the lock of a bucket's folder. Owns the file `lock` and the words of who has it.
+"""Exclusive lock on a bucket's folder.
 
-The lock is the kernel's and ends with its process, however that ends; what the file says is for people only.
+The kernel releases the lock when the process ends. The file's content names the holder for error messages
+only.
 """
 
 import fcntl
@@ -15,7 +16,10 @@ _MOST = 200
 
 
 def lock(root: Path, opened_by: str) -> int:
-    """Take the lock and return what to close to give it back. Raises `BucketInUse` and `BucketError`."""
+    """Acquire the lock and return its descriptor; closing it releases the lock.
+
+    Raises `BucketInUse` and `BucketError`.
+    """
     path = root / LOCK
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -32,7 +36,7 @@ def lock(root: Path, opened_by: str) -> int:
             f"the bucket {root} is in use by {holder or 'another process'}",
             "Stop that process first, or use another folder.",
         ) from error
-    # A full disk keeps nobody from opening what is there.
+    # A full disk must not prevent opening an existing bucket.
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} ({opened_by})\n".encode()[:_MOST], 0)

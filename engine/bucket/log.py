@@ -1,4 +1,4 @@
-"""Logs of the embedded bucket: rows of the control database. Owns their SQL."""
+"""Append-only logs of the embedded bucket, as rows of the control database."""
 
 from collections.abc import AsyncGenerator
 
@@ -21,7 +21,7 @@ class DatabaseLog:
         self._database = database
 
     async def append(self, name: str, content: bytes, expect: int | None = None) -> int | Conflict:
-        """See the Protocol."""
+        """See the protocol. Raises `TooLarge`."""
         check_name(name)
         if len(content) > MAX_VALUE_BYTES:
             raise TooLarge(f"an entry of {name}", len(content), MAX_VALUE_BYTES)
@@ -37,18 +37,18 @@ class DatabaseLog:
         return await self._database.write(work, _topic(name))
 
     async def last(self, name: str) -> int:
-        """See the Protocol."""
+        """See the protocol."""
         check_name(name)
         return await self._database.read(lambda run: _last(run, name))
 
     async def read(self, name: str, after: int = 0, limit: int = 1000) -> list[LogEntry]:
-        """See the Protocol."""
+        """See the protocol."""
         check_name(name)
         rows = await self._database.read(lambda run: run(_READ, name, after, limit))
         return [LogEntry(*row) for row in rows]
 
     async def follow(self, name: str, after: int = 0) -> AsyncGenerator[LogEntry, None]:
-        """See the Protocol."""
+        """See the protocol."""
         with self._database.subscribe(_topic(name)) as changed:
             while True:
                 changed.clear()
@@ -63,7 +63,7 @@ class DatabaseLog:
                     await changed.wait()
 
     async def trim(self, name: str, upto: int) -> None:
-        """See the Protocol."""
+        """See the protocol."""
         check_name(name)
         await self._database.write(lambda run: run(_TRIM, name, upto), _topic(name))
 

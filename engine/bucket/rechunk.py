@@ -1,4 +1,4 @@
-"""Chunks of any size as pieces worth a step on a thread. Owns no more than that."""
+"""Combines small chunks into pieces large enough for a thread hop."""
 
 from collections.abc import AsyncGenerator, AsyncIterable
 
@@ -6,7 +6,7 @@ PIECE_BYTES = 256 * 1024
 
 
 async def rechunk(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """Yield pieces of at least `GATHERED` bytes, the last but for that; what came before an error too."""
+    """Yield pieces of at least `PIECE_BYTES`, except the last. Data before an error is yielded too."""
     waiting: list[bytes] = []
     size = 0
     failure: Exception | None = None

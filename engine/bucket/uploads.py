@@ -1,6 +1,6 @@
-"""Uploads that may be cut off and gone on with: `uploads/<sha256>`, a content's beginning each.
+"""Resumable uploads: partial blobs in `uploads/<sha256>`.
 
-Owns those files until one is whole. Methods block and raise `BucketError` when the disk does not do its part.
+Methods block, and raise `BucketError` when the disk fails.
 """
 
 import os
@@ -15,7 +15,7 @@ from engine.bucket.verifying_reader import digest_of
 
 
 class Upload:
-    """One upload, open to be added to."""
+    """One upload, open for appending."""
 
     def __init__(self, path: Path, digest: Digest, size: int) -> None:
         self.path = path
@@ -35,9 +35,9 @@ class Upload:
         self.path.unlink(missing_ok=True)
 
     def write(self, chunk: bytes) -> None:
-        """Add a chunk. Raises `DigestMismatch` for what is longer than announced, and the upload is gone.
+        """Append a chunk. Raises `DigestMismatch` for excess data.
 
-        It is gone too when the disk is full.
+        Excess data and a full disk discard the upload.
         """
         if self.received + len(chunk) > self._size:
             self._drop()
@@ -46,15 +46,15 @@ class Upload:
             write_all(self._descriptor, chunk)
         except OSError as error:
             if is_disk_full(error):
-                self._drop()  # Else it would keep the last of the room for days.
+                self._drop()  # Otherwise it would occupy the disk for days.
             raise disk_error(self.path, error) from error
         finally:
             self.received = os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def commit(self) -> bool:
-        """Have what there is on disk; whether it is whole.
+        """Sync the received data; return whether the upload is complete.
 
-        Raises `DigestMismatch` for what is something else, and the upload is gone.
+        Raises `DigestMismatch` for wrong content, which discards the upload.
         """
         if self._gone:
             return False
@@ -73,12 +73,12 @@ class Upload:
         return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 def received(path: Path) -> int:
-    """Return how many bytes of an upload there are."""
+    """Return the number of received bytes of an upload."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def received(path: Path) -> int:
 
 
 def delete_stale(folder: Path, before_ns: int, busy: set[Digest], count_only: bool) -> int:
-    """Remove, or only count, the uploads not under way that nothing was added to since a time."""
+    """Delete, or only count, inactive uploads without new data since a time."""
     forgotten = 0
     try:
         for path in folder.iterdir():

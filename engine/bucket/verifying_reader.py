@@ -1,4 +1,4 @@
-"""Reading a blob's file and seeing to it that it is what its name says. Owns that check. Blocks."""
+"""Reads a blob's file and verifies its sha256. Blocks."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class CorruptContent(Exception):
-    """The content is not the one that the name says; `inode` is the file that was read."""
+    """The content does not match the digest; `inode` is that of the file."""
 
     def __init__(self, inode: int) -> None:
         super().__init__(inode)
@@ -20,7 +20,7 @@ class CorruptContent(Exception):
 
 
 class VerifyingReader:
-    """One blob, from its beginning."""
+    """Reads one blob from the beginning."""
 
     def __init__(self, path: Path, digest: Digest) -> None:
         """Raises `BlobMissing` and `BucketError`."""
@@ -38,8 +38,8 @@ class VerifyingReader:
     def next(self) -> bytes:
         """Return a chunk, empty at the end.
 
-        One is read ahead, so that the last is given out when the whole has been seen only. Raises `Damaged`
-        and `BucketError`.
+        Reads one chunk ahead, so that the last one is returned only after verification. Raises
+        `CorruptContent` and `BucketError`.
         """
         if not self._begun:
             self._begun, self._ahead = True, self._read()
@@ -62,12 +62,12 @@ class VerifyingReader:
         return chunk
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
 def digest_of(content: bytes | Path) -> Digest:
-    """Return the sha256 of bytes or of a file. Raises OSError."""
+    """Return the sha256 of bytes or a file. Raises OSError."""
     if isinstance(content, bytes):
         return Digest(hashlib.sha256(content).hexdigest())
     with content.open("rb") as file:

@@ -1,6 +1,6 @@
-"""Small files that others read at any time: they find what was there before, or all of the new.
+"""Atomic writes of small files: readers see the old or the new content.
 
-Owns that one way to write. What must outlive a power cut is written by `engine/bucket/durable.py`.
+They do not survive a power cut; `engine/bucket/durable.py` does that.
 """
 
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_atomic(target: Path, content: bytes) -> None:
-    """Replace a file whole; only the user may read it. Raises OSError, and leaves nothing beside it then."""
+    """Replace a file atomically; only the user may read it. Raises OSError and leaves no partial file."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,7 +1,4 @@
-"""svc's own folder in a Project: what it records there, and the data of the Project's Doors.
-
-Owns its name and its making. It tells git to leave it alone.
-"""
+"""The `.svc` folder of a project, for recorded data and the data of Doors. Git ignores it."""
 
 from pathlib import Path
 
@@ -9,7 +6,7 @@ DATA_DIR = ".svc"
 
 
 def ensure_data_dir(folder: Path) -> Path:
-    """Return svc's own folder, made when it is missing. Raises `OSError` when it can not be."""
+    """Create the folder if it is missing, and return it. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():

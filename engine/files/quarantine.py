@@ -1,7 +1,4 @@
-"""Puts a database's file aside that can not be read any more, so that another can take its place.
-
-Owns the new name and the order among processes; what is damaged, whoever keeps the file knows.
-"""
+"""Moves a corrupt SQLite file out of the way, so that a new one can be created."""
 
 import fcntl
 import itertools
@@ -16,15 +13,15 @@ _PARTS = ("", "-wal", "-shm", "-journal")
 
 
 class QuarantineError(SvcError):
-    """A damaged file stays where it is."""
+    """A corrupt file could not be moved."""
 
 
 def quarantine_database(path: Path, what: str, damaged: Callable[[Path], bool]) -> Path | None:
-    """Rename a damaged SQLite file, with what SQLite has beside it, and return its new place.
+    """Rename a corrupt SQLite file and its side files; return the new path.
 
-    `damaged` is asked while no other process renames in this folder; `None` where it says no, as after
-    another process has put a new file there. Raises `NotPutAside`, which says `what` the file is, and what
-    `damaged` raises.
+    Calls `damaged(path)` under an exclusive lock on the folder. Returns `None` if the file is not corrupt:
+    another process may have replaced it. `what` names the file in the error. Raises `QuarantineError`, and
+    any error of `damaged`.
     """
     try:
         lock = os.open(path.parent, os.O_RDONLY)
@@ -35,8 +32,8 @@ def quarantine_database(path: Path, what: str, damaged: Callable[[Path], bool]) 
             os.close(lock)
     except OSError as error:
         raise QuarantineError(
-            f"the damaged {what} in {path} can not be put aside: {error.strerror}",
-            "Move the file away to begin anew.",
+            f"cannot move the corrupt {what} {path}: {error.strerror}",
+            "Move the file away to start with an empty one.",
         ) from error
 
 

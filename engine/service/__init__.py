@@ -1,1 +1,1 @@
-"""The service: every Project that was deployed to a bucket, served, and changed by deploys."""
+"""Deploys on a service: policy, health check, activation, rollback and secrets."""

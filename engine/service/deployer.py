@@ -1,8 +1,8 @@
-"""The service: what is live in a bucket, served; and the ways in which what is live changes.
+"""Deploys, rollbacks and secrets of all projects in a bucket.
 
-Owns the order of a change: everything that can fail happens beside what serves, then one compare-and-set in
-the bucket decides, then the routes are replaced. Whoever kills it at any point leaves the old or the new
-version live, never a part of each.
+A change first does everything that can fail beside the live version. One compare-and-set in the bucket then
+activates it, and the routes are replaced. If the process is killed at any point, either the old or the new
+version is live.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 
 class RevisionConflict(SvcError):
-    """Somebody else changed what is live; nothing of this change is."""
+    """Another change went live since the client read the revision; this change was not applied."""
 
     code = "conflict"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Progress of a deploy, for a person."""
+    """A progress step of a deploy."""
 
     step: str
     text: str
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """What would go live: the record it would have, the Project, and its artifacts on this machine."""
+    """A deployment to activate: its record, its project, and its artifacts on this machine."""
 
     deployment: Deployment
     project: Project
@@ -59,7 +59,7 @@ class _Candidate:
 
 
 class Deployer:
-    """All Projects of a bucket. Use on one event loop."""
+    """All projects of a bucket. Use on one event loop."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class Deployer:
         migrate: Callable[[str, Mapping[str, str]], Awaitable[None]] | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`unpacked` keeps artifacts as files; it can be made again from the bucket.
+        """`unpacked` caches artifacts as files; it can be recreated from the bucket.
 
-        `publish` has worker processes serve what this one does; it returns when they do. `migrate` applies
-        what is new of a Project's migrations, by file name, each wholly or not at all.
+        `publish` updates worker processes and returns when they serve the publication. `migrate` applies a
+        project's new migrations by file name, each atomically.
         """
         self.bucket = bucket
         self.history = History(bucket)
@@ -92,7 +92,7 @@ class Deployer:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def start(self, warn: Callable[[SvcError], None]) -> None:
-        """Serve what is live. A Project that can not be served is told of, and the others are."""
+        """Serve all live deployments. Calls `warn` for projects that cannot be served."""
         for live in await self.history.all_live():
             try:
                 deployment = await self.history.get(live.project, live.deployment)
@@ -103,15 +103,15 @@ class Deployer:
     async def changes(
         self, project: str, planned: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
     ) -> list[Change]:
-        """Return what having these Resources live would change; `sizes` are those of their packages."""
+        """Return the changes that deploying these resources would make; `sizes` are those of packages."""
         live = await self._live_resources(project)
         return changes(live, planned, {**await self._sizes(live), **sizes})
 
     async def deploy(self, order: DeploySpec) -> AsyncIterator[Step | Deployment]:
-        """Have an order go live; yields steps, and last the deployment.
+        """Deploy; yields steps, then the deployment.
 
-        Raises `Outrun` when something else went live since the client looked, and `SvcError` for what the
-        policy, a component, a migration or a check has against it: then what was live goes on.
+        Raises `RevisionConflict` if another change went live meanwhile, and `SvcError` for failures of the
+        policy, a component, a migration or the health check. The live version then stays.
         """
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
         job = asyncio.create_task(self._deploy(order, steps), name=f"deploy {order.project.name}")
@@ -152,7 +152,7 @@ class Deployer:
         return candidate.deployment
 
     def _cancel_unless_committing(self, job: "asyncio.Task[Deployment]") -> None:
-        """End a job that nobody waits for, unless it is going live, which it does wholly."""
+        """Cancel a job without a waiting caller, unless it is being activated."""
         if job not in self._committing:
             job.cancel()
 
@@ -177,7 +177,7 @@ class Deployer:
     async def rollback(
         self, project: str, id_: str, *, by: str, message: str, revision: int | None
     ) -> Deployment:
-        """Have an older deployment go live again, without a build. Raises as `deploy` does."""
+        """Activate an earlier deployment, without a build. Raises as `deploy` does."""
         job = asyncio.create_task(
             self._rollback(project, id_, by=by, message=message, revision=revision),
             name=f"rollback {project}",
@@ -201,12 +201,12 @@ class Deployer:
         return deployment
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
-        """Return what `rollback` would change."""
+        """Return the changes that `rollback` would make."""
         wanted = await self._with_imports(await self.history.get(project, id_))
         return await self.changes(project, wanted, await self._sizes(wanted))
 
     async def set_secret(self, project: str, name: str, value: str) -> None:
-        """Give a secret a value; guests have it from their next request on. Raises `SecretError`."""
+        """Set a secret; it applies from the next request. Raises `SecretError`."""
 
         async def change() -> None:
             await self.secrets.set(project, name, value)
@@ -215,7 +215,7 @@ class Deployer:
         await self._uninterruptible(change())
 
     async def remove_secret(self, project: str, name: str) -> bool:
-        """Remove a secret; whether it was there."""
+        """Remove a secret; return whether it existed."""
 
         async def change() -> bool:
             there = await self.secrets.remove(project, name)
@@ -226,13 +226,13 @@ class Deployer:
         return await self._uninterruptible(change())
 
     async def collect_garbage(self, *, count_only: bool = False) -> GcReport:
-        """Remove what no deployment that is on record needs, or only count it. Raises `GarbageError`."""
+        """Remove data that no recorded deployment needs, or only count it. Raises `GarbageError`."""
         return await collect_garbage(
             self.bucket, self._now_ns(), unpacked=self._unpacked, count_only=count_only
         )
 
     async def _reload(self, project: str) -> None:
-        """Serve what is live anew: its secrets have changed."""
+        """Reload the live version after its secrets have changed."""
         async with self._locks[project]:
             live = await self.history.live(project)
             if live is not None:
@@ -240,14 +240,14 @@ class Deployer:
                 await self._serve(await self._unpack(deployment), lenient=True)
 
     async def _uninterruptible(self, steps: Coroutine[Any, Any, T]) -> T:
-        """Take steps to their end, even when nobody waits for them any more."""
+        """Run a coroutine to completion even if the caller is cancelled."""
         job = asyncio.create_task(steps)
         self._committing.add(job)
         job.add_done_callback(self._committing.discard)
         return await asyncio.shield(job)
 
     async def aclose(self) -> None:
-        """Wait for what is going live."""
+        """Wait for activations in progress."""
         if self._committing:
             await asyncio.wait(self._committing)
 
@@ -280,7 +280,7 @@ class Deployer:
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
     async def _live_resources(self, project: str) -> Mapping[str, DeployedResource]:
-        """Return what is live, as far as it can be told."""
+        """Return the live resources, as far as they can be read."""
         live = await self.history.live(project)
         if live is None:
             return {}
@@ -290,9 +290,9 @@ class Deployer:
             return {}
 
     async def _with_imports(self, deployment: Deployment) -> dict[str, DeployedResource]:
-        """Return the Resources of a deployment, with the imports that an older svc did not record.
+        """Return a deployment's resources, adding imports that an older svc did not record.
 
-        What is damaged keeps none, and is compared without them.
+        Corrupt packages have none, and are compared without them.
         """
         known = dict(deployment.resources)
         for name, part in known.items():
@@ -304,7 +304,7 @@ class Deployer:
         return known
 
     async def _sizes(self, resources: Mapping[str, DeployedResource]) -> dict[Digest, int]:
-        """Return the bytes of packages; those that can not be read have none."""
+        """Return the sizes of packages in bytes, omitting unreadable ones."""
         sizes = {}
         for part in resources.values():
             with suppress(SvcError):
@@ -350,20 +350,20 @@ class Deployer:
         flip = live.flips[-1]
         when = time.strftime("%H:%M:%S", time.gmtime(flip.at_ns // 10**9))
         return RevisionConflict(
-            f"{flip.by or 'somebody'} had {flip.deployment} of {project} go live at {when} UTC, after this"
-            " deploy had looked; nothing was changed",
-            "See what changed with --plan, and deploy again.",
+            f"{flip.by or 'another user'} deployed {flip.deployment} of {project} at {when} UTC, after this"
+            " deploy started; nothing was changed",
+            "Run `svc deploy --plan` to see the changes, then deploy again.",
         )
 
 
 def new_id(now_ns: int) -> str:
-    """Return the id of a deployment: its time in UTC, so that ids sort as times do, and six letters."""
+    """Return a deployment id: the UTC time, so that ids sort by time, and random digits."""
     moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 10**9))
     return f"{moment}-{now_ns // 10**6 % 1000:03}{secrets.token_hex(2)}"
 
 
 def _check_secrets(publication: Publication) -> None:
-    """Raise `Refused` for a secret that a Resource names and that has no value."""
+    """Raise `PolicyViolation` for a secret that a resource needs and that has no value."""
     for name, resource in publication.project.resources.items():
         for secret in resource.secrets:
             if secret not in publication.secrets:

@@ -1,6 +1,6 @@
-"""Has a service remove garbage once a day.
+"""Daily garbage collection.
 
-Owns when: the bucket remembers the last time, so that restarts neither add a sweep nor put one off.
+The bucket stores the time of the last run, so restarts neither repeat nor delay it.
 """
 
 import asyncio
@@ -24,10 +24,9 @@ async def run_gc_daily(
     now_ns: Callable[[], int] = time.time_ns,
     wait: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Look every hour, an hour from now first, and sweep a day after the last time; never returns.
+    """Check every hour, first after an hour, and collect a day after the last run; never returns.
 
-    `tell` takes a level and a line for the service's log. `now_ns` gives the Unix epoch in ns, `wait` takes
-    seconds.
+    `log` takes a level and a line. `now_ns` returns the Unix time in ns; `wait` takes seconds.
     """
     while True:
         await wait(CHECK_SECONDS)
@@ -47,7 +46,7 @@ async def run_gc_daily(
 
 
 async def _claim_run(cells: KeyValue, now_ns: int) -> bool:
-    """Whether a sweep is due; then the last one is now. One in the future is of a clock that was wrong."""
+    """Return whether a run is due, and record it. A last run in the future is ignored (clock change)."""
     cell = await cells.get(_LAST_RUN_KEY)
     if cell is not None and cell.value is not None and 0 <= now_ns - _time(cell.value) < DAY_NS:
         return False

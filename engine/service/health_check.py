@@ -1,4 +1,4 @@
-"""The health check before a flip: a request to each public Resource of what is about to go live."""
+"""Health check before activation: one request to each public resource of the new deployment."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class HealthCheckFailed(SvcError):
-    """A Resource did not answer well, so nothing went live."""
+    """A resource failed its health check, so the deployment was not activated."""
 
     code = "check-failed"
 
@@ -26,7 +26,7 @@ async def check_health(
     domain: str,
     timeline_of: Callable[[str], TimelineBus],
 ) -> None:
-    """Ask every public Resource for a path. Raises `CheckFailed` for the first that answers badly."""
+    """Request a path from every public resource. Raises `HealthCheckFailed` for the first failure."""
     gateway = Gateway(lambda: ready.routes, timeline_of, GatewaySettings())
     for name, resource in project.resources.items():
         if not resource.public:
@@ -35,21 +35,21 @@ async def check_health(
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 status = await _ask(gateway, f"{name}--{project.name}.{domain}", path)
         except TimeoutError:
-            said = f"did not answer {path} within {TIMEOUT_SECONDS:.0f} s"
+            outcome = f"did not respond to {path} within {TIMEOUT_SECONDS:.0f} s"
         except Cut:
-            said = f"broke its answer to {path} off"
+            outcome = f"aborted its response to {path}"
         else:
             if status < 400:
                 continue
-            said = f"answered {path} with {status}"
+            outcome = f"responded to {path} with {status}"
         raise HealthCheckFailed(
-            f"resource {name} {said}; what was live goes on serving",
-            "`svc logs` has what it printed; project.check in svc.toml names the path.",
+            f"health check failed: resource {name} {outcome}; the live version is unchanged",
+            "Run `svc logs` for its output; project.check in svc.toml sets the path.",
         )
 
 
 async def _ask(gateway: Gateway, host: str, path: str) -> int:
-    """Return the status of a GET, having read the whole answer."""
+    """Return the status of a GET request, after reading the whole response."""
     raw, _, query = path.partition("?")
     scope = {
         "type": "http",

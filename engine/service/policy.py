@@ -1,4 +1,4 @@
-"""What a deploy would change: artifacts, mounts, access, egress, limits, and what components import."""
+"""Changes that a deploy makes, and the policy on new component imports."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from engine.wasm.compile.check import capabilities
 
 
 class PolicyViolation(SvcError):
-    """The policy does not let this go live."""
+    """The policy rejects the deploy."""
 
     code = "policy"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference; `before` or `after` is empty where there was or will be nothing.
+    """One difference; `before` or `after` is empty for additions and removals.
 
-    `grave` tells what needs the deployer's word: a component that imports what the live one does not.
+    `grave` changes need the deployer's confirmation: a component imports what the live one does not.
     """
 
     resource: str
@@ -31,7 +31,7 @@ class Change:
 
 
 def component_imports(artifact: Artifact) -> frozenset[str] | None:
-    """Return what an artifact's component imports (`compile.check.capabilities`); `None` without one.
+    """Return the imports of an artifact's component (`compile.check.capabilities`), `None` without one.
 
     Blocks while it reads.
     """
@@ -41,9 +41,9 @@ def component_imports(artifact: Artifact) -> frozenset[str] | None:
 def changes(
     before: Mapping[str, DeployedResource], after: Mapping[str, DeployedResource], sizes: Mapping[Digest, int]
 ) -> list[Change]:
-    """Return every difference, in the order of the new manifest; what goes comes last.
+    """Return all differences, in the order of the new manifest, removals last.
 
-    `sizes` has the bytes of packages, as far as they are known.
+    `sizes` are the known sizes of packages in bytes.
     """
     found: list[Change] = []
     for name, new in after.items():
@@ -64,11 +64,14 @@ def changes(
 
 
 def enforce_policy(found: Iterable[Change], *, allow: bool) -> None:
-    """Raise `Refused` for what a component imports that the one that is live does not."""
+    """Raise `PolicyViolation` for imports that the live component does not have."""
     grave = [change for change in found if change.grave]
     if grave and not allow:
-        told = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
-        raise PolicyViolation(told, "If that is meant, deploy with --allow-new-capability.")
+        added = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
+        raise PolicyViolation(
+            f"deploy blocked by new capabilities: {added}",
+            "Check which dependency added them. If they are expected, run svc deploy --allow-new-capability.",
+        )
 
 
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:

@@ -1,4 +1,4 @@
-"""The secrets of Projects: names that anybody of a Project may see, values that only its guests get."""
+"""Secrets of projects: names are visible in the project, values only to its guests."""
 
 import json
 import re
@@ -14,13 +14,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 class SecretError(SvcError):
-    """A secret can not have this name or this value."""
+    """The name or value of a secret is invalid."""
 
     code = "invalid"
 
 
 class SecretStore:
-    """The values lie in the bucket's control database as they are: who may read that file may read them."""
+    """Stores secrets unencrypted in the bucket's control database."""
 
     def __init__(self, cells: KeyValue) -> None:
         self._cells = cells
@@ -30,25 +30,25 @@ class SecretStore:
         return _values(await self._cells.get(KEY_PREFIX + project))
 
     async def names(self, project: str) -> list[str]:
-        """Return the names."""
+        """Return the names in alphabetical order."""
         return sorted(await self.values(project))
 
     async def set(self, project: str, name: str, value: str) -> None:
-        """Give a secret a value. Raises `SecretError`."""
+        """Set a secret. Raises `SecretError`."""
         if not _NAME.fullmatch(name) or RESERVED.fullmatch(name):
             raise SecretError(
-                f'"{name}" can not be the name of a secret',
-                "It is a variable's name: letters, digits and _, not beginning with SVC_.",
+                f'invalid secret name "{name}"',
+                "Use letters, digits and _; names cannot start with a digit or SVC_.",
             )
         if len(value.encode("utf-8", "surrogateescape")) > MAX_VALUE_BYTES or "\0" in value:
             raise SecretError(
-                f"the value of {name} has a NUL or more than {MAX_VALUE_BYTES >> 10} KiB",
-                "Guests get it as a variable.",
+                f"the value of {name} contains a NUL byte or exceeds {MAX_VALUE_BYTES >> 10} KiB",
+                "Store large values in a table and only a key here.",
             )
         await self._change(project, lambda values: {**values, name: value})
 
     async def remove(self, project: str, name: str) -> bool:
-        """Remove a secret; whether it was there."""
+        """Remove a secret; return whether it existed."""
         if name not in await self.values(project):
             return False
         await self._change(project, lambda values: {key: v for key, v in values.items() if key != name})

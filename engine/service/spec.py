@@ -1,7 +1,4 @@
-"""What a client asks to have live: a manifest, and for each of its Resources the package in the bucket.
-
-Owns the reading of what a client sent. The rules of the manifest are the manifest's own.
-"""
+"""A deploy's specification: a manifest, and the package in the bucket for each of its resources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,21 +11,21 @@ from engine.manifest.load import parse
 from engine.manifest.model import Project
 
 NO_PROJECT_DIR = Path("/dev/null/project")
-"""The folder of a Project whose files are with its developer: nothing can be there."""
+"""Folder of a project whose files are on the deployer's machine; it never exists."""
 
 
 class InvalidDeploySpec(SvcError):
-    """What is to be deployed does not fit together."""
+    """The manifest and packages of a deploy are inconsistent."""
 
     code = "invalid"
 
 
 @dataclass(frozen=True, slots=True)
 class DeploySpec:
-    """One deploy. `revision` is that of what was live when the client looked (`None`: nothing).
+    """One deploy. `revision` is the live revision that the client read (`None`: nothing was live).
 
-    `tables` are the Project's migrations by file name; `allow` lets components import what those that are
-    live do not.
+    `tables` are migrations by file name. `allow_new_capability` permits components to import what the live
+    ones do not.
     """
 
     project: Project
@@ -42,26 +39,29 @@ class DeploySpec:
 
 
 def read_project(manifest: str, name: str) -> Project:
-    """Return the Project of a manifest's text; its paths lead nowhere.
+    """Return the project of a manifest's text.
 
-    Raises `ManifestError` with every mistake, and `BadOrder` when it is another Project's.
+    Raises `ManifestError` with every mistake, and `InvalidDeploySpec` for another project's manifest.
     """
     project = parse(NO_PROJECT_DIR, manifest.encode())
     if project.name != name:
-        raise InvalidDeploySpec(f"the manifest is of the Project {project.name}, not of {name}")
+        raise InvalidDeploySpec(f"the manifest is for the project {project.name}, not {name}")
     return project
 
 
 def read_packages(project: Project, packages: Mapping[str, str]) -> dict[str, Digest]:
-    """Return the package of each Resource. Raises `BadOrder` for one too few or too many, or no name."""
+    """Return the package of each resource.
+
+    Raises `InvalidDeploySpec` for missing, unknown or invalid packages.
+    """
     lacking = sorted(project.resources.keys() - packages.keys())
     unknown = sorted(packages.keys() - project.resources.keys())
     if lacking or unknown:
         what = (
-            f"no package for {', '.join(lacking)}" if lacking else f"no Resource named {', '.join(unknown)}"
+            f"no package for {', '.join(lacking)}" if lacking else f"no resource named {', '.join(unknown)}"
         )
         raise InvalidDeploySpec(f"the deploy of {project.name} has {what}")
     try:
         return {name: as_digest(packages[name]) for name in project.resources}
     except BadName as error:
-        raise InvalidDeploySpec(f"a package's name is no sha256: {error.message}") from error
+        raise InvalidDeploySpec(f"invalid package digest: {error.message}") from error

@@ -1,1 +1,1 @@
-"""Several processes that serve one Project: `fleet.py` starts them, `worker.py` is what each runs."""
+"""Worker processes that serve requests in parallel."""

@@ -1,7 +1,7 @@
-"""Worker processes: starts them, has them serve the same, gathers what they report, replaces those that die.
+"""Worker processes: starts, updates, supervises and restarts them, and collects their records.
 
-Owns the processes and their sockets. Each worker listens on a socket of its own for the same address
-(SO_REUSEPORT); the fleet keeps all of them open, so that connections wait while a worker is replaced.
+Each worker listens on its own SO_REUSEPORT sockets. The pool holds all of them open, so connections queue
+while a worker restarts.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from engine.workers.protocol import (
 )
 
 PAUSE_SECONDS = 1.0
-"""How long a worker that ended at once is not started again."""
+"""Delay before a restart of a worker that ended immediately."""
 EXTRA_SECONDS = 5.0
-"""What a worker may take to end beyond the grace that requests have."""
+"""How long a worker may take to exit beyond the graceful-shutdown timeout."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """One process and what it has confirmed."""
+    """A worker process and the publications it has confirmed."""
 
     process: asyncio.subprocess.Process
     channel: Channel
@@ -43,18 +43,18 @@ class _Worker:
     exited: bool = False
 
     async def wait_published(self, number: int) -> None:
-        """Wait until the worker serves a publication, or has ended."""
+        """Wait until the worker serves a publication, or has exited."""
         async with self.confirmed:
             await self.confirmed.wait_for(lambda: self.exited or self.number >= number)
 
     async def set_published(self, number: int) -> None:
-        """Note what the worker serves."""
+        """Record the publication that the worker serves."""
         async with self.confirmed:
             self.number = number
             self.confirmed.notify_all()
 
     async def set_exited(self) -> None:
-        """Note that the worker says no more."""
+        """Record that the worker has exited."""
         async with self.confirmed:
             self.exited = True
             self.confirmed.notify_all()
@@ -72,10 +72,10 @@ class WorkerPool:
         tell: Callable[[str], None],
         program: str,
     ) -> None:
-        """`sockets` has a list for each worker; `tell` hears of workers that died, and of their faults.
+        """`sockets` has a list for each worker. `tell` is called with worker failures.
 
-        What workers report of a Project goes to its timeline, and is added to the uses of its Doors.
-        `program` is the module that a worker runs: it ends in `engine.workers.worker.main`.
+        Records that workers report go to the project's timeline; Door calls are added to its usage. `program`
+        is the module that a worker runs, which calls `engine.workers.worker.main`.
         """
         self._program = program
         self._sockets = sockets
@@ -88,7 +88,7 @@ class WorkerPool:
         self._workers: dict[int, _Worker] = {}
 
     async def publish(self, publication: Publication) -> None:
-        """Have every worker serve this; returns when each that lives does."""
+        """Update all workers; returns when each live one serves the publication."""
         self._number = number = self._number + 1
         message = Publish(number, publication)
         self._last = (self._last if self._start.multi_project else {}) | {publication.project.name: message}
@@ -100,7 +100,7 @@ class WorkerPool:
             await worker.wait_published(number)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep all workers running until `stop` is set; then let each end well."""
+        """Run all workers until `stop` is set, then stop them gracefully."""
         keepers = [asyncio.create_task(self._supervise(i, stop)) for i in range(len(self._sockets))]
         try:
             await asyncio.gather(*keepers)
@@ -166,7 +166,7 @@ class WorkerPool:
         worker.channel.close()
 
     async def _stop(self, worker: _Worker, hearing: asyncio.Task[None]) -> None:
-        """Have a worker end; one that does not is killed."""
+        """Terminate a worker; kill it after the timeout."""
         if worker.process.returncode is None:
             worker.process.terminate()
         try:

@@ -1,6 +1,6 @@
-"""What a fleet and its workers say to each other, over a socket that nobody else can reach.
+"""Messages between the worker pool and its workers, over a private socket pair.
 
-Values are pickled: both ends are this program, and what guests say crosses only as strings.
+Values are pickled, which is safe because both ends are this program; guest data crosses only as strings.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ def _reduced(record: RequestRecord) -> tuple[type[RequestRecord], tuple[Any, ...
     return RequestRecord, _values(record)
 
 
-# There is one for each request. As its values alone it takes 2 µs both ways, in place of 5.
+# One is sent per request. Pickling only its values takes 2 µs both ways instead of 5.
 copyreg.pickle(RequestRecord, _reduced)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """How to serve: the first thing that a worker is told.
+    """How to serve: the first message to a worker.
 
-    `data` is the folder of the Project's data or, with `many`, of a folder for each Project's; `grace` is in
-    seconds; `per_address` is how many connections one address may have, 0 for no limit; `scheme` is how
-    callers reach what is in front, where that has TLS; `max_body` is the most bytes a request may carry.
+    `data` is the folder of the project's data or, with `multi_project`, of one folder per project. `grace` is
+    in seconds. `per_address` limits connections per client address, 0 for no limit. `scheme` is that of a
+    TLS-terminating proxy. `max_body` is the maximum request body in bytes.
     """
 
     multi_project: bool
@@ -58,7 +58,7 @@ class WorkerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Serve this from now on, and answer `Published` with the number."""
+    """Serve this publication; the worker replies `Published` with the number."""
 
     number: int
     publication: Publication
@@ -66,35 +66,35 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """All that is live has been said: take connections."""
+    """All live publications were sent: accept connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Said by a worker when every new request sees the publication."""
+    """The worker's new requests use the publication."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """What happened in a worker, in one Project, since it said so last."""
+    """New records of a worker in one project."""
 
     project: str
     records: list[Record | Recording]
     uses: DoorUsage
-    """How often Doors were asked since then."""
+    """Door calls since the last batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerWarning:
-    """Something for the service's own log: a warning or a fault of a worker."""
+    """A warning or fault of a worker for the service's log."""
 
     text: str
 
 
 class Channel:
-    """One end of the conversation."""
+    """One end of the connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -102,23 +102,23 @@ class Channel:
 
     @classmethod
     async def open(cls, end: socket.socket) -> "Channel":
-        """Take one end of a socket pair."""
+        """Use one end of a socket pair."""
         return cls(*await asyncio.open_connection(sock=end))
 
     def send(self, message: Any) -> None:
-        """Have a message leave soon; one to a process that has ended is lost."""
+        """Queue a message; it is lost if the other process has exited."""
         data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
         self._writer.write(_HEAD.pack(len(data)) + data)
 
     async def drain(self) -> None:
-        """Wait until the other end takes what was sent, or has ended."""
+        """Wait until the other end has accepted the queued messages, or has exited."""
         try:
             await self._writer.drain()
         except ConnectionError:
             return
 
     async def receive(self) -> Any:
-        """Return the next message, or `None` when the other end is gone."""
+        """Return the next message, or `None` when the other end has closed."""
         try:
             (size,) = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
             return pickle.loads(await self._reader.readexactly(size))
@@ -126,5 +126,5 @@ class Channel:
             return None
 
     def close(self) -> None:
-        """End the conversation."""
+        """Close the connection."""
         self._writer.close()

@@ -1,7 +1,6 @@
-"""The process of one worker, which inherits its channel and its sockets as descriptors.
+"""A worker process, which inherits its channel and sockets as descriptors.
 
-Owns a runner, a gateway and a server; what they serve, and when to stop, the fleet says. It lives as long as
-its channel: when the fleet is gone, it ends.
+The pool decides what it serves and when it stops. It exits when the channel closes.
 """
 
 import asyncio
@@ -33,11 +32,11 @@ from engine.workers.protocol import (
 )
 
 BATCH_SECONDS = 0.05
-"""How long records wait for each other."""
+"""How long records are collected before they are sent."""
 
 
 class RecordReporter:
-    """Takes the records of a Project's timeline to the fleet, a moment's worth at a time."""
+    """Sends the records of a project's timeline to the pool in batches."""
 
     def __init__(self, channel: Channel, project: str, uses: Callable[[str], DoorUsage]) -> None:
         self._channel = channel
@@ -46,13 +45,13 @@ class RecordReporter:
         self._waiting: list[Record | Recording] = []
 
     def __call__(self, record: Record | Recording) -> None:
-        """Take one record, or one recording."""
+        """Add a record or a recording."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(BATCH_SECONDS, self.flush)
         self._waiting.append(record)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the collected records."""
         records, self._waiting = self._waiting, []
         if records:
             uses = self._uses(self._project)
@@ -61,7 +60,7 @@ class RecordReporter:
 
 
 async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
-    """Serve what the fleet says until it says no more."""
+    """Serve what the pool publishes until the channel closes or SIGTERM arrives."""
     start = await channel.receive()
     if not isinstance(start, WorkerConfig):
         return
@@ -121,7 +120,7 @@ async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Se
 
 
 def main(descriptors: Sequence[str], doors: Sequence[Door]) -> None:
-    """Serve with the channel and the sockets whose numbers are given, until the fleet says no more."""
+    """Serve with the inherited descriptors of the channel and the sockets."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the fleet says when.
     asyncio.run(_main(doors, *map(int, descriptors)))
 

@@ -1,4 +1,4 @@
-"""The service, put together: bucket, engine, Doors, control API, sockets. What `svc serve` runs."""
+"""Composition of a service: bucket, engine, Doors, control API and sockets. Run by `svc serve`."""
 
 import asyncio
 import contextlib
@@ -56,14 +56,14 @@ from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import door_stats, doors, migrate
 
 SERVICE_DIR = "service"
-"""The folder of what belongs to no Project; no Project's name has this place, as Projects have their own."""
+"""Data folder of the service itself. It cannot collide with projects, which have their own folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """How to serve. `public` has a set of bound sockets for each process; `grace` is in seconds.
+    """How to serve. `public` has a list of bound sockets for each process; `grace` is in seconds.
 
-    `origin` gives scheme and port of public addresses: `https://{}`, `http://{}:8080`.
+    `origin` is the scheme and port of public URLs: `https://{}`, `http://{}:8080`.
     """
 
     data: Path
@@ -74,59 +74,59 @@ class ServiceSettings:
     certificate: Certificate | None
     grace: float
     log: Callable[[str, str], None]
-    """Takes a level and a line for the service's own log."""
+    """Takes a level and a line for the service's log."""
     per_address: int = PER_ADDRESS
-    """Connections that one address may have in each process, 0 for no limit."""
+    """Maximum connections per client address in each process, 0 for no limit."""
     proxied: bool = False
-    """Whether what is in front of this has TLS."""
+    """Whether a reverse proxy terminates TLS."""
     max_body: int = MAX_BODY
-    """The most bytes that a request may carry."""
+    """Maximum request body in bytes."""
     passwords: Passwords = field(default_factory=Passwords)
-    """How passwords are kept, and what checking one costs."""
+    """Password hashing and its cost."""
 
     @property
     def scheme(self) -> str:
-        """How callers reach what is in front, where that has TLS."""
+        """Scheme of a TLS-terminating proxy, else empty."""
         return "https" if self.proxied else ""
 
     @property
     def gateway(self) -> GatewaySettings:
-        """How requests are taken."""
+        """Settings of the gateway."""
         return GatewaySettings(max_body=self.max_body, scheme=self.scheme)
 
     def url_of(self, project: str, resource: str) -> str:
-        """Return the public address of a Resource."""
+        """Return the public URL of a resource."""
         return self.origin.format(f"{resource}--{project}.{self.domain}")
 
 
 class ProjectDirs:
-    """Where each Project's data is, and the Projects that there are."""
+    """The deployed projects and their data folders."""
 
     def __init__(self, data: Path, service: Deployer) -> None:
         self._data = data
         self._service = service
 
     async def names(self) -> list[str]:
-        """Return the names of the Projects that something was deployed to."""
+        """Return the names of the deployed projects."""
         return [live.project for live in await self._service.history.all_live()]
 
     def data_dir(self, project: str) -> Path:
-        """Return the folder of a Project's data."""
+        """Return a project's data folder. Raises `NotFound`."""
         if not is_name(project):
             raise unknown_project(project)
         return project_dir(self._data, project)
 
 
 def project_dir(data: Path, project: str) -> Path:
-    """Return the folder of a Project's data in the service's."""
+    """Return a project's data folder within the service's."""
     return data / "projects" / project if project else data / SERVICE_DIR
 
 
 @contextlib.asynccontextmanager
 async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
-    """Serve what is live and take deploys until `stop` is set; gives what is over then.
+    """Serve live deployments and accept deploys until `stop` is set; yields a future of the servers.
 
-    Raises `SvcError` for a data folder that can not be used.
+    Raises `SvcError` if the data folder cannot be used.
     """
     bucket = FolderBucket(settings.data, "svc serve")
     faults = LogForwarder(settings.log)
@@ -168,13 +168,13 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
     try:
         await service.start(warn)
         if (code := await claim_code(bucket)) is not None:
-            settings.log("info", f"nobody owns this service yet; claim it with the code {code}")
+            settings.log("info", f"this service has no owner yet; claim it with the code {code}")
         if fleet is not None:
             public = fleet.run(stop)
         else:
             peers = Peers(settings.per_address)
             public = serve(gateway, sockets[0], stop=stop, grace=grace, certificate=certificate, peers=peers)
-        # Who is on this machine does not know the certificate's name, and needs no certificate.
+        # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
         local = settings.control if certificate is None else bind("127.0.0.1", 0)
         presence = _presence(local)
         told = ServiceStatus(site, rates, tenants.uses, settings.url_of)
@@ -205,7 +205,7 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
 
 async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
-    """Apply a Project's migrations, which come by file name."""
+    """Apply a project's migrations by file name."""
 
     def apply() -> None:
         with tempfile.TemporaryDirectory(prefix="svc-migrations-") as folder:
@@ -219,8 +219,8 @@ async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
         await asyncio.to_thread(apply)
     except OSError as error:
         raise SvcError(
-            f"the migrations of {project} can not be applied: {error.strerror}",
-            "Check that the service's disk has room, and so has the one of temporary files.",
+            f"cannot apply the migrations of {project}: {error.strerror}",
+            "Check that the service's disk and the disk for temporary files have space.",
         ) from error
 
 
@@ -244,14 +244,14 @@ def _fleet(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
 
 
 def _presence(sockets: list[socket.socket]) -> Endpoint:
-    """Return where this service is, for whoever may read its data folder."""
+    """Return the local endpoint, whose token gives access to readers of the data folder."""
     return Endpoint(f"http://{authority(sockets[0])}", secrets.token_urlsafe(32), os.getpid())
 
 
 def create_control_api(
     service: Deployer, settings: ServiceSettings, local: Authenticator, serving: ServiceStatus
 ) -> Quart:
-    """Return the control API of the service; `local` lets in who may read the data folder."""
+    """Return the service's control API. `local` authenticates readers of the data folder."""
     accounts = Accounts(service.bucket.kv, settings.passwords)
     sessions = Sessions(service.bucket.kv, accounts)
     gate = AuthServices(accounts, sessions, LoginThrottle())

@@ -1,7 +1,6 @@
-"""What svc and the program that starts it have to say to each other: listening sockets, and when it serves.
+"""systemd integration: socket activation (sd_listen_fds(3)) and readiness notification (sd_notify(3)).
 
-systemd's protocols, sd_listen_fds(3) and sd_notify(3), which other programs speak too. Sockets that are
-handed over stay open while svc restarts, so that connections wait instead of being refused.
+Sockets that systemd holds stay open while svc restarts, so connections queue instead of being refused.
 """
 
 import os
@@ -15,22 +14,22 @@ from engine.http.connection_limits import Address, parsed
 from engine.http.sockets import authority, hosts
 
 FIRST_DESCRIPTOR = 3
-"""The descriptor of the first socket."""
+"""File descriptor of the first socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemdHandoff:
-    """Whoever started this process, if they said so; `sockets` are those that nobody has taken yet."""
+    """Sockets and notification address from the service manager; `sockets` are the unclaimed ones."""
 
     sockets: list[socket.socket]
     notify_socket: str = ""
-    """Where it hears of states; empty for nowhere."""
+    """Address of the notification socket; empty for none."""
 
     @classmethod
     def from_environment(cls, environ: MutableMapping[str, str], pid: int) -> "SystemdHandoff":
-        """Take what was handed to this process, and the variables that say so: no other process is meant.
+        """Read the handoff and remove its variables, so that child processes do not use it.
 
-        Raises `SvcError` for a descriptor that is no listening socket of TCP.
+        Raises `SvcError` for a descriptor that is not a listening TCP socket.
         """
         meant, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
         environ.pop("LISTEN_FDNAMES", None)
@@ -39,7 +38,7 @@ class SystemdHandoff:
         return cls(sockets, environ.pop("NOTIFY_SOCKET", ""))
 
     def claim(self, host: str, port: int) -> list[socket.socket]:
-        """Return the sockets that listen on an address, which are the caller's from now on."""
+        """Return the sockets that listen on an address; the caller then owns them."""
         wanted = [(parsed(each), port) for each in hosts(host) if parsed(each)]
         found = [each for each in self.sockets if _address(each) in wanted]
         for each in found:
@@ -47,19 +46,19 @@ class SystemdHandoff:
         return found
 
     def require_all_claimed(self, unit: str) -> None:
-        """Raise `SvcError` if there is a socket that nobody took: its clients would wait for ever.
+        """Raise `SvcError` for an unclaimed socket, whose clients would wait forever.
 
-        `unit` is the one that they are of, if it was systemd.
+        `unit` names the socket unit in the hint.
         """
         for left in self.sockets:
             raise SvcError(
-                f"a socket on {authority(left)} was handed over, and neither --listen nor --control is that",
-                f"Have the options of svc serve and ListenStream= in {unit} name the same addresses.",
+                f"the systemd socket {authority(left)} matches neither --listen nor --control",
+                f"Use the same addresses in the options of svc serve and in ListenStream= of {unit}.",
                 code="usage",
             )
 
     def notify(self, state: str) -> None:
-        """Say what became of this process: `READY=1`, `STOPPING=1`."""
+        """Send a state to the service manager: `READY=1`, `STOPPING=1`."""
         if not self.notify_socket:
             return
         name = "\0" + self.notify_socket[1:] if self.notify_socket.startswith("@") else self.notify_socket
@@ -77,8 +76,8 @@ def _listening(number: int) -> socket.socket:
         listens = False
     if not listens:
         raise SvcError(
-            f"descriptor {number} was handed over, and is no listening socket of TCP",
-            "svc takes sockets of ListenStream= with an address and a port, and Accept=no.",
+            f"the inherited descriptor {number} is not a listening TCP socket",
+            "Use ListenStream= with an address and a port, and Accept=no.",
         )
     opened.setblocking(False)
     return opened

@@ -1,4 +1,4 @@
-"""The systemd units of a service: what runs it, and what keeps its sockets. Owns their text."""
+"""The systemd service and socket units of a service."""
 
 import re
 import sys
@@ -73,30 +73,30 @@ _PRINTS = ("--print-unit", "--print-socket")
 _PLAIN = re.compile(r"[\w@/.,:=+\[\]-]+")
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _START_SECONDS = 900
-"""What a start may take: after an update or a restore, everything that is live is compiled anew."""
+"""Start timeout: after an update or a restore, all live components are compiled again."""
 _STOP_SECONDS = 20
-"""What a stop takes beside the grace."""
+"""Stop timeout beyond the graceful-shutdown timeout."""
 
 
 def check_name(name: str) -> None:
-    """Raise `SvcError` for what can not name both units and a user of Linux (useradd(8))."""
+    """Raise `SvcError` for an invalid name of the units and their Linux user (useradd(8))."""
     if not _NAME.fullmatch(name):
         raise SvcError(
-            f'"{name}" can not name systemd units and the user that runs them',
-            "Up to 31 small letters, digits, - and _, as in svc-staging; no digit first.",
+            f'invalid name "{name}" for systemd units and their user',
+            "Use up to 31 lower-case letters, digits, - and _, not starting with a digit or -.",
             code="usage",
         )
 
 
 def service_unit(name: str, arguments: Sequence[str], data: Path, grace: float) -> str:
-    """Return a unit that runs `svc` with these arguments as the user `name`, who may write to `data` alone.
+    """Return a unit that runs `svc` with these arguments as the user `name`, with write access only to
+    `data`.
 
-    It belongs into `name`.service. Paths in it are absolute, because systemd starts programs in `/`;
-    `grace` is in seconds. The sockets come from `name`.socket beside it, so that svc needs no right to open
-    ports below 1024.
+    Its file name is `name`.service. Paths in it are absolute, because systemd starts programs in `/`; `grace`
+    is in seconds. `name`.socket provides the sockets, so that svc needs no privilege for ports below 1024.
     """
     program = str(Path(sys.prefix) / "bin" / "svc")
-    # Where svc was to work, `svc -C DIR serve`, is in the paths already.
+    # The folder of `svc -C DIR serve` is already part of the absolute paths.
     words = enumerate(pairwise(arguments), 1)
     first = next((i for i, (before, word) in words if word == "serve" and before != "-C"), 1)
     options = [argument for argument in arguments[first:] if argument not in _PRINTS]
@@ -114,17 +114,17 @@ def service_unit(name: str, arguments: Sequence[str], data: Path, grace: float) 
 
 
 def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
-    """Return the unit `name`.socket, with the sockets on these hosts and ports.
+    """Return the unit `name`.socket with these hosts and ports.
 
-    Raises `SvcError` where systemd can not listen.
+    Raises `SvcError` for addresses that systemd cannot listen on.
     """
     lines = []
     for host, port in addresses:
         for each in hosts(host):
             if not port or parsed(each) is None:
                 raise SvcError(
-                    f"systemd can not listen on {host} port {port}",
-                    "It needs an address as in 0.0.0.0:443 and a port that is not 0.",
+                    f"systemd cannot listen on {host} port {port}",
+                    "Use an IP address and a port other than 0, as in 0.0.0.0:443.",
                     code="usage",
                 )
             lines.append(f"ListenStream=[{each}]:{port}" if ":" in each else f"ListenStream={each}:{port}")
@@ -132,7 +132,7 @@ def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as it stands in a unit (systemd.syntax(7), systemd.unit(5) for `%`)."""
+    """Return a word escaped for a unit file (systemd.syntax(7); systemd.unit(5) for `%`)."""
     if _PLAIN.fullmatch(word):
         return word
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")

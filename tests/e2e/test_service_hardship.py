@@ -50,7 +50,7 @@ def test_a_full_disk_in_a_deploy_leaves_what_is_live(
     write(project, "two", os.urandom(4 << 20))
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1 << 20, NO_LIMIT))
     failed = run(project, environ, "deploy")
-    assert failed.returncode == 1 and "room" in failed.stderr, failed.stderr
+    assert failed.returncode == 1 and "space" in failed.stderr, failed.stderr
     assert str(server.folder) not in failed.stderr
     assert "Traceback" not in failed.stderr
     assert server.get().text == "one"
@@ -68,7 +68,7 @@ def test_a_disk_without_a_byte_of_room_leaves_what_is_live(
     write(project, "two")
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, NO_LIMIT))
     failed = run(project, environ, "deploy")
-    assert failed.returncode == 1 and "room" in failed.stderr, failed.stderr
+    assert failed.returncode == 1 and "space" in failed.stderr, failed.stderr
     assert str(server.folder) not in failed.stderr
     assert "Traceback" not in failed.stderr
     assert server.get().text == "one"

@@ -44,7 +44,7 @@ def test_an_address_that_systemd_can_not_listen_on_is_refused(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["serve", "--print-socket", "--listen", address]) == 2
-    assert "systemd can not listen" in capsys.readouterr().err
+    assert "systemd cannot listen" in capsys.readouterr().err
 
 
 def test_the_service_takes_its_sockets_from_the_unit_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_a_name_that_units_and_users_can_not_have_is_refused(
 ) -> None:
     assert run(["serve", "--print-unit", "--name", name]) == 2
     shown = capsys.readouterr()
-    assert shown.out == "" and "can not name systemd units" in shown.err
+    assert shown.out == "" and "for systemd units" in shown.err
 
 
 @pytest.mark.slow

@@ -97,21 +97,21 @@ def test_a_failed_opening_gives_the_lock_back(root: Path) -> None:
 def test_no_bucket_is_put_between_somebodys_files(root: Path) -> None:
     root.mkdir()
     (root / "mine.txt").write_text("of somebody")
-    with pytest.raises(BucketError, match=r"not empty and no bucket: it has 'mine\.txt'"):
+    with pytest.raises(BucketError, match=r"is not a bucket and not empty: it has 'mine\.txt'"):
         FolderBucket(root)
     assert {path.name for path in root.iterdir()} == {"mine.txt"}
 
 
 def test_a_file_is_no_bucket(root: Path) -> None:
     root.write_text("a file")
-    with pytest.raises(BucketError, match="can not use"):
+    with pytest.raises(BucketError, match="cannot use"):
         FolderBucket(root)
 
 
 def test_a_bucket_of_a_newer_svc_is_left_alone(root: Path) -> None:
     opened(root)
     (root / layout.VERSION).write_text("svc bucket, layout 2\n")
-    with pytest.raises(BucketError, match=r"newer svc \(layout 2, this one knows 1\)"):
+    with pytest.raises(BucketError, match=r"newer svc .*\(layout 2; this svc supports 1\)"):
         FolderBucket(root)
     assert (root / layout.VERSION).read_text() == "svc bucket, layout 2\n"
 
@@ -120,7 +120,7 @@ def test_a_bucket_of_a_newer_svc_is_left_alone(root: Path) -> None:
 def test_a_version_that_is_none_is_an_error_and_no_new_bucket(root: Path, text: str) -> None:
     opened(root)
     (root / layout.VERSION).write_bytes(text.encode("latin-1"))
-    with pytest.raises(BucketError, match="does not say which layout"):
+    with pytest.raises(BucketError, match="version is corrupt"):
         FolderBucket(root)
 
 
@@ -185,7 +185,7 @@ def test_a_damaged_control_database_is_an_error_and_stays_as_it_is(root: Path) -
     content = path.read_bytes()
     for damaged in (b"no database" * 1000, content[:8192] + os.urandom(20_000) + content[28_192:]):
         path.write_bytes(damaged)
-        with pytest.raises(BucketError, match=r"control\.db is damaged") as caught:
+        with pytest.raises(BucketError, match=r"control\.db is corrupt") as caught:
             FolderBucket(root)
         assert "Restore it from a copy" in caught.value.hint
         assert path.read_bytes() == damaged

@@ -60,7 +60,7 @@ def test_rollback_serves_the_older_one(tmp_path: Path) -> None:
         again = {"by": "bob", "message": "two is bad", "revision": live.revision}
         await running.service.rollback("shop", older.id, **again)  # type: ignore[arg-type]
         assert (await running.get()).text == "one"
-        with pytest.raises(RevisionConflict, match="bob had"):
+        with pytest.raises(RevisionConflict, match="bob deployed"):
             await running.service.rollback("shop", older.id, **again)  # type: ignore[arg-type]
         with pytest.raises(DeploymentError):
             live = await running.service.history.live("shop")
@@ -187,7 +187,7 @@ def test_a_check_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
 
     async def scenario(running: Served) -> None:
         await running.deploy(await running.order(STATIC, {"web": one}))
-        with pytest.raises(HealthCheckFailed, match="resource web answered /health with 404"):
+        with pytest.raises(HealthCheckFailed, match="resource web responded to /health with 404"):
             await running.deploy(await running.order(checked, {"web": two}))
         assert (await running.get()).text == "one"
         assert len(await running.service.history.deployments("shop")) == 1
