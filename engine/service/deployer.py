@@ -64,11 +64,11 @@ class Deployer:
     def __init__(
         self,
         bucket: Bucket,
+        *,
         unpacked: Path,
         site: ServingTable,
         tenants: Tenants,
         domain: str,
-        *,
         publish: Callable[[Publication], Awaitable[None]] | None = None,
         migrate: Callable[[str, Mapping[str, str]], Awaitable[None]] | None = None,
         now_ns: Callable[[], int] = time.time_ns,
@@ -107,14 +107,14 @@ class Deployer:
         live = await self._live_resources(project)
         return changes(live, planned, {**await self._sizes(live), **sizes})
 
-    async def deploy(self, order: DeploySpec) -> AsyncIterator[Step | Deployment]:
+    async def deploy(self, spec: DeploySpec) -> AsyncIterator[Step | Deployment]:
         """Deploy; yields steps, then the deployment.
 
         Raises `RevisionConflict` if another change went live meanwhile, and `SvcError` for failures of the
         policy, a component, a migration or the health check. The live version then stays.
         """
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
-        job = asyncio.create_task(self._deploy(order, steps), name=f"deploy {order.project.name}")
+        job = asyncio.create_task(self._deploy(spec, steps), name=f"deploy {spec.project.name}")
         job.add_done_callback(lambda _: steps.put_nowait(None))
         try:
             while (step := await steps.get()) is not None:
@@ -123,30 +123,30 @@ class Deployer:
         finally:
             self._cancel_unless_committing(job)
 
-    async def _deploy(self, order: DeploySpec, steps: asyncio.Queue[Step | None]) -> Deployment:
-        name = order.project.name
+    async def _deploy(self, spec: DeploySpec, steps: asyncio.Queue[Step | None]) -> Deployment:
+        name = spec.project.name
         async with self._locks[name]:
-            await self._check_revision(name, order.revision)
+            await self._check_revision(name, spec.revision)
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
-            candidate = await self._candidate(order)
+            candidate = await self._candidate(spec)
             found = changes(await self._live_resources(name), candidate.deployment.resources, {})
-            enforce_policy(found, allow=order.allow_new_capability)
+            enforce_policy(found, allow=spec.allow_new_capability)
             publication = await self._publication(candidate)
             _check_secrets(publication)
             steps.put_nowait(Step("policy", "compiling and linking components"))
             ready = await self._site.prepare(publication)
-            if order.tables and self._migrate is not None:
+            if spec.tables and self._migrate is not None:
                 steps.put_nowait(Step("policy", "applying migrations that are new"))
-                await self._migrate(name, order.tables)
-            if order.project.check is not None:
-                steps.put_nowait(Step("policy", f"checking {order.project.check}"))
+                await self._migrate(name, spec.tables)
+            if spec.project.check is not None:
+                steps.put_nowait(Step("policy", f"checking {spec.project.check}"))
                 await check_health(
-                    order.project, order.project.check, ready, self._domain, self._tenants.timeline
+                    spec.project, spec.project.check, ready, self._domain, self._tenants.timeline
                 )
             steps.put_nowait(Step("flip", "flipping routes"))
             await self.history.add(candidate.deployment)
             await self._go_live(
-                candidate.deployment, publication, ready, order.revision, order.by, order.message
+                candidate.deployment, publication, ready, spec.revision, spec.by, spec.message
             )
         await self.history.forget_old(name)
         return candidate.deployment
@@ -253,22 +253,22 @@ class Deployer:
 
     # -- steps -------------------------------------------------------------------------------------------
 
-    async def _candidate(self, order: DeploySpec) -> _Candidate:
+    async def _candidate(self, spec: DeploySpec) -> _Candidate:
         parts, artifacts = {}, {}
-        for name, resource in order.project.resources.items():
-            package = await package_store.touch(self.bucket.blobs, order.packages[name])
+        for name, resource in spec.project.resources.items():
+            package = await package_store.touch(self.bucket.blobs, spec.packages[name])
             if package.kind != kind_of(resource.lane):
                 raise InvalidDeploySpec(
                     f"the package of the {resource.lane} Resource {name} is of kind {package.kind}"
                 )
             artifacts[name] = await package_store.unpack(
-                self.bucket.blobs, order.packages[name], self._unpacked
+                self.bucket.blobs, spec.packages[name], self._unpacked
             )
             imported = await asyncio.to_thread(component_imports, artifacts[name])
-            parts[name] = DeployedResource.of(resource, order.packages[name], package.artifact, imported)
+            parts[name] = DeployedResource.of(resource, spec.packages[name], package.artifact, imported)
         now = self._now_ns()
         deployment = Deployment(
-            new_id(now), order.project.name, now, order.by, order.commit, order.message, parts
+            new_id(now), spec.project.name, now, spec.by, spec.commit, spec.message, parts
         )
         return _Candidate(deployment, deployment.served(self._unpacked), artifacts)
 
@@ -327,7 +327,8 @@ class Deployer:
 
     async def _commit(self, deployment: Deployment, revision: int | None, by: str, message: str) -> None:
         flipped = await self.history.activate(
-            *(deployment.project, deployment.id),
+            deployment.project,
+            deployment.id,
             at_ns=self._now_ns(),
             by=by,
             message=message,

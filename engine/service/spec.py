@@ -20,7 +20,7 @@ class InvalidDeploySpec(SvcError):
     code = "invalid"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeploySpec:
     """One deploy. `revision` is the live revision that the client read (`None`: nothing was live).
 

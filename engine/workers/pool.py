@@ -65,24 +65,25 @@ class WorkerPool:
 
     def __init__(
         self,
+        *,
         sockets: list[list[socket.socket]],
-        start: WorkerConfig,
+        config: WorkerConfig,
         timeline_of: Callable[[str], TimelineBus],
         uses_of: Callable[[str], DoorUsage],
-        tell: Callable[[str], None],
+        warn: Callable[[str], None],
         program: str,
     ) -> None:
-        """`sockets` has a list for each worker. `tell` is called with worker failures.
+        """`sockets` has a list for each worker. `warn` is called with worker failures.
 
         Records that workers report go to the project's timeline; Door calls are added to its usage. `program`
         is the module that a worker runs, which calls `engine.workers.worker.main`.
         """
         self._program = program
         self._sockets = sockets
-        self._start = start
+        self._config = config
         self._timeline_of = timeline_of
         self._uses_of = uses_of
-        self._tell = tell
+        self._warn = warn
         self._number = 0
         self._last: dict[str, Publish] = {}
         self._workers: dict[int, _Worker] = {}
@@ -91,7 +92,7 @@ class WorkerPool:
         """Update all workers; returns when each live one serves the publication."""
         self._number = number = self._number + 1
         message = Publish(number, publication)
-        self._last = (self._last if self._start.multi_project else {}) | {publication.project.name: message}
+        self._last = (self._last if self._config.multi_project else {}) | {publication.project.name: message}
         workers = list(self._workers.values())
         for worker in workers:
             worker.channel.send(message)
@@ -120,7 +121,7 @@ class WorkerPool:
                 break
             status = await worker.process.wait()
             how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-            self._tell(f"worker {place + 1} {how}; starting another")
+            self._warn(f"worker {place + 1} {how}; starting another")
             if time.monotonic() - began < PAUSE_SECONDS:
                 await asyncio.wait({stopping}, timeout=PAUSE_SECONDS)
         stopping.cancel()
@@ -141,10 +142,10 @@ class WorkerPool:
         finally:
             theirs.close()
         worker = _Worker(process, await Channel.open(ours))
-        worker.channel.send(self._start)
+        worker.channel.send(self._config)
         for message in self._last.values():
             worker.channel.send(message)
-        if self._start.multi_project or self._last:
+        if self._config.multi_project or self._last:
             worker.channel.send(Serve())
         return worker
 
@@ -159,7 +160,7 @@ class WorkerPool:
                     else:
                         timeline.append(record)
             elif isinstance(message, WorkerWarning):
-                self._tell(message.text)
+                self._warn(message.text)
             elif isinstance(message, Published):
                 await worker.set_published(message.number)
         await worker.set_exited()
@@ -170,7 +171,7 @@ class WorkerPool:
         if worker.process.returncode is None:
             worker.process.terminate()
         try:
-            await asyncio.wait_for(worker.process.wait(), self._start.grace + EXTRA_SECONDS)
+            await asyncio.wait_for(worker.process.wait(), self._config.grace + EXTRA_SECONDS)
         except TimeoutError:
             worker.process.kill()
             await worker.process.wait()

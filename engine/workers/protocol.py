@@ -34,7 +34,7 @@ def _reduced(record: RequestRecord) -> tuple[type[RequestRecord], tuple[Any, ...
 copyreg.pickle(RequestRecord, _reduced)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
     """How to serve: the first message to a worker.
 

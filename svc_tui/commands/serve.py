@@ -136,17 +136,17 @@ def serve(
     port = public[0][0].getsockname()[1]
     default_port = proxied or port == (443 if scheme == "https" else 80)
     settings = ServiceSettings(
-        folder,
-        public,
-        controls[0],
-        domain,
-        f"{scheme}://{{}}" if default_port else f"{scheme}://{{}}:{port}",
-        certificate,
-        grace,
-        stderr.log,
-        per_address,
-        proxied,
-        max_body << 20,
+        data=folder,
+        public=public,
+        control=controls[0],
+        domain=domain,
+        origin=f"{scheme}://{{}}" if default_port else f"{scheme}://{{}}:{port}",
+        certificate=certificate,
+        grace=grace,
+        log=stderr.log,
+        per_address=per_address,
+        proxied=proxied,
+        max_body=max_body << 20,
     )
     asyncio.run(_run(settings, "https" if certificate else "http", supervisor))
 

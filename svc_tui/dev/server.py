@@ -187,17 +187,23 @@ async def _first_done(*tasks: "asyncio.Task[None]") -> None:
 def _fleet(
     settings: Settings, data: Path, timeline: TimelineBus, opened: Doors, reporter: Reporter
 ) -> WorkerPool:
-    start = WorkerConfig(
-        *(False, data, settings.cache, settings.mode, DOMAIN, True, GRACE_SECONDS),
+    config = WorkerConfig(
+        multi_project=False,
+        data=data,
+        cache=settings.cache,
+        mode=settings.mode,
+        domain=DOMAIN,
+        dev=True,
+        grace=GRACE_SECONDS,
         max_body=settings.max_body,
     )
     return WorkerPool(
-        settings.sockets,
-        start,
-        lambda _: timeline,
-        lambda _: opened.uses,
-        lambda text: reporter.warn(SvcError(text)),
-        "svc_tui.worker",
+        sockets=settings.sockets,
+        config=config,
+        timeline_of=lambda _: timeline,
+        uses_of=lambda _: opened.uses,
+        warn=lambda text: reporter.warn(SvcError(text)),
+        program="svc_tui.worker",
     )
 
 

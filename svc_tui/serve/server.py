@@ -59,7 +59,7 @@ SERVICE_DIR = "service"
 """Data folder of the service itself. It cannot collide with projects, which have their own folder."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
     """How to serve. `public` has a list of bound sockets for each process; `grace` is in seconds.
 
@@ -128,80 +128,90 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
 
     Raises `SvcError` if the data folder cannot be used.
     """
-    bucket = FolderBucket(settings.data, "svc serve")
-    faults = LogForwarder(settings.log)
     recorders: list[TimelineRecorder | UsageRecorder] = []
     rates: dict[str, RateMeter] = {}
 
     def warn(error: SvcError) -> None:
         settings.log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
 
-    def made(project: str, feed: TimelineBus) -> None:
+    def record(project: str, timeline: TimelineBus) -> None:
         folder = project_dir(settings.data, project)
-        recorders.append(TimelineRecorder(folder / database.TIMELINE_FILE, feed, warn))
-        recorders.append(UsageRecorder(folder / store.USAGE_FILE, feed, warn))
-        rates[project] = RateMeter(lambda: site.project(project))
-        feed.subscribe(rates[project])
+        recorders.append(TimelineRecorder(folder / database.TIMELINE_FILE, timeline, warn))
+        recorders.append(UsageRecorder(folder / store.USAGE_FILE, timeline, warn))
+        rates[project] = RateMeter(lambda: serving.project(project))
+        timeline.subscribe(rates[project])
 
-    runner = Runner(settings.data / "cache")
-    tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), made)
-    site = ServingTable(
-        VersionFactory(runner, "deploy", lambda line: None, tenants.doors), settings.domain, front=False
-    )
-    fleet = _fleet(settings, tenants) if len(settings.public) > 1 else None
-    service = Deployer(
-        bucket,
-        settings.data / "unpacked",
-        site,
-        tenants,
-        settings.domain,
-        publish=fleet.publish if fleet else None,
-        migrate=partial(_migrate, settings.data),
-    )
-    gateway = Gateway(lambda: site.routes, tenants.timeline, settings.gateway)
-
-    sockets, grace, certificate = settings.public, settings.grace, settings.certificate
-    serving: asyncio.Future[Any] | None = None
-    presence: Endpoint | None = None
-    sweeping = asyncio.create_task(run_gc_daily(bucket.kv, service.collect_garbage, settings.log))
-    faults.install()
-    try:
-        await service.start(warn)
-        if (code := await claim_code(bucket)) is not None:
-            settings.log("info", f"this service has no owner yet; claim it with the code {code}")
-        if fleet is not None:
-            public = fleet.run(stop)
-        else:
-            peers = Peers(settings.per_address)
-            public = serve(gateway, sockets[0], stop=stop, grace=grace, certificate=certificate, peers=peers)
-        # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
-        local = settings.control if certificate is None else bind("127.0.0.1", 0)
-        presence = _presence(local)
-        told = ServiceStatus(site, rates, tenants.uses, settings.url_of)
-        api = create_control_api(service, settings, StaticToken(presence.token), told)
-        publish_endpoint(settings.data, presence)
-        peers = Peers(settings.per_address)
-        served = [serve(api, settings.control, stop=stop, grace=grace, certificate=certificate, peers=peers)]
-        if certificate is not None:
-            served.append(serve(api, local, stop=stop, grace=grace))
-        serving = asyncio.gather(public, *served)
-        yield serving
-    finally:
-        stop.set()
-        sweeping.cancel()
-        if presence is not None:
-            remove_endpoint(settings.data, presence)
-        if serving is not None:
-            await serving
-        runner.stop_all()
-        await service.aclose()
-        await asyncio.wait([sweeping])
-        await runner.aclose()
-        await tenants.aclose()
+    def close_recorders() -> None:
         for recorder in recorders:
             recorder.close()
-        await bucket.aclose()
-        faults.uninstall()
+
+    # Everything is closed in the reverse order of its registration.
+    async with contextlib.AsyncExitStack() as stack:
+        bucket = FolderBucket(settings.data, "svc serve")
+        forwarder = LogForwarder(settings.log)
+        stack.callback(forwarder.uninstall)
+        stack.push_async_callback(bucket.aclose)
+        stack.callback(close_recorders)
+        tenants = Tenants(doors(), lambda project: project_dir(settings.data, project), record)
+        stack.push_async_callback(tenants.aclose)
+        runner = Runner(settings.data / "cache")
+        stack.push_async_callback(runner.aclose)
+        versions = VersionFactory(runner, "deploy", lambda line: None, tenants.doors)
+        serving = ServingTable(versions, settings.domain, front=False)
+        workers = _worker_pool(settings, tenants) if len(settings.public) > 1 else None
+        deployer = Deployer(
+            bucket,
+            unpacked=settings.data / "unpacked",
+            site=serving,
+            tenants=tenants,
+            domain=settings.domain,
+            publish=workers.publish if workers else None,
+            migrate=partial(_migrate, settings.data),
+        )
+        collecting = asyncio.create_task(run_gc_daily(bucket.kv, deployer.collect_garbage, settings.log))
+        stack.push_async_callback(asyncio.wait, [collecting])
+        stack.push_async_callback(deployer.aclose)
+        stack.callback(runner.stop_all)
+        stack.callback(collecting.cancel)
+        stack.callback(stop.set)
+        forwarder.install()
+
+        await deployer.start(warn)
+        if (code := await claim_code(bucket)) is not None:
+            settings.log("info", f"this service has no owner yet; claim it with the code {code}")
+        # Local clients connect by address, which the certificate does not name, so they get plain HTTP.
+        local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
+        endpoint = _local_endpoint(local)
+        status = ServiceStatus(serving, rates, tenants.uses, settings.url_of)
+        api = create_control_api(deployer, settings, StaticToken(endpoint.token), status)
+        publish_endpoint(settings.data, endpoint)
+
+        async def serve_tls(app: Any, sockets: list[socket.socket]) -> None:
+            await serve(
+                app,
+                sockets,
+                stop=stop,
+                grace=settings.grace,
+                certificate=settings.certificate,
+                peers=Peers(settings.per_address),
+            )
+
+        gateway = Gateway(lambda: serving.routes, tenants.timeline, settings.gateway)
+        servers = [
+            workers.run(stop) if workers is not None else serve_tls(gateway, settings.public[0]),
+            serve_tls(api, settings.control),
+        ]
+        if settings.certificate is not None:
+            servers.append(serve(api, local, stop=stop, grace=settings.grace))
+        finished = asyncio.gather(*servers)
+
+        async def stop_servers() -> None:
+            stop.set()
+            remove_endpoint(settings.data, endpoint)
+            await finished
+
+        stack.push_async_callback(stop_servers)
+        yield finished
 
 
 async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
@@ -224,26 +234,31 @@ async def _migrate(data: Path, project: str, files: Mapping[str, str]) -> None:
         ) from error
 
 
-def _fleet(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
-    data = settings.data
-    start = WorkerConfig(
-        *(True, data / "projects", data / "cache", "deploy", settings.domain, False, settings.grace),
-        settings.certificate,
-        settings.per_address,
-        settings.scheme,
-        settings.max_body,
+def _worker_pool(settings: ServiceSettings, tenants: Tenants) -> WorkerPool:
+    config = WorkerConfig(
+        multi_project=True,
+        data=settings.data / "projects",
+        cache=settings.data / "cache",
+        mode="deploy",
+        domain=settings.domain,
+        dev=False,
+        grace=settings.grace,
+        certificate=settings.certificate,
+        per_address=settings.per_address,
+        scheme=settings.scheme,
+        max_body=settings.max_body,
     )
     return WorkerPool(
-        settings.public,
-        start,
-        tenants.timeline,
-        tenants.uses,
-        lambda text: settings.log("warning", text),
-        "svc_tui.worker",
+        sockets=settings.public,
+        config=config,
+        timeline_of=tenants.timeline,
+        uses_of=tenants.uses,
+        warn=lambda text: settings.log("warning", text),
+        program="svc_tui.worker",
     )
 
 
-def _presence(sockets: list[socket.socket]) -> Endpoint:
+def _local_endpoint(sockets: list[socket.socket]) -> Endpoint:
     """Return the local endpoint, whose token gives access to readers of the data folder."""
     return Endpoint(f"http://{authority(sockets[0])}", secrets.token_urlsafe(32), os.getpid())
 
@@ -254,9 +269,11 @@ def create_control_api(
     """Return the service's control API. `local` authenticates readers of the data folder."""
     accounts = Accounts(service.bucket.kv, settings.passwords)
     sessions = Sessions(service.bucket.kv, accounts)
-    gate = AuthServices(accounts, sessions, LoginThrottle())
+    auth = AuthServices(accounts, sessions, LoginThrottle())
     subjects = (
-        *(routes.blueprint(gate), token_routes.blueprint(gate), user_routes.blueprint(gate)),
+        routes.blueprint(auth),
+        token_routes.blueprint(auth),
+        user_routes.blueprint(auth),
         projects.blueprint(places := ProjectDirs(settings.data, service)),
         tables(places),
         usage.blueprint(places),

@@ -62,14 +62,14 @@ class Hosted:
         self.public = f"{scheme}://127.0.0.1:{public[0].getsockname()[1]}"
         self.control = f"{scheme}://127.0.0.1:{control[0].getsockname()[1]}"
         settings = ServiceSettings(
-            data,
-            [public],
-            control,
-            "apps.example",
-            f"{scheme}://{{}}:8080",
-            certificate,
-            1.0,
-            lambda level, text: self.said.append(text),
+            data=data,
+            public=[public],
+            control=control,
+            domain="apps.example",
+            origin=f"{scheme}://{{}}:8080",
+            certificate=certificate,
+            grace=1.0,
+            log=lambda level, text: self.said.append(text),
             passwords=quick(),
         )
         self._thread = BackgroundLoop(lambda stop: run_service(settings, stop), "service")

@@ -41,7 +41,7 @@ class AccountConflict(SvcError):
     code = "conflict"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     """A user with a password. `roles` maps projects to roles; `*` stands for every project.
 
@@ -66,7 +66,7 @@ class _AccountsDocument:
     users: Mapping[str, User]
 
 
-_FORM = TypeAdapter(_AccountsDocument)
+_ADAPTER = TypeAdapter(_AccountsDocument)
 _EMPTY = _AccountsDocument(FORMAT_VERSION, "", {})
 
 
@@ -74,9 +74,9 @@ class Accounts:
     """The accounts of a service. Methods raise `BucketError` too. `now` returns the Unix time in ns."""
 
     def __init__(
-        self, cells: KeyValue, passwords: Passwords | None = None, now: Callable[[], int] = time.time_ns
+        self, kv: KeyValue, passwords: Passwords | None = None, now: Callable[[], int] = time.time_ns
     ) -> None:
-        self._cells = cells
+        self._kv = kv
         self._passwords = passwords or Passwords()
         self._now = now
         self.revision: int | None = None
@@ -84,20 +84,20 @@ class Accounts:
         self._read = _EMPTY
 
     async def _load(self) -> _AccountsDocument:
-        cell = await self._cells.get(ACCOUNTS_KEY)
-        if cell is None or cell.value is None:
+        stored = await self._kv.get(ACCOUNTS_KEY)
+        if stored is None or stored.value is None:
             self.revision, self._read = None, _EMPTY
-        elif cell.revision != self.revision:
-            self.revision, self._read = cell.revision, _decoded(cell.value)
+        elif stored.revision != self.revision:
+            self.revision, self._read = stored.revision, _decoded(stored.value)
         return self._read
 
     async def _change(self, change: Callable[[_AccountsDocument], _AccountsDocument]) -> _AccountsDocument:
         """Apply a change by compare-and-set; retry on conflict."""
         while True:
-            book = await self._load()
+            document = await self._load()
             revision = self.revision
-            changed = change(book)
-            answer = await self._cells.cas(ACCOUNTS_KEY, _FORM.dump_json(changed), revision)
+            changed = change(document)
+            answer = await self._kv.cas(ACCOUNTS_KEY, _ADAPTER.dump_json(changed), revision)
             if not isinstance(answer, Conflict):
                 self.revision, self._read = answer, changed
                 return changed
@@ -117,8 +117,10 @@ class Accounts:
             "".join(secrets.choice(_CODE_ALPHABET) for _ in range(_CODE_GROUP)) for _ in range(_CODE_GROUPS)
         )
         code = "-".join(groups)
-        book = await self._change(lambda book: book if book.users else replace(book, claim=_digest(code)))
-        return None if book.users else code
+        document = await self._change(
+            lambda document: document if document.users else replace(document, claim=_digest(code))
+        )
+        return None if document.users else code
 
     async def claim(self, code: str, name: str, password: str) -> User:
         """Create the first owner.
@@ -128,9 +130,9 @@ class Accounts:
         _check_claim(await self._load(), code)
         user = await self._new(name, password, {ALL_PROJECTS: "owner"})
 
-        def first(book: _AccountsDocument) -> _AccountsDocument:
-            _check_claim(book, code)
-            return replace(book, claim="", users={name: user})
+        def first(document: _AccountsDocument) -> _AccountsDocument:
+            _check_claim(document, code)
+            return replace(document, claim="", users={name: user})
 
         await self._change(first)
         return user
@@ -142,7 +144,7 @@ class Accounts:
             raise Unauthenticated("the user name or the password is wrong")
         if self._passwords.outdated(user.password):
             stronger = await self._passwords.hash(password)
-            await self._change(lambda book: _kept(book, user, password=stronger))
+            await self._change(lambda document: _rehashed(document, user, password=stronger))
         return user
 
     async def users(self) -> list[User]:
@@ -155,26 +157,26 @@ class Accounts:
 
     async def add(self, name: str, password: str, roles: Mapping[str, Role]) -> User:
         """Create a user. Raises `AccountConflict` if the name is taken, `AccountError` and `BadPassword`."""
-        user = await self._new(name, password, _checked(roles))
+        user = await self._new(name, password, _validated(roles))
 
-        def added(book: _AccountsDocument) -> _AccountsDocument:
-            if name in book.users:
+        def added(document: _AccountsDocument) -> _AccountsDocument:
+            if name in document.users:
                 raise AccountConflict(f"the user {name} already exists", "Choose another name.")
-            if len(book.users) >= MAX_USERS:
+            if len(document.users) >= MAX_USERS:
                 raise AccountError(f"the limit of {MAX_USERS} users is reached", "Remove a user first.")
-            return replace(book, users={**book.users, name: user})
+            return replace(document, users={**document.users, name: user})
 
         await self._change(added)
         return user
 
     async def set_password(self, name: str, password: str) -> User:
         """Set a user's password, which ends their sessions. Raises `NotFound` and `BadPassword`."""
-        _found(await self._load(), name)
-        kept = await self._passwords.hash(password)
+        _require_user(await self._load(), name)
+        password_hash = await self._passwords.hash(password)
 
-        def changed(book: _AccountsDocument) -> _AccountsDocument:
-            user = _found(book, name)
-            return _with(book, replace(user, password=kept, generation=user.generation + 1))
+        def changed(document: _AccountsDocument) -> _AccountsDocument:
+            user = _require_user(document, name)
+            return _with(document, replace(user, password=password_hash, generation=user.generation + 1))
 
         return (await self._change(changed)).users[name]
 
@@ -184,11 +186,11 @@ class Accounts:
         Raises `NotFound`, `AccountError`, and `AccountConflict` for the last owner.
         """
 
-        def changed(book: _AccountsDocument) -> _AccountsDocument:
-            user = _found(book, name)
+        def changed(document: _AccountsDocument) -> _AccountsDocument:
+            user = _require_user(document, name)
             others = {key: has for key, has in user.roles.items() if key != project}
-            roles = others if role is None else _checked({**others, project: role})
-            return _with(book, replace(user, roles=roles))
+            roles = others if role is None else _validated({**others, project: role})
+            return _with(document, replace(user, roles=roles))
 
         return (await self._change(changed)).users[name]
 
@@ -198,18 +200,25 @@ class Accounts:
         Raises `NotFound`, and `AccountConflict` for the last owner.
         """
 
-        def removed(book: _AccountsDocument) -> _AccountsDocument:
-            _found(book, name)
-            left = {key: user for key, user in book.users.items() if key != name}
-            return _owned(replace(book, users=left))
+        def removed(document: _AccountsDocument) -> _AccountsDocument:
+            _require_user(document, name)
+            left = {key: user for key, user in document.users.items() if key != name}
+            return _require_owner(replace(document, users=left))
 
         await self._change(removed)
 
     async def _new(self, name: str, password: str, roles: Mapping[str, Role]) -> User:
         if not is_name(name):
             raise AccountError(f"invalid user name {name[:60]!r}", NAME_RULE)
-        kept = await self._passwords.hash(password)
-        return User(name, secrets.token_hex(8), kept, 1, roles, self._now())
+        password_hash = await self._passwords.hash(password)
+        return User(
+            name=name,
+            id=secrets.token_hex(8),
+            password=password_hash,
+            generation=1,
+            roles=roles,
+            created_ns=self._now(),
+        )
 
 
 async def claim_code(bucket: Bucket) -> str | None:
@@ -222,14 +231,14 @@ def _digest(code: str) -> str:
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _check_claim(book: _AccountsDocument, code: str) -> None:
-    if book.users:
+def _check_claim(document: _AccountsDocument, code: str) -> None:
+    if document.users:
         raise AccountConflict("this service already has an owner", "Log in with `svc login`.")
-    if not book.claim or not hmac.compare_digest(_digest(code), book.claim):
+    if not document.claim or not hmac.compare_digest(_digest(code), document.claim):
         raise Unauthenticated("wrong setup code", "Use the code that `svc serve` printed at its last start.")
 
 
-def _checked(roles: Mapping[str, Role]) -> dict[str, Role]:
+def _validated(roles: Mapping[str, Role]) -> dict[str, Role]:
     if len(roles) > MAX_ROLES:
         raise AccountError(f"a user has at most {MAX_ROLES} roles", "Use one role for every project: *.")
     for project in roles:
@@ -238,29 +247,29 @@ def _checked(roles: Mapping[str, Role]) -> dict[str, Role]:
     return dict(roles)
 
 
-def _found(book: _AccountsDocument, name: str) -> User:
-    user = book.users.get(name)
+def _require_user(document: _AccountsDocument, name: str) -> User:
+    user = document.users.get(name)
     if user is None:
         raise NotFound(f"user {name[:60]!r} not found", "Run `svc user list` to list the users.")
     return user
 
 
-def _with(book: _AccountsDocument, user: User) -> _AccountsDocument:
-    return _owned(replace(book, users={**book.users, user.name: user}))
+def _with(document: _AccountsDocument, user: User) -> _AccountsDocument:
+    return _require_owner(replace(document, users={**document.users, user.name: user}))
 
 
-def _kept(book: _AccountsDocument, known: User, *, password: str) -> _AccountsDocument:
+def _rehashed(document: _AccountsDocument, known: User, *, password: str) -> _AccountsDocument:
     """Store the same password with the current hash parameters, unless it was changed meanwhile."""
-    user = book.users.get(known.name)
-    return book if user != known else _with(book, replace(known, password=password))
+    user = document.users.get(known.name)
+    return document if user != known else _with(document, replace(known, password=password))
 
 
-def _owned(book: _AccountsDocument) -> _AccountsDocument:
-    if not any(user.roles.get(ALL_PROJECTS) == "owner" for user in book.users.values()):
+def _require_owner(document: _AccountsDocument) -> _AccountsDocument:
+    if not any(user.roles.get(ALL_PROJECTS) == "owner" for user in document.users.values()):
         raise AccountConflict(
             "the service would have no owner", "Make another user owner of every project (*) first."
         )
-    return book
+    return document
 
 
 def _decoded(value: bytes) -> _AccountsDocument:
@@ -268,6 +277,6 @@ def _decoded(value: bytes) -> _AccountsDocument:
         version = json.loads(value)["version"]
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise AccountError("a newer svc wrote the accounts", "Update svc.")
-        return _FORM.validate_json(value, strict=True)
+        return _ADAPTER.validate_json(value, strict=True)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise AccountError("the stored accounts are corrupt", "Restore control.db from a backup.") from error

@@ -38,7 +38,7 @@ MAX_PER_USER = 50
 """Maximum sessions per user, and maximum tokens per user."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """A session or a token. Times are in ns since the Unix epoch.
 
@@ -59,7 +59,7 @@ class Session:
     projects: tuple[str, ...] = (ALL_PROJECTS,)
 
 
-_FORM = TypeAdapter(Session)
+_ADAPTER = TypeAdapter(Session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ class Sessions:
 
     def __init__(
         self,
-        cells: KeyValue,
+        kv: KeyValue,
         accounts: Accounts,
         now: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`now` returns the Unix time in ns, `clock` monotonic seconds."""
-        self._cells, self._accounts = cells, accounts
+        self._kv, self._accounts = kv, accounts
         self._now, self._clock = now, clock
         self._cache: dict[str, _CachedPrincipal] = {}
         self._creating = asyncio.Lock()
@@ -108,7 +108,7 @@ class Sessions:
         return found[0] if found else None
 
     async def _valid(self, key: str) -> tuple[Session, User, int | None] | None:
-        cell = await self._cells.get(key)
+        cell = await self._kv.get(key)
         session = _decoded(cell)
         if cell is None or session is None or self._expired(session):
             return None
@@ -122,7 +122,7 @@ class Sessions:
         if now - session.used_ns > LAST_USED_RESOLUTION_NS:
             session = replace(session, used_ns=now)
             with suppress(BucketError):  # A full disk must not prevent reading.
-                await self._cells.cas(key, _FORM.dump_json(session), cell.revision)
+                await self._kv.cas(key, _ADAPTER.dump_json(session), cell.revision)
         return session, user, revision
 
     def _expired(self, session: Session) -> bool:
@@ -136,16 +136,16 @@ class Sessions:
         await self._sweep(user)
         now = self._now()
         session = Session(
-            secrets.token_hex(8),
-            "session",
-            user.name,
-            user.id,
-            user.generation,
-            now,
-            now + MAX_SESSION_NS,
-            now,
+            id=secrets.token_hex(8),
+            kind="session",
+            user=user.name,
+            account=user.id,
+            generation=user.generation,
+            created_ns=now,
+            expires_ns=now + MAX_SESSION_NS,
+            used_ns=now,
         )
-        return await self._keep("svcs_", session), session
+        return await self._store("svcs_", session), session
 
     async def create_token(
         self, user: User, name: str, role: Role, projects: tuple[str, ...], lasts_ns: int
@@ -153,7 +153,14 @@ class Sessions:
         """Create an API token. Raises `AccountConflict` if the user already has one of this name."""
         now = self._now()
         session = Session(
-            *(secrets.token_hex(8), "token", user.name, user.id, 0, now, now + lasts_ns, now),
+            id=secrets.token_hex(8),
+            kind="token",
+            user=user.name,
+            account=user.id,
+            generation=0,
+            created_ns=now,
+            expires_ns=now + lasts_ns,
+            used_ns=now,
             name=name,
             role=role,
             projects=projects,
@@ -166,7 +173,7 @@ class Sessions:
                 )
             if len(held) >= MAX_PER_USER:
                 raise AccountConflict(f"{user.name} already has {MAX_PER_USER} tokens", "Remove one first.")
-            return await self._keep("svct_", session), session
+            return await self._store("svct_", session), session
 
     async def tokens(self, user: User) -> list[Session]:
         """Return the user's tokens that have not expired, oldest first."""
@@ -193,7 +200,7 @@ class Sessions:
 
     async def remove_invalidated(self, user: User) -> int:
         """Remove the user's sessions that a password change has invalidated; return their number."""
-        found = [cell for cell in await self._cells.list(PREFIX) if _is_old(_decoded(cell), user)]
+        found = [cell for cell in await self._kv.list(PREFIX) if _is_old(_decoded(cell), user)]
         for cell in found:
             await self._remove(cell.key)
         return len(found)
@@ -201,40 +208,40 @@ class Sessions:
     async def renew(self, token: str, user: User) -> None:
         """Extend one session of the user beyond a password change."""
         key = _key(token)
-        cell = await self._cells.get(key)
+        cell = await self._kv.get(key)
         session = _decoded(cell)
         if cell is not None and session is not None and session.account == user.id:
             changed = replace(session, generation=user.generation)
-            await self._cells.cas(key, _FORM.dump_json(changed), cell.revision)
+            await self._kv.cas(key, _ADAPTER.dump_json(changed), cell.revision)
 
-    async def _keep(self, prefix: str, session: Session) -> str:
+    async def _store(self, prefix: str, session: Session) -> str:
         token = prefix + secrets.token_urlsafe(32)
-        await self._cells.cas(_key(token), _FORM.dump_json(session), None)
+        await self._kv.cas(_key(token), _ADAPTER.dump_json(session), None)
         return token
 
     async def _remove(self, key: str) -> None:
         self._cache.pop(key, None)
-        cell = await self._cells.get(key)
+        cell = await self._kv.get(key)
         while cell is not None:
-            await self._cells.cas(key, None, cell.revision)
-            cell = await self._cells.get(key)
+            await self._kv.cas(key, None, cell.revision)
+            cell = await self._kv.get(key)
         self._cache.pop(key, None)
 
     async def _of(
         self, user: User, kind: Literal["session", "token"]
     ) -> list[tuple[VersionedValue, Session]]:
-        every = [(cell, _decoded(cell)) for cell in await self._cells.list(PREFIX)]
+        every = [(cell, _decoded(cell)) for cell in await self._kv.list(PREFIX)]
         return [(cell, s) for cell, s in every if s is not None and s.kind == kind and _belongs(s, user)]
 
     async def _sweep(self, user: User) -> None:
         """Remove all expired sessions, and make room for one more session of the user."""
         users = {known.name: known for known in await self._accounts.users()}
         held = []
-        for cell in await self._cells.list(PREFIX):
+        for cell in await self._kv.list(PREFIX):
             session = _decoded(cell)
             owner = users.get(session.user) if session is not None else None
             if session is None or owner is None or self._expired(session) or not _belongs(session, owner):
-                await self._cells.cas(cell.key, None, cell.revision)
+                await self._kv.cas(cell.key, None, cell.revision)
             elif session.kind == "session" and owner.id == user.id:
                 held.append((session.used_ns, cell.key))
         for _, key in sorted(held)[: max(0, len(held) - MAX_PER_USER + 1)]:
@@ -272,6 +279,6 @@ def _decoded(cell: VersionedValue | None) -> Session | None:
     if cell is None or cell.value is None:
         return None
     try:
-        return _FORM.validate_json(cell.value, strict=True)
+        return _ADAPTER.validate_json(cell.value, strict=True)
     except ValueError:
         return None

@@ -87,23 +87,23 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @validate_request(types.DeployRequest)
     async def deploy(project: str, data: types.DeployRequest) -> Response:
         """Deploy a manifest. Responds with NDJSON: steps, then the live deployment (`done`) or an `error`."""
-        asking = require(project, "deployer")
+        caller = require(project, "deployer")
         wanted = await asyncio.to_thread(read_project, data.manifest, project)
-        order = DeploySpec(
-            wanted,
-            read_packages(wanted, data.packages),
-            asking.name,
-            data.revision,
-            data.commit,
-            data.message,
-            data.allow_new_capability,
-            data.tables,
+        spec = DeploySpec(
+            project=wanted,
+            packages=read_packages(wanted, data.packages),
+            by=caller.name,
+            revision=data.revision,
+            commit=data.commit,
+            message=data.message,
+            allow_new_capability=data.allow_new_capability,
+            tables=data.tables,
         )
-        return ndjson.ndjson_response(_progress(order))
+        return ndjson.ndjson_response(_progress(spec))
 
-    async def _progress(order: DeploySpec) -> AsyncIterator[bytes]:
+    async def _progress(spec: DeploySpec) -> AsyncIterator[bytes]:
         try:
-            async for step in service.deploy(order):
+            async for step in service.deploy(spec):
                 if isinstance(step, Deployment):
                     yield ndjson.line({"done": _went_live(step).model_dump(mode="json")})
                 else:
@@ -147,10 +147,10 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     @validate_response(types.LiveOut)
     async def rollback(project: str, data: types.RollbackRequest) -> types.LiveOut:
         """Roll back to an earlier deployment."""
-        asking = require(project, "deployer")
+        caller = require(project, "deployer")
         await _live(project)
         deployment = await service.rollback(
-            project, data.deployment, by=asking.name, message=data.message, revision=data.revision
+            project, data.deployment, by=caller.name, message=data.message, revision=data.revision
         )
         return _went_live(deployment)
 

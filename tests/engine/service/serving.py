@@ -48,7 +48,7 @@ class Served:
         project = read_project(manifest, fields.pop("name", "shop"))
         live = await self.service.history.live(project.name)
         fields.setdefault("revision", live.revision if live is not None else None)
-        return DeploySpec(project, read_packages(project, packages), by, **fields)
+        return DeploySpec(project=project, packages=read_packages(project, packages), by=by, **fields)
 
     async def deploy(self, order: DeploySpec) -> Deployment:
         """Deploy to the end."""
@@ -90,7 +90,9 @@ def served(
         site = ServingTable(
             VersionFactory(runner, "deploy", lambda line: None, tenants.doors), DOMAIN, front=False
         )
-        service = Deployer(bucket, folder / "unpacked", site, tenants, DOMAIN, publish=publish)
+        service = Deployer(
+            bucket, unpacked=folder / "unpacked", site=site, tenants=tenants, domain=DOMAIN, publish=publish
+        )
         stop, sockets = asyncio.Event(), bind("localhost", 0)
         port = sockets[0].getsockname()[1]
         gateway = Gateway(lambda: site.routes, tenants.timeline, GatewaySettings())

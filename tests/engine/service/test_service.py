@@ -221,7 +221,9 @@ def test_what_is_not_in_the_bucket_can_not_go_live(tmp_path: Path) -> None:
     async def scenario(running: Served) -> None:
         project = read_project(STATIC, "shop")
         with pytest.raises(BlobMissing):
-            await running.deploy(DeploySpec(project, {"web": Digest("0" * 64)}, "ann", None))
+            await running.deploy(
+                DeploySpec(project=project, packages={"web": Digest("0" * 64)}, by="ann", revision=None)
+            )
 
     served(tmp_path, scenario)
 
