@@ -55,7 +55,7 @@ def test_a_second_deploy_builds_and_uploads_nothing(hosted: Hosted, project: Pat
 def test_what_somebody_else_deployed_meanwhile_is_a_conflict(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         deploy(client, project)
-        with pytest.raises(ApiError, match="ann had") as refused:
+        with pytest.raises(ApiError, match="ann deployed") as refused:
             deploy(client, project, revision=None)
         assert refused.value.code == "conflict"
 
