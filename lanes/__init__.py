@@ -1,1 +1,1 @@
-"""Lanes: each turns the sources of a Resource into one artifact."""
+"""Lanes: each builds the sources of a Resource to one artifact."""

@@ -1,7 +1,4 @@
-"""Runs a build command that a user wrote: a shell line in its own process group (`lanes/process_group.py`).
-
-Owns its limits and what is told of it. It knows no lane.
-"""
+"""Build commands of users: shell lines with limits, in their own process group."""
 
 import asyncio
 import contextlib
@@ -22,7 +19,7 @@ _CONTROL = re.compile(
 
 
 class _Output:
-    """What a command prints: lines as they come, the last `KEPT` bytes at the end."""
+    """Output of a command: lines as they arrive, and its last `MAX_TAIL_BYTES` bytes."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
@@ -43,23 +40,23 @@ class _Output:
         if not text.strip() or self._reported > _REPORTED_LINES:
             return
         self._reported += 1
-        self._report(text if self._reported <= _REPORTED_LINES else "… (more output, not shown as it comes)")
+        self._report(text if self._reported <= _REPORTED_LINES else "… (more output, not shown)")
 
     @property
     def tail(self) -> str:
-        """The end of the output, as text; a first line that was cut is left out."""
+        """The end of the output as text, without an incomplete first line."""
         tail = bytes(self._tail)
         text = _plain(tail.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         return text.partition("\n")[2] if len(tail) == MAX_TAIL_BYTES and "\n" in text else text
 
 
 def _plain(data: bytes) -> str:
-    """Decode output for people: no colours, no cursor movements, no control characters."""
+    """Decode output and remove colors, cursor movements and control characters."""
     return _CONTROL.sub("", data.decode(errors="replace"))
 
 
 async def run_build(request: BuildRequest) -> None:
-    """Run the `build` command of a Resource that has one; the caller has it `alone`. Raises `BuildFailed`."""
+    """Run the `build` command of a Resource; the caller holds its `exclusive` lock. Raises `BuildFailed`."""
     resource = request.resource
     assert resource.build is not None
     await run_command(
@@ -78,12 +75,11 @@ async def run_command(
     report: Callable[[str], None],
     limit_secs: float = LIMIT_SECS,
 ) -> str:
-    """Run `command` by `/bin/sh` in `workdir` until it ends with status 0; return the end of its output.
+    """Run a shell command in `workdir`; return the end of its output.
 
-    `what` names it in errors ("the build command of resource front"). `report` gets its lines, stdout and
-    stderr merged, as they come (the first 1000). Standard input is empty. Background processes that it
-    leaves are ended with it. Raises `BuildFailed` with the end of the output (64 KiB) when it fails, when
-    it takes longer than `limit_secs`, and when it can not start.
+    `what` names it in errors ("the build command of resource front"). `report` receives its first 1000
+    lines, stdout and stderr merged. Standard input is empty. Background processes are killed at its end.
+    Raises `BuildFailed` with the last 64 KiB of output if it fails, exceeds `limit_secs` or cannot start.
     """
     output = _Output(report)
     try:
@@ -92,13 +88,13 @@ async def run_command(
     except TimeoutError:
         raise BuildFailed(
             f"{what} did not end within {limit_secs:g} seconds and was stopped: {command}",
-            "A build command has to end by itself: one that watches or serves goes on for ever.",
+            "A build command must exit. Remove options that watch files or start a server.",
             output=output.tail,
         ) from None
     except OSError as error:
         place = error.filename or workdir
         raise BuildFailed(
-            f"{what} can not start in {workdir}: {place}: {error.strerror or error}",
+            f"{what} cannot start in {workdir}: {place}: {error.strerror or error}",
             "Check that the folder exists and that you may enter it.",
         ) from error
     output.close()
@@ -119,7 +115,7 @@ def _hint(status: int, workdir: Path) -> str:
     if status == 127:
         return f"A command in it was not found: install it, or correct the line. It runs in {workdir}."
     if status == 126:
-        return f"A file in it may not be executed: `chmod +x` it. It runs in {workdir}."
+        return f"A file in it is not executable: `chmod +x` it. It runs in {workdir}."
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "SIGKILL often means that the machine ran out of memory."
     return f"Run it by hand in {workdir} to see more."

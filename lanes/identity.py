@@ -1,5 +1,6 @@
-"""What a lane's builds depend on besides the Resource, as a digest for `Lane.identity`: its tools, as they
-are on disk, and our own code. Cheap enough for every start of `svc`: it runs nothing.
+"""Digest for `Lane.identity` of a lane's tools on disk and of svc's own code.
+
+It starts no process, so every start of `svc` can compute it.
 """
 
 import os
@@ -10,14 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 _MADE = {"__pycache__", "node_modules", "target"}
-"""Folders that tools make among our sources."""
+"""Folders that tools create among svc's sources."""
 
 
 def identity(programs: Iterable[str | Path | None], environ: Mapping[str, str] | None = None) -> str:
-    """Return a digest (hex) that changes with any of these files, these variables, or the code of the lanes.
+    """Return a digest (hex) of these programs, these variables and the code of the lanes.
 
-    A program counts by its real path, size and time of change; `None` and one that is not there count too.
-    A program that only leads to others (rustup's `cargo`) does not change with them: give those as well.
+    A program counts by its real path, size and modification time; `None` and missing programs count too. A
+    proxy such as rustup's `cargo` does not change with its target, so pass the target too.
     """
     digest = sha256(_own_code().encode())
     for program in programs:
@@ -39,7 +40,7 @@ def _stamp(program: str | Path | None) -> tuple[str, int, int] | None:
 
 @cache
 def _own_code() -> str:
-    """Return a digest of all files of the lanes, and our version: they decide what an artifact is."""
+    """Return a digest of all files of the lanes and the version of svc."""
     here = Path(__file__).parent
     digest = sha256(version("svc-tui").encode())
     for folder, folders, files in os.walk(here):

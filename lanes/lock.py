@@ -1,4 +1,4 @@
-"""A lock between processes on a file, for what must be made once. It owns no file but the lock's own."""
+"""File locks between svc processes."""
 
 import asyncio
 import fcntl
@@ -14,9 +14,9 @@ POLL_SECONDS = 0.1
 
 @asynccontextmanager
 async def locked(path: Path, report: Callable[[str], None], doing: str) -> AsyncIterator[None]:
-    """Hold an exclusive lock while the body runs; `doing` says what its present holder is at.
+    """Lock a file while the body runs; `doing` describes the work of the holder in progress messages.
 
-    The lock ends with the process that holds it. Waiting may be cancelled.
+    The lock ends with its process. Waiting can be cancelled.
     """
     with path.open("w") as lock:
         told = False
@@ -34,9 +34,9 @@ async def locked(path: Path, report: Callable[[str], None], doing: str) -> Async
 
 @asynccontextmanager
 async def exclusive(request: BuildRequest) -> AsyncIterator[None]:
-    """Run a Resource's own `build`, and take what it leaves, while no other svc does so in that folder.
+    """Lock a Resource's folder for its `build` command and the copy of its output.
 
-    Raises `BuildFailed` when the cache can not be written.
+    Raises `BuildFailed` if the cache cannot be written.
     """
     resource = request.resource
     name = sha256(str(resource.workdir).encode(errors="surrogateescape")).hexdigest()
@@ -46,8 +46,8 @@ async def exclusive(request: BuildRequest) -> AsyncIterator[None]:
         place.touch()
     except OSError as error:
         raise BuildFailed(
-            f"resource {resource.name}: {place} can not be made: {error.strerror}",
-            "Check that the disk of the cache (SVC_HOME) has room and that you may write there.",
+            f"resource {resource.name}: {place} cannot be made: {error.strerror}",
+            "Check the free space and permissions of the cache folder (SVC_HOME).",
         ) from error
     async with locked(place, request.report, f"running the build command of resource {resource.name}"):
         yield

@@ -1,7 +1,6 @@
-"""Takes the component that a Resource's own `build` command makes: the way to bring any toolchain along.
+"""Components built by a Resource's own `build` command, with any toolchain.
 
-Owns the command's run, what may stand at `output`, and its copy in the cache. Whether the component can be
-run here is the engine's to say.
+The command runs, `output` is checked and copied into the cache. The engine validates the component later.
 """
 
 import asyncio
@@ -26,9 +25,9 @@ _CHUNK = 1 << 20
 async def build_or_take(
     request: BuildRequest, build: Callable[[BuildRequest], Awaitable[ComponentArtifact]]
 ) -> ComponentArtifact:
-    """Return the component of a Resource: by its own `build` where it has one, else by its lane's.
+    """Return the component of a Resource, built by its own `build` command or else by its lane.
 
-    Raises `BuildFailed`, and what the lane raises.
+    Raises `BuildFailed`, and the errors of the lane.
     """
     if request.resource.build is not None:
         return await prebuilt_component(request)
@@ -37,14 +36,14 @@ async def build_or_take(
     except OSError as error:
         raise BuildFailed(
             f"resource {request.resource.name} could not be built: {error}",
-            "Check that its files can be read, and that the disk has room.",
+            "Check the permissions of its files and the free disk space.",
         ) from error
 
 
 async def prebuilt_component(request: BuildRequest) -> ComponentArtifact:
-    """Run the Resource's `build` and take the component that it leaves at `output`. Raises `BuildFailed`."""
+    """Run the Resource's `build` command and copy the component at `output`. Raises `BuildFailed`."""
     resource = request.resource
-    assert resource.output is not None  # the manifest's rule
+    assert resource.output is not None  # guaranteed by manifest validation
     async with exclusive(request):
         await run_build(request)
         return await asyncio.to_thread(_take, resource.output, request)
@@ -53,14 +52,14 @@ async def prebuilt_component(request: BuildRequest) -> ComponentArtifact:
 def _take(output: Path, request: BuildRequest) -> ComponentArtifact:
     shown = str(output.relative_to(request.root)) if output.is_relative_to(request.root) else str(output)
     try:
-        # Not blocking: a pipe in this place would never end.
+        # Opening a named pipe here would block forever.
         source = open(output, "rb", 0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))  # noqa: SIM115
     except FileNotFoundError:
-        raise _refused(request, f"the build command left no file {shown}") from None
+        raise _refused(request, f"the build command wrote no file {shown}") from None
     except IsADirectoryError:
         raise _refused(request, f"{shown} is not a file") from None
     except OSError as error:
-        raise _refused(request, f"{shown} can not be read: {error.strerror}") from error
+        raise _refused(request, f"{shown} cannot be read: {error.strerror}") from error
     with source:
         if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
             raise _refused(request, f"{shown} is not a file")
@@ -70,12 +69,12 @@ def _take(output: Path, request: BuildRequest) -> ComponentArtifact:
             raise BuildFailed(
                 f"resource {request.resource.name}: {shown} could not be copied to {request.cache}: "
                 f"{error.strerror}",
-                "Check that the disk of the cache (SVC_HOME) has room.",
+                "Check the free space of the cache folder (SVC_HOME).",
             ) from error
 
 
 def _copied(source: IO[bytes], request: BuildRequest, shown: str) -> ComponentArtifact:
-    """Copy the component into the cache, under its sha256; what is checked is the copy."""
+    """Copy the component into the cache under its sha256, and check the copy."""
     folder = request.cache / "components"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as copy:
@@ -103,13 +102,13 @@ def _check(copy: Path, shown: str, request: BuildRequest) -> None:
     if start.startswith(_MODULE):
         raise BuildFailed(
             f"resource {request.resource.name}: {shown} is a core WebAssembly module, not a component",
-            "Make it a component as the last step of `build`, as with "
+            "Convert it to a component as the last step of `build`, as with "
             "`wasm-tools component new --adapt ADAPTER.wasm IN.wasm -o OUT.wasm`.",
         )
     if start.lstrip().startswith((b"(component", b"(module", b";;", b"(;")):
         raise BuildFailed(
             f"resource {request.resource.name}: {shown} is WebAssembly text, not a component's binary",
-            "Let `build` turn it into a binary, as with `wasm-tools parse`.",
+            "Convert it to a binary in `build`, as with `wasm-tools parse`.",
         )
     raise _refused(request, f"{shown} is not a WebAssembly component")
 
@@ -118,6 +117,6 @@ def _refused(request: BuildRequest, what: str) -> BuildFailed:
     name = request.resource.name
     return BuildFailed(
         f"resource {name}: {what}",
-        f"`build` has to leave a component there; see where it writes to, or correct `output` of "
+        f"`build` must write a component there: check its output path, or correct `output` of "
         f"[resource.{name}] in svc.toml.",
     )

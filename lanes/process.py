@@ -1,4 +1,4 @@
-"""Runs one tool to its end, in a process group of its own that is killed as a whole when it is cancelled."""
+"""Tools run in their own process group, which is killed as a whole on cancellation."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ NICENESS = 10
 async def run(
     command: Sequence[str], folder: Path, *, environ: Mapping[str, str] | None = None, nice: bool = False
 ) -> tuple[int, str]:
-    """Run a command; return its exit status and the last 64 KiB of what it printed."""
+    """Run a command; return its exit status and the last 64 KiB of its output."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,

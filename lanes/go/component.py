@@ -1,7 +1,7 @@
-"""A core module that Go made for wasip1 -> a wasi:http component.
+"""Conversion of a wasip1 core module of Go to a wasi:http component.
 
-Writes the component as text around an empty module, has it assembled, and puts Go's module in its place.
-`adapter.wat` has the modules that translate; nothing here runs a tool.
+The component is assembled from text around an empty module, which Go's module then replaces. `adapter.wat`
+has the adapter modules.
 """
 
 from functools import cache
@@ -19,7 +19,7 @@ _COMPONENT = b"\0asm\x0d\0\x01\0"
 _CORE_MODULE_SECTION = 1
 _PREVIEW1 = "wasi_snapshot_preview1"
 _LIBRARY = "svc"
-"""The module of what the guest library asks of the adapter."""
+"""Module name of the adapter functions that the guest library imports."""
 _ARENA = "svc_arena"
 _ENOSYS, _ENOENT = 52, 44
 _DROP = "[resource-drop]"
@@ -37,7 +37,7 @@ _ADAPTER_CALLS = {
 
 
 class NotHosted(Exception):
-    """The module imports functions that no component of ours can have. `names` are "module function"."""
+    """The module imports functions that are not available. `names` are "module function"."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(", ".join(names))
@@ -45,7 +45,7 @@ class NotHosted(Exception):
 
 
 class NoHandler(Exception):
-    """The module does not export what the guest library exports."""
+    """The module lacks the exports of the guest library."""
 
 
 def component(module: CoreModule) -> bytes:
@@ -187,7 +187,7 @@ def _stub(item: Import) -> str:
 
 
 def _grouped(module: CoreModule) -> str:
-    """Return the arguments of the main module's instance: a group for each module that it imports from."""
+    """Return the arguments of the main module's instance, grouped by imported module."""
     groups: dict[str, list[str]] = {}
     for number, item in enumerate(module.imports):
         groups.setdefault(item.module, []).append(f'(export "{item.alias}" (func $shim "{number}"))')

@@ -1,7 +1,7 @@
-"""Reads what a core module asks for, and gives every import a name of its own.
+"""Reader of core modules that gives each import a unique name.
 
-Go emits the same import more than once where several packages declare it, which a component must not have.
-Source: the WebAssembly core specification, binary format of modules. It owns no component.
+Go repeats an import that several packages declare, which a component must not have. The format is in the
+WebAssembly core specification, binary format of modules.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _VALUES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64"}
 
 
 class Unreadable(Exception):
-    """The file is no core module, or not of the form that Go writes."""
+    """The file is not a core module in the form that Go writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class CoreModule:
-    """A module with imports of unique names. `binary` is the whole of it."""
+    """A module with unique import names. `binary` is the complete module."""
 
     binary: bytes
     imports: tuple[Import, ...]

@@ -1,7 +1,4 @@
-"""Why Go did not build, told to whoever wrote the program.
-
-Owns reading what `go build` prints. Runs nothing.
-"""
+"""Errors of `go build`, parsed from its output, with hints for the author of the program."""
 
 import re
 from pathlib import Path
@@ -25,8 +22,8 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
     found = diagnostics(request, output)
     if _NO_ROOM.search(output):
         return BuildFailed(
-            f"resource {name} could not be built: the disk is full or can not be written",
-            "Make room where Go's cache is (`go env GOCACHE`) and where svc's is (SVC_HOME).",
+            f"resource {name} could not be built: the disk is full or read-only",
+            "Free some space for Go's cache (`go env GOCACHE`) and svc's cache (SVC_HOME).",
             output=output,
         )
     if _NETWORK.search(output):
@@ -38,7 +35,7 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
     if newer := _NEWER.search(output):
         return BuildFailed(
             f"resource {name} needs Go {newer['wanted']}, and {newer['used']} is used",
-            "Have a newer `go` on PATH, or lower the version in go.mod (and in those of its modules).",
+            "Install a newer `go` on PATH, or lower the version in go.mod and in those of its modules.",
             output=output,
         )
     if command := _GET.search(output):
@@ -51,7 +48,7 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
     if "is not a main package" in output or "requires exactly one main package" in output:
         return BuildFailed(
             f"resource {name}: {_shown(request.resource.workdir, request)} has no main package",
-            "Let `workdir` in svc.toml name the folder of `package main`, whose main calls guest.Serve.",
+            "Set `workdir` in svc.toml to the folder of `package main`, whose main calls guest.Serve.",
             output=output,
         )
     if found:
@@ -67,7 +64,7 @@ def explain(request: BuildRequest, output: str) -> BuildFailed:
 
 
 def diagnostics(request: BuildRequest, output: str) -> tuple[Diagnostic, ...]:
-    """Return the complaints that name a place, with the lines that follow them."""
+    """Return the diagnostics with positions, each with its continuation lines."""
     found: list[Diagnostic] = []
     for line in output.splitlines():
         match = _PLACE.match(line)
@@ -98,7 +95,7 @@ def _shown(path: Path, request: BuildRequest) -> str:
 
 
 def _frame(file: Path, line: int, column: int) -> str:
-    """Return the line that is complained of, with a mark under the column (which Go counts in bytes)."""
+    """Return the line of a diagnostic with a mark below its column, which Go counts in bytes."""
     try:
         text = file.read_bytes().splitlines()[line - 1]
     except (OSError, IndexError):

@@ -1,11 +1,11 @@
-"""Writes files that Go reads: whole, and only when they differ, so that Go sees what has not changed."""
+"""Atomic writes of files for Go. Equal files stay untouched, so that Go's cache recognizes them."""
 
 import os
 from pathlib import Path
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file, in a folder that is made when it is not there. Raises `OSError`."""
+    """Write a file if it differs, and create its folder if needed. Raises `OSError`."""
     if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == text:
         return
     file.parent.mkdir(parents=True, exist_ok=True)

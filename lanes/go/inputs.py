@@ -1,7 +1,4 @@
-"""Which files outside a Resource's folder a build depends on: other modules, and what decides on them.
-
-Asks Go; owns nothing.
-"""
+"""Build inputs outside of a Resource's folder, listed by Go: other modules and the files that select them."""
 
 import json
 import os
@@ -18,7 +15,7 @@ _FIELDS = "Dir,Standard,Module,GoFiles,SFiles,EmbedFiles"
 
 
 async def inputs(go: Go, request: BuildRequest, work: Workspace) -> frozenset[Path]:
-    """Return these files; none when Go can not list them, as for a program that does not compile."""
+    """Return these files; none if Go cannot list them, for example if the program does not compile."""
     printed = bytearray()
     environ = {**go.environ(os.environ), "GOWORK": str(work.file)}
     command = [go.program, "list", "-deps", f"-json={_FIELDS}", "."]

@@ -1,7 +1,7 @@
 """The go lane: an ordinary http.Handler, compiled by mainline Go and made a wasi:http component.
 
-Go does the work and keeps what can be used again in its own cache. The module it links is kept too, so that
-it sees when nothing has changed; the component around it is named by its sha256.
+Go caches compiled packages itself. The linked module stays in place, so that Go detects an unchanged
+program. The component is named by its sha256.
 """
 
 import asyncio
@@ -40,22 +40,22 @@ class GoLane:
         self._installing = asyncio.Lock()
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
-        """Return Go, as PATH or the cache has it."""
+        """Return Go from PATH or from the cache."""
         return (toolchain.tool(await toolchain.find(cache)),)
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
-        """Install Go where there is none, and compile what every program needs. Raises `ToolchainMissing`."""
+        """Install Go if it is missing, and compile its standard packages. Raises `ToolchainMissing`."""
         go = await toolchain.ensure(cache, report)
         try:
             await toolchain.warm(go, LIBRARY, cache, report)
         except OSError as error:
             raise ToolchainMissing(
-                f"the go lane can not prepare its builds: {error}",
-                "Make room, or set SVC_HOME to a folder that can be written.",
+                f"the go lane cannot prepare its builds: {error}",
+                "Free some space, or set SVC_HOME to a writable folder.",
             ) from error
 
     def identity(self, cache: Path) -> str:
-        """Return what artifacts depend on: the Go that is used, and its settings."""
+        """Return the fingerprint of the used Go and its settings."""
         return identity(*toolchain.decisive(cache))
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
@@ -92,7 +92,7 @@ class GoLane:
             raise BuildFailed(
                 f"resource {request.resource.name}: Go did not end within {self._limit_secs:g} seconds and "
                 "was stopped",
-                "What was compiled so far is kept: try again.",
+                "Try again: Go continues with the packages it has compiled.",
                 output=printed.text,
             ) from None
         if status < 0:
@@ -105,18 +105,18 @@ class GoLane:
             raise explain(request, printed.text)
 
     async def aclose(self) -> None:
-        """Nothing goes on between builds."""
+        """Do nothing: no process runs between builds."""
 
 
 def _component(request: BuildRequest, module: Path) -> Path:
-    """Make the component of a module, in the cache; return its file, which is named by its sha256."""
+    """Write the component of a module to the cache, named by its sha256; return its path."""
     name = request.resource.name
     try:
         made = component(read(module.read_bytes()))
     except NotHosted as error:
         raise BuildFailed(
-            f"resource {name} imports {error}, which is not hosted",
-            "A //go:wasmimport in it, or in a package that it uses, asks for what only other hosts have.",
+            f"resource {name} imports {error}, which is not available",
+            "Remove the //go:wasmimport that asks for it, in the program or in a package.",
         ) from None
     except NoHandler:
         raise BuildFailed(
@@ -125,8 +125,8 @@ def _component(request: BuildRequest, module: Path) -> Path:
         ) from None
     except Unreadable as error:
         raise BuildFailed(
-            f"resource {name}: what Go made can not be read: {error}",
-            "Say which Go it is (`go version`): the lane knows Go 1.24 to 1.27.",
+            f"resource {name}: the module made by Go cannot be read: {error}",
+            "Check `go version`: the lane supports Go 1.24 to 1.27.",
         ) from None
     digest = sha256(made).hexdigest()
     kept = request.cache / "go" / "components" / f"{digest}.wasm"

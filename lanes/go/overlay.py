@@ -1,15 +1,14 @@
-"""Changes files of Go's library for hosted programs: Go compiles the copies in their place (`-overlay`).
+"""Patched copies of Go's standard library files, which Go compiles instead of the originals (`-overlay`).
 
-- net/http: every http.Transport goes through the host, not only the default one. Programs and packages make
-  transports of their own, for time-outs or connection limits that mean nothing here.
-- runtime: the packages of the program are initialized when its first request comes, not when the runtime
-  starts, so that the host can start the runtime ahead (`engine/wasm/binary/preinit/run.py`).
-- crypto/tls: a connection that shakes hands again does so by the function with which it did at first. Go's
-  linker keeps what a connection's Read may call wherever net/http is used; so it need not keep the handshake,
-  a quarter of a program, in those that make no connection.
+- net/http: every http.Transport goes through the host, not only the default one. Programs and packages create
+  their own transports for timeouts or connection limits, which have no effect here.
+- runtime: the packages of the program are initialized at its first request, not when the runtime starts.
+  The host can then start the runtime in advance (`engine/wasm/binary/preinit/run.py`).
+- crypto/tls: a renegotiation calls the handshake through a function value. Otherwise Go's linker would
+  include the handshake, a quarter of a program, wherever net/http is used.
 
-What is added is in `library/`, and reaches the guest library by methods that it looks for. A Go whose files
-are other ones is left as it is, and the guest library does without.
+Added files are in `library/`; the guest library detects their methods. A Go with other files is not patched,
+and the guest library works without the patches.
 """
 
 import json
@@ -26,7 +25,7 @@ _LIBRARY = Path(__file__).parent / "library"
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What `file` (below GOROOT/src) has `before` once, it has `after` instead; the file `added` follows."""
+    """Patch of `file` (below GOROOT/src): replaces the only `before` by `after`, and adds `added`."""
 
     file: str
     before: str
@@ -34,7 +33,7 @@ class _Change:
     added: str | None = None
 
     def applied(self, root: Path) -> str | None:
-        """Return the changed copy, `None` where the file is another one."""
+        """Return the patched copy, or `None` if the file differs from the known one."""
         try:
             source = (root / "src" / self.file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -69,9 +68,9 @@ _CHANGES = (
 
 
 def overlay(root: Path, folder: Path) -> list[str]:
-    """Return the options of `go build` that put the copies in place; none when this Go's files are not known.
+    """Return the options of `go build` that use the copies; none if the files of this Go are unknown.
 
-    `root` is Go's GOROOT; what is made stays in `folder`.
+    `root` is GOROOT; the copies are written to `folder`.
     """
     copies = {change.file: copy for change in _CHANGES if (copy := change.applied(root)) is not None}
     if "runtime/proc.go" in copies:
@@ -90,7 +89,7 @@ def overlay(root: Path, folder: Path) -> list[str]:
 
 @cache
 def _own_packages(root: Path) -> str:
-    """Return a function of Go that knows the packages which come with it."""
+    """Return a Go function that recognizes the packages of the standard library."""
     paths = []
     for folder, folders, files in os.walk(root / "src"):
         folders[:] = sorted(name for name in folders if name not in ("cmd", "testdata"))

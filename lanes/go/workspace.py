@@ -1,7 +1,7 @@
-"""The Go workspace that a build runs in: the user's modules and our library, without an edit of go.mod.
+"""Go workspace of a build: the user's modules and the guest library, without an edit of go.mod.
 
-Owns two files: one in the cache, which builds use, and `go.work` beside a go.mod that has none, so that
-`go run .` and editors find the library too. That one says who wrote it, and is never put in a user's place.
+Builds use a go.work in the cache. A second one beside go.mod lets `go run .` and editors find the library;
+it has a generated header and never replaces a user's file.
 """
 
 import json
@@ -20,7 +20,7 @@ from lanes.go.vendor import vendored
 from lanes.process import run
 
 LIBRARY = Path(__file__).with_name("guest")
-_MARK = f"{GENERATED_HEADER}: keep it out of version control."
+_MARK = f"{GENERATED_HEADER}: do not commit it."
 _OLDEST = "1.24"
 
 
@@ -30,7 +30,7 @@ class Workspace:
 
     `users` is the go.work that this one is made of, if the user has one, and `vendor` the vendor folder that
     is in force. `root` is the GOROOT of the Go that builds these modules, as they may ask for another than
-    PATH's; `downloads` is where it keeps modules.
+    PATH's; `downloads` is its module cache.
     """
 
     file: Path
@@ -43,7 +43,7 @@ class Workspace:
 
 
 async def workspace(go: Go, request: BuildRequest) -> Workspace:
-    """Make the workspace of a Resource. Raises `BuildFailed`."""
+    """Write the workspace of a Resource. Raises `BuildFailed`."""
     workdir = request.resource.workdir
     environ = go.environ(os.environ)
     if chosen := os.environ.get("GOWORK"):
@@ -105,9 +105,9 @@ def _ours(file: Path) -> bool:
 
 
 def _leave_beside(file: Path, text: str | None) -> None:
-    """Write the file that people's own commands find, or take it away where a vendor folder is used instead.
+    """Write the go.work for the user's own commands, or remove it if a vendor folder is used instead.
 
-    A convenience, in a folder that may be read-only: builds use the other file.
+    Errors are ignored: builds use the other file.
     """
     with suppress(OSError):
         if text is not None:

@@ -1,7 +1,4 @@
-"""Talks to the node process that bundles: one process a lane, started when first needed.
-
-Owns the process and its protocol (`node/bundler.mjs`); what the answers mean is `lane.py`'s.
-"""
+"""Client of the node process that bundles (`node/bundler.mjs`): one process per lane, started on demand."""
 
 import asyncio
 import contextlib
@@ -14,14 +11,14 @@ from engine.lane import BuildFailed
 from lanes.js.toolchain import Toolchain
 
 LINE_LIMIT = 256 << 20
-"""Most bytes of one answer: a bundle and its source map."""
+"""Maximum bytes of one response: a bundle and its source map."""
 
 COMPLAINT_LIMIT = 64 << 10
-"""Most bytes kept of what the process says on stderr."""
+"""Maximum bytes of the process's stderr that are retained."""
 
 
 class Bundler:
-    """The bundling process. Restarted when it died; several requests may be under way."""
+    """The bundling process. It is restarted after a crash and handles several requests at once."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -32,7 +29,7 @@ class Bundler:
         self._starting = asyncio.Lock()
 
     async def bundle(self, toolchain: Toolchain, **request: Any) -> dict[str, Any]:
-        """Return the answer to one request. Raises `BuildFailed` when the process can not give one."""
+        """Return the response to one request. Raises `BuildFailed` if the process fails."""
         try:
             try:
                 answer = await self._ask(toolchain, request)
@@ -43,7 +40,7 @@ class Bundler:
         except ConnectionError as error:
             raise BuildFailed(
                 "the bundler ended while it worked",
-                f"If it happens again, remove {toolchain.folder.parent}: it is installed anew then.",
+                f"If it happens again, remove {toolchain.folder.parent}: the next build installs it again.",
                 output=self._complaint.decode(errors="replace"),
             ) from error
         if "fault" in answer:
@@ -51,7 +48,7 @@ class Bundler:
         return answer
 
     async def _ask(self, toolchain: Toolchain, request: dict[str, Any]) -> dict[str, Any]:
-        """Send one request; raise `ConnectionError` when the process ends before its answer."""
+        """Send one request. Raises `ConnectionError` if the process ends before its response."""
         process = await self._running(toolchain)
         self._next += 1
         number = self._next
@@ -82,7 +79,7 @@ class Bundler:
             return self._process
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Hand out answers until the process ends, then fail what still waits for one."""
+        """Dispatch responses until the process ends, then fail the pending requests."""
         assert process.stdout is not None and process.stderr is not None
         complaints = asyncio.get_running_loop().create_task(_tail(process.stderr))
         try:
@@ -92,7 +89,7 @@ class Bundler:
                 if future is not None and not future.done():
                     future.set_result(answer)
         except ValueError:
-            # An answer that is too long, or none of ours: this process is of no use any more.
+            # A too long or invalid response: the process cannot be used any longer.
             _kill(process)
         await process.wait()
         self._complaint = await complaints
@@ -101,7 +98,7 @@ class Bundler:
                 future.set_exception(ConnectionResetError("the bundler ended"))
 
     async def aclose(self) -> None:
-        """End the process and all that it started."""
+        """Kill the process and its children."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -1,7 +1,7 @@
-"""Makes components of bundled modules with componentize-js, once for each.
+"""Components of bundled modules, made with componentize-js and cached.
 
-A component is kept in a folder of its own, named by its caller after all that shapes it. Files come there
-finished or not at all, under a lock; what they are for is `lane.py`'s.
+The caller names the cache folder of a component after everything that shapes it. Writes are atomic and
+locked.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from lanes.lock import locked
 from lanes.process import run
 
 LIMIT_SECONDS = 120.0
-"""A module that is not loaded by then never will be."""
+"""Time limit for loading a module."""
 
 
 class ComponentRefused(Exception):
-    """No component can be made of the module; `output` is what the tool and the module printed."""
+    """The module cannot be made a component; `output` is the output of the tool and the module."""
 
     def __init__(self, output: str, *, late: bool = False) -> None:
         super().__init__(output)
@@ -31,7 +31,7 @@ class ComponentRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSpec:
-    """A component to make: `write` puts its main module, bundled, into the file that it is given."""
+    """A component to make: `write` writes its bundled main module to a file."""
 
     toolchain: Toolchain
     world: str
@@ -43,12 +43,12 @@ class SnapshotSpec:
 
 
 def cached_component(folder: Path) -> Path | None:
-    """Return the component that is kept in a folder; its name is its sha256 (hex)."""
+    """Return the component cached in a folder; its name is its sha256 (hex)."""
     return next(folder.glob("*.wasm"), None)
 
 
 async def component(order: SnapshotSpec) -> tuple[Path, str]:
-    """Return the component and what was printed while it was made: nothing when it was there.
+    """Return the component and the output of its creation; a cached one has none.
 
     Raises `ComponentRefused`.
     """

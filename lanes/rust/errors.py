@@ -1,7 +1,4 @@
-"""Why cargo failed, told to whoever wrote the crate.
-
-Owns telling the sources' faults from the machine's. Runs nothing but the questions of `toolchain.py`.
-"""
+"""Errors of cargo, classified as errors of the sources or of the machine."""
 
 import re
 
@@ -25,7 +22,7 @@ _ERROR = re.compile(r"^error(?:\[\w+\])?: (.*)$", re.MULTILINE)
 
 
 async def explain(request: BuildRequest, done: Finished) -> BuildFailed | ToolchainMissing:
-    """Return the error for a run of cargo that failed."""
+    """Return the error for a failed run of cargo."""
     name, workdir = request.resource.name, request.resource.workdir
     messages = done.messages
     unusual = "E0463" in messages.codes and any(_NO_STD.match(error.message) for error in messages.errors)
@@ -46,11 +43,11 @@ async def explain(request: BuildRequest, done: Finished) -> BuildFailed | Toolch
 
 
 def timeout_error(request: BuildRequest, limit_secs: float, printed: str) -> BuildFailed:
-    """Return the error for a run that took too long."""
+    """Return the error for a run that exceeded its time limit."""
     name = request.resource.name
     return BuildFailed(
         f"resource {name}: cargo did not end within {limit_secs / 60:g} minutes and was stopped",
-        "A build script that waits for something never ends. What was compiled so far is kept.",
+        "Check the build scripts: one that waits never ends. A new build continues with the compiled crates.",
         output=printed,
     )
 
@@ -65,12 +62,12 @@ def _hint(done: Finished, request: BuildRequest) -> str:
     if _NETWORK.search(done.printed):
         return (
             "A crate has to be downloaded and could not be. Run `cargo fetch` while the machine is online, "
-            "or keep the crates in the Project with `cargo vendor`."
+            "or add the crates to the Project with `cargo vendor`."
         )
     if _READ_ONLY.search(done.printed):
         return (
-            "cargo writes into the folder target beside Cargo.lock: let it, or set CARGO_TARGET_DIR to a "
-            "folder with room that you may write."
+            "cargo writes to the folder target beside Cargo.lock: make it writable, free some space, or set "
+            "CARGO_TARGET_DIR."
         )
     if done.status in (-9, 137):
         return "SIGKILL often means that the machine ran out of memory."

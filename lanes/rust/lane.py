@@ -1,7 +1,7 @@
 """The rust lane: any crate that exports a wasi:http handler, built by the user's own cargo.
 
-cargo does the work and keeps what can be used again in the crate's own `target`; the component is copied
-into the cache, so that an artifact is never changed by a later build.
+cargo caches its work in the crate's own `target`. The component is copied to the cache, so that later builds
+do not change an artifact.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ class RustLane:
         self._limit_secs = limit_secs
 
     async def tools(self, cache: Path) -> tuple[Tool, ...]:
-        """Return cargo, rustc and the target, as the current folder finds them."""
+        """Return cargo, rustc and the target, as found from the current folder."""
         return await toolchain.tools(Path.cwd())
 
     async def install(self, cache: Path, report: Callable[[str], None]) -> None:
-        """Nothing is managed here: raise `ToolchainMissing` for what is missing."""
+        """Raise `ToolchainMissing` if a tool is missing; the user installs Rust."""
         missing = await toolchain.problem(Path.cwd())
         if missing is not None:
             raise missing
 
     def identity(self, cache: Path) -> str:
-        """Return what artifacts depend on: cargo and rustc, also those that rustup's proxies lead to."""
+        """Return the fingerprint of cargo and rustc, including those behind rustup's proxies."""
         return identity(*toolchain.decisive())
 
     async def build(self, request: BuildRequest) -> ComponentArtifact:
@@ -53,11 +53,11 @@ class RustLane:
             raise BuildFailed(
                 f"resource {request.resource.name}: there is no Cargo.toml in "
                 f"{shown if shown != '.' else 'the Project folder'}",
-                "`svc new NAME --template rust` makes a crate that runs, to begin with.",
+                "Create a crate to start with: `svc new NAME --template rust`.",
             )
         program = toolchain.program("cargo")
         if program is None:
-            raise await toolchain.problem(workdir) or ToolchainMissing("cargo is not there")
+            raise await toolchain.problem(workdir) or ToolchainMissing("cargo is not on PATH")
         try:
             done = await cargo.build(
                 program, request.mode, workdir, request.root, request.report, self._limit_secs
@@ -70,7 +70,7 @@ class RustLane:
         return await asyncio.to_thread(copy_component, request, done.messages)
 
     async def aclose(self) -> None:
-        """Nothing goes on between builds."""
+        """Do nothing: no process runs between builds."""
 
 
 def _tell_warnings(request: BuildRequest, messages: Messages) -> None:

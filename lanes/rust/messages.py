@@ -1,7 +1,4 @@
-"""What cargo says on stdout: JSON, one message a line (the cargo book, "External tools").
-
-Owns what is kept of it: artifacts, packages, errors and warnings with their places. Runs nothing.
-"""
+"""Parser of cargo's messages on stdout: JSON lines (the cargo book, "External tools")."""
 
 import json
 import re
@@ -21,21 +18,21 @@ _NOT_A_PLACE = re.compile(r"aborting due to|\d+ warnings? emitted")
 
 @dataclass(slots=True)
 class Messages:
-    """A build so far. `root` is the Project folder, which the places of diagnostics are relative to."""
+    """Messages of a build. `root` is the Project folder; positions of diagnostics are relative to it."""
 
     root: Path
     artifacts: list[tuple[str, Path]] = field(default_factory=list)
-    """Name of the package and file of each WebAssembly file that was linked."""
+    """Package name and path of each linked WebAssembly file."""
     manifests: set[Path] = field(default_factory=set)
-    """`Cargo.toml` of every package that is a folder here, not a registry's or git's."""
+    """`Cargo.toml` of every local package, not from a registry or git."""
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
     codes: set[str] = field(default_factory=set)
     rendered: list[str] = field(default_factory=list)
-    """Each error as rustc renders it, with colours."""
+    """Each error as rendered by rustc, with colors."""
 
     def take(self, line: bytes) -> None:
-        """Take the next line of stdout."""
+        """Parse the next line of stdout."""
         if not line.startswith(b"{"):
             return
         try:
@@ -53,7 +50,7 @@ class Messages:
         manifest = Path(message["manifest_path"])
         self.manifests.add(manifest)
         for name in message["filenames"]:
-            # What lies in `deps` is part of something else.
+            # Files in `deps` are parts of other artifacts.
             if name.endswith(".wasm") and Path(name).parent.name != "deps":
                 self.artifacts.append((package(message["package_id"]), Path(name)))
 
@@ -92,7 +89,7 @@ def package(identifier: str) -> str:
 
 
 def _local(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the place to look at: of an error in a foreign macro, the line that calls it."""
+    """Return the position to show; for an error in a foreign macro, the line that calls it."""
     span = next((span for span in spans if span["is_primary"]), None)
     while span is not None and span.get("expansion") and _foreign(span["file_name"]):
         span = span["expansion"]["span"]
@@ -114,7 +111,7 @@ def _file(name: str, folder: Path, root: Path) -> str:
 
 
 def _frame(rendered: str) -> str:
-    """Return what follows message and place, with its colours."""
+    """Return the rendered text after message and position, with its colors."""
     lines = rendered[:_LONGEST_FRAME].rstrip().split("\n")
     place = next((i for i, line in enumerate(lines) if "--> " in _COLOUR.sub("", line)), 0)
     return "\n".join(lines[place + 1 :])

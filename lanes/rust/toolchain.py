@@ -1,6 +1,5 @@
-"""What the lane needs of the machine: cargo, rustc, and rustc's std for the target.
-
-Owns finding them, judging them and saying what is missing. Nothing is installed: rustup is the user's.
+"""Discovery of cargo, rustc and rustc's std for the target. Nothing is installed: rustup belongs to the
+user.
 """
 
 import asyncio
@@ -26,16 +25,16 @@ _VERSION = re.compile(r"(?:cargo|rustc) (\d+)\.(\d+)\S*")
 
 
 def program(name: str) -> str | None:
-    """Return the path of `cargo` or `rustc`: the one that the environment names, else the one on PATH."""
+    """Return the path of `cargo` or `rustc`, from the environment or PATH."""
     return shutil.which(os.environ.get(name.upper()) or name)
 
 
 def decisive() -> tuple[list[str | Path | None], dict[str, str]]:
-    """Return the files and variables that decide what compiles: where rustup's proxies lead, too."""
+    """Return the files and variables that decide which Rust compiles, behind rustup's proxies too."""
     home = Path.home()
     rustup = Path(os.environ.get("RUSTUP_HOME") or home / ".rustup")
     settings = Path(os.environ.get("CARGO_HOME") or home / ".cargo") / "config.toml"
-    # rustup writes these when a toolchain or a target comes, goes or is updated.
+    # rustup writes these when a toolchain or a target changes.
     installed = sorted(rustup.glob("toolchains/*/lib/rustlib/components"))
     files = [program("cargo"), program("rustc"), settings, rustup / "settings.toml", *installed]
     names = (name for name in os.environ if name.startswith(("CARGO", "RUST")))
@@ -43,13 +42,13 @@ def decisive() -> tuple[list[str | Path | None], dict[str, str]]:
 
 
 async def tools(folder: Path) -> tuple[Tool, ...]:
-    """Return what is there, as it is found from `folder`, which may have a `rust-toolchain.toml`."""
+    """Return the tools as found from `folder`, which can have a `rust-toolchain.toml`."""
     cargo, rustc = await asyncio.gather(_tool("cargo", folder), _tool("rustc", folder))
     return cargo, rustc, await _target(rustc, folder)
 
 
 async def problem(folder: Path) -> ToolchainMissing | None:
-    """Return what is missing, if anything is."""
+    """Return the error for the first missing tool, if any."""
     missing = [tool for tool in await tools(folder) if tool.problem]
     if not missing:
         return None
@@ -69,14 +68,14 @@ async def _tool(name: str, folder: Path) -> Tool:
     if path is None:
         return Tool(name, problem=f"{name} is not on PATH", remedy=INSTALL)
     status, printed = await _ask([path, "--version"], folder)
-    found = _VERSION.search(printed)
-    if status != 0 or found is None:
+    match = _VERSION.search(printed)
+    if status != 0 or match is None:
         return Tool(name, path=path, problem=f"{path} does not work: {error_line(printed)}", remedy=UPDATE)
-    version = found.group().split(" ")[1]
-    if (int(found[1]), int(found[2])) < OLDEST:
-        wanted = ".".join(str(number) for number in OLDEST)
-        told = f"{name} {version} is too old: {TARGET} needs Rust {wanted} or newer"
-        return Tool(name, version, path, told, UPDATE)
+    version = match.group().split(" ")[1]
+    if (int(match[1]), int(match[2])) < OLDEST:
+        oldest = ".".join(str(number) for number in OLDEST)
+        problem = f"{name} {version} is too old: {TARGET} needs Rust {oldest} or newer"
+        return Tool(name, version, path, problem, UPDATE)
     return Tool(name, version, path)
 
 

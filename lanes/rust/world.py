@@ -1,11 +1,9 @@
-"""Makes the guest crate's `world.bin`: `python -m lanes.rust.world`.
+"""Generator of the guest crate's `world.bin`: `python -m lanes.rust.world`.
 
-It is what a component made with that crate imports and exports, in the encoding that `wasm-component-ld`
-reads from the custom section `component-type:…` of a module. The interfaces are whole: the linker puts this
-together with what other crates declare of the same version, and refuses any difference. A component imports
-only what its program calls; a host may have any 0.2.x.
-
-For us only: a test fails when the file is another one. The lane never runs this.
+The file describes imports and exports of components made with that crate, in the encoding that
+`wasm-component-ld` reads from the custom section `component-type:…`. The interfaces are complete, because
+the linker merges them with those of other crates and refuses differences. A component imports only what its
+program calls. A test checks that the file is current; the lane does not run this.
 """
 
 from pathlib import Path
@@ -46,7 +44,7 @@ _WORLD = """
 
 
 def assemble() -> bytes:
-    """Return what `world.bin` should be."""
+    """Return the content of `world.bin`."""
     functions = parse_interfaces({}).functions
     imports = parse_interfaces({name: functions[name] for name in _INTERFACES}).text
     return bytes(wasmtime.wat2wasm(_WORLD.format(imports=imports)))

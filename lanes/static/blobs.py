@@ -1,7 +1,7 @@
-"""The lane's store of file contents and of their compressed forms, shared by all images.
+"""Store of file contents and their compressed forms, shared by all bundles.
 
-Owns `blobs/<sha256>` and `packed/<sha256>.<coding>-<quality>` below its folder. Every write is atomic and
-what is there never changes, so any number of processes may use it, and it may be deleted at any time.
+Files are `blobs/<sha256>` and `packed/<sha256>.<coding>-<quality>`. Writes are atomic and files never
+change, so any number of processes can use the store. It can be deleted at any time.
 """
 
 import gzip
@@ -18,40 +18,40 @@ from typing import IO
 import brotli  # type: ignore[import-untyped]
 
 _CHUNK = 1024 * 1024
-# Compression costs memory and time; these bounds keep a large file from holding up a build for minutes.
+# Compression costs memory and time. Without these limits a large file would delay a build for minutes.
 _LARGEST = 128 * 1024 * 1024
 _LARGEST_AT_BEST = 8 * 1024 * 1024
 _SMALL = 256 * 1024
 _QUICK = 5
-# brotli at its best takes seconds a megabyte for anything, and finds nothing in random bytes either. What
-# the quick quality can not make smaller by this part stays as that leaves it; text shrinks by half and more.
+# At its best quality brotli takes seconds per megabyte, even for random bytes. Contents that the quick
+# quality cannot reduce by this fraction stay at that quality.
 _WORTH_MORE = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A content: its sha256 (hex) and its size in bytes."""
+    """A file content: its sha256 (hex) and its size in bytes."""
 
     sha256: str
     size: int
 
 
 class BlobStore:
-    """Contents by their sha256. Methods block and may be called on any thread."""
+    """File contents by sha256. Methods block and can be called on any thread."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep it all below `folder`, which is made when it is missing."""
+        """Store all files below `folder`, which is created if missing."""
         self._blobs = folder / "blobs"
         self._packed = folder / "packed"
         self._blobs.mkdir(parents=True, exist_ok=True)
         self._packed.mkdir(parents=True, exist_ok=True)
 
     def path(self, blob: Blob) -> Path:
-        """Return where a blob is."""
+        """Return the path of a blob."""
         return self._blobs / blob.sha256
 
     def add(self, source: Path) -> Blob:
-        """Take in a file as it is now. Raises OSError when it can not be read."""
+        """Add the current content of a file. Raises OSError if it cannot be read."""
         descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as original, _unnamed(self._blobs) as copy:  # noqa: PTH123
             digest, size = hashlib.sha256(), 0
@@ -62,10 +62,10 @@ class BlobStore:
             return self._name(copy, Blob(digest.hexdigest(), size))
 
     def compressed(self, blob: Blob, coding: str, quality: int) -> Blob | None:
-        """Return the `br` or `gzip` form of a blob, `None` when it would not be smaller.
+        """Return the `br` or `gzip` form of a blob, or `None` if it is not smaller.
 
-        `quality` is the highest to try: 1 to 11 for `br`, 1 to 9 for `gzip`. Which one is taken depends on
-        the content alone. What was compressed before is not compressed again. Raises OSError.
+        `quality` is the highest to try: 1 to 11 for `br`, 1 to 9 for `gzip`. The chosen one depends on the
+        content alone. Results are cached. Raises OSError.
         """
         if blob.size > _LARGEST:
             return None
@@ -118,7 +118,7 @@ def _compress(data: bytes, coding: str, quality: int) -> bytes:
 
 @contextmanager
 def _unnamed(folder: Path) -> Iterator[IO[bytes]]:
-    """Give a temporary file of `folder`, removed at the end unless it was renamed."""
+    """Create a temporary file in `folder`, removed at the end unless it was renamed."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix="new-", delete=False) as file:
         try:
             yield file
@@ -127,7 +127,7 @@ def _unnamed(folder: Path) -> Iterator[IO[bytes]]:
 
 
 def place_blob(source: Path, target: Path) -> None:
-    """Make a blob appear as `target`: a hard link where the file system has them, else a copy."""
+    """Place a blob at `target`: a hard link if the file system supports it, else a copy."""
     try:
         os.link(source, target)
     except OSError:

@@ -1,7 +1,4 @@
-"""The static lane: files as they are, or a build command and an image of what it leaves.
-
-Owns which of the two it is and the errors about the output folder; packing and running are next door.
-"""
+"""The static lane: a folder served as it is, or a bundle of the output of a build command."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +17,7 @@ _QUALITY = {"dev": (5, 6), "deploy": (11, 9)}
 
 
 class StaticLane:
-    """Implements `engine.lane.Lane`."""
+    """Builds static Resources."""
 
     spec = SPEC
 
@@ -28,7 +25,7 @@ class StaticLane:
         self._workers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="static-pack")
 
     async def build(self, request: BuildRequest) -> FolderArtifact | StaticBundle:
-        """Build the Resource: a live folder in dev without `build`, else an image.
+        """Build the Resource: a live folder in dev without `build`, else a static bundle.
 
         Raises `BuildFailed`.
         """
@@ -36,11 +33,11 @@ class StaticLane:
         if not resource.workdir.is_dir():
             raise BuildFailed(
                 f"resource {resource.name}: the folder {_shown(resource.workdir, request)} does not exist",
-                f"Make it, or correct `workdir` of [resource.{resource.name}] in svc.toml.",
+                f"Create it, or correct `workdir` of [resource.{resource.name}] in svc.toml.",
             )
         if resource.output is None:
             raise BuildFailed(
-                f"resource {resource.name}: nothing says which folder to serve",
+                f"resource {resource.name}: no output folder is set",
                 f'Add `output = "public"` (the folder) to [resource.{resource.name}] in svc.toml.',
             )
         if resource.build is None:
@@ -57,11 +54,11 @@ class StaticLane:
         """Install nothing."""
 
     def identity(self, cache: Path) -> str:
-        """Return what images depend on: the lane alone."""
+        """Return the fingerprint of bundles: the lane's code alone."""
         return identity([])
 
     async def aclose(self) -> None:
-        """Let go of the compression threads; what has not begun is dropped."""
+        """Stop the compression threads; pending work is dropped."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
 
@@ -84,10 +81,10 @@ def _check_output(output: Path, request: BuildRequest) -> None:
     if output.exists():
         wrong = f"{shown} is a file, not a folder"
     elif resource.build is not None:
-        wrong = f"the build command left no folder {shown}"
+        wrong = f"the build command wrote no folder {shown}"
     else:
         wrong = f"the folder {shown} does not exist"
-    remedy = "Make it" if resource.build is None else "See where the command writes to"
+    remedy = "Create it" if resource.build is None else "Check where the command writes to"
     raise BuildFailed(
         f"resource {resource.name}: {wrong}",
         f"{remedy}, or correct `output` of [resource.{resource.name}] in svc.toml.",
@@ -95,5 +92,5 @@ def _check_output(output: Path, request: BuildRequest) -> None:
 
 
 def _shown(path: Path, request: BuildRequest) -> str:
-    """Return a path as the user knows it: relative to the Project folder where it is inside."""
+    """Return a path for messages: relative to the Project folder if it is inside."""
     return str(path.relative_to(request.root)) if path.is_relative_to(request.root) else str(path)

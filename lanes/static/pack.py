@@ -1,8 +1,4 @@
-"""Packs an output folder into a static image.
-
-Owns the way from files on disk to a complete image in the cache; which files belong is `walk`'s, the
-contents are `blobs`', the format `engine.static_files.bundle`'s. It runs no command.
-"""
+"""Packing of an output folder into a static bundle in the cache."""
 
 import asyncio
 import os
@@ -25,7 +21,7 @@ _PROGRESS_SECS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How to pack: `brotli` 1 to 11 and `gzip` 1 to 9 are the qualities, `workers` does the heavy part."""
+    """Settings of packing: qualities `brotli` (1 to 11) and `gzip` (1 to 9), and `workers` that compress."""
 
     cache: Path
     brotli: int
@@ -35,17 +31,16 @@ class Packing:
 
 
 async def pack(root: Path, packing: Packing) -> StaticBundle:
-    """Make an image of the files below `root`: equal files and qualities make the same one.
+    """Pack the files below `root`; equal files and qualities make equal bundles.
 
-    Raises `BuildFailed` when a file can not be read or vanishes meanwhile, or the cache can not be
-    written.
+    Raises `BuildFailed` if a file cannot be read or vanishes meanwhile, or the cache cannot be written.
     """
     try:
         return await _pack(root, packing)
     except OSError as error:
         raise BuildFailed(
-            f"{error.filename or root} can not be packed: {error.strerror or error}",
-            "Check that it may be read, that nothing writes there during the build, and that the disk "
+            f"{error.filename or root} cannot be packed: {error.strerror or error}",
+            "Check that it can be read, that no program writes there during the build, and that the disk "
             f"of {packing.cache} is not full; then build again.",
         ) from error
 
@@ -90,7 +85,7 @@ def _image_file(store: BlobStore, name: str, place: Path, packing: Packing) -> B
 
 
 def _assemble(files: list[BundleFile], store: BlobStore, images: Path) -> StaticBundle:
-    """Put index and blobs into their final folder, by a rename; a whole image that is there is kept."""
+    """Move index and blobs to their final folder by a rename, unless a complete bundle exists there."""
     index = encode_index(files)
     blobs = {Blob(*encoding) for file in files for encoding in file.encodings.values()}
     image = StaticBundle(images / index_digest(index), index_digest(index))
@@ -115,7 +110,7 @@ def _install(making: Path, folder: Path, index: bytes, blobs: set[Blob]) -> None
         making.rename(folder)
         return
     except OSError:
-        # Another process was quicker, or what is there is not whole.
+        # Another process was faster, or the existing bundle is incomplete.
         if _complete(folder, index, blobs):
             return
     damaged = Path(tempfile.mkdtemp(dir=folder.parent, prefix="old-"))

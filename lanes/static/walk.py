@@ -1,7 +1,4 @@
-"""Which files of an output folder go into its image.
-
-Owns the walk: symlinks, hidden names and files that are none. It reads no file's content.
-"""
+"""Selection of the files of an output folder that are served: symlinks, hidden names and special files."""
 
 import os
 import stat
@@ -13,10 +10,9 @@ from engine.static_files.names import is_hidden, is_servable
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """What a walk found: files by their path in the image (POSIX separators), and what it left out.
+    """Files by their path in the bundle (POSIX separators), and the skipped ones.
 
-    `files` holds real paths. `notes` are lines for the user, one for each thing left out that they may
-    miss.
+    `files` has real paths. `notes` are lines for the user about skipped files that may be missed.
     """
 
     files: dict[str, Path]
@@ -24,11 +20,11 @@ class FoundFile:
 
 
 def walk(root: Path) -> FoundFile:
-    """Find all files below `root` to be served. Raises OSError when a folder can not be read."""
+    """Find all files below `root` to serve. Raises OSError if a folder cannot be read."""
     real_root = Path(os.path.realpath(root))
     files: dict[str, Path] = {}
     notes: list[str] = []
-    # Folders still to be read: path in the image, real path, the real paths of the folders above it.
+    # Folders to read: path in the bundle, real path, real paths of the folders above it.
     waiting: list[tuple[str, Path, frozenset[Path]]] = [("", real_root, frozenset())]
     while waiting:
         prefix, folder, above = waiting.pop()
@@ -36,7 +32,7 @@ def walk(root: Path) -> FoundFile:
             for entry in entries:
                 if not is_servable(entry.name):
                     if not is_hidden(entry.name):
-                        notes.append(f"left out {prefix + entry.name!r}: no address can hold its name")
+                        notes.append(f"left out {prefix + entry.name!r}: its name is not valid in a URL")
                     continue
                 name = prefix + entry.name
                 place = Path(entry.path)
@@ -49,7 +45,7 @@ def walk(root: Path) -> FoundFile:
                 mode = place.stat().st_mode
                 if stat.S_ISDIR(mode):
                     if place == folder or place in above:
-                        notes.append(f"left out {name}: the link leads back to a folder that holds it")
+                        notes.append(f"left out {name}: the link leads back to a folder that contains it")
                     else:
                         waiting.append((name + "/", place, above | {folder}))
                 elif stat.S_ISREG(mode):
@@ -60,10 +56,10 @@ def walk(root: Path) -> FoundFile:
 
 
 def _refusal(link: Path, real_root: Path) -> str:
-    """Say why a symlink is not followed; empty when it is."""
+    """Return why a symlink is not followed; empty if it is."""
     target = Path(os.path.realpath(link))
     if not target.exists():
-        return f"the link leads nowhere ({link.readlink()})"
+        return f"the link is broken ({link.readlink()})"
     if not target.is_relative_to(real_root):
         return f"the link leads out of the folder, to {target}"
     if not all(map(is_servable, target.relative_to(real_root).parts)):

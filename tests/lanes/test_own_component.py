@@ -68,7 +68,7 @@ def test_the_js_lane_takes_it_without_node(
 
 
 WRONG = {
-    "left no file out/app.wasm": b"",
+    "wrote no file out/app.wasm": b"",
     "is empty": b"",
     "is a core WebAssembly module": bytes(wat2wasm("(module)")),
     "is WebAssembly text": b"\n (component)",
@@ -80,7 +80,7 @@ WRONG = {
 @pytest.mark.parametrize("words", WRONG)
 def test_anything_else_is_refused_with_what_to_do(root: Path, words: str) -> None:
     (root / "made").write_bytes(WRONG[words])
-    commands = {"left no file out/app.wasm": "true", "is not a file": "mkdir -p out && mkfifo out/app.wasm"}
+    commands = {"wrote no file out/app.wasm": "true", "is not a file": "mkdir -p out && mkfifo out/app.wasm"}
     error = failure(root, commands.get(words, "mkdir -p out && cp made out/app.wasm"))
     assert words in error.message and "build" in error.hint
     if "core" in words:

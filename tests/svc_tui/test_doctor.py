@@ -85,7 +85,7 @@ def test_fix_says_why_something_could_not_be_installed(
         monkeypatch.delenv(name, raising=False)
     assert run(["doctor", "--fix"]) == 1
     told = capsys.readouterr()
-    assert "js: installing Node.js" in told.err and "can not be reached" in told.err
+    assert "js: installing Node.js" in told.err and "cannot be reached" in told.err
     assert "js\tnode\tinstallable" in told.out
 
 

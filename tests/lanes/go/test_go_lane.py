@@ -349,4 +349,4 @@ def test_a_place_that_can_not_be_written(module: Module, tmp_path: Path, go: Go)
     assert "could not be built" in caught.value.message and "room" in caught.value.hint
     with pytest.raises(ToolchainMissing) as told:
         asyncio.run(GoLane().install(cache, lambda line: None))
-    assert "can not prepare its builds" in told.value.message and "SVC_HOME" in told.value.hint
+    assert "cannot prepare its builds" in told.value.message and "SVC_HOME" in told.value.hint

@@ -41,9 +41,9 @@ def test_one_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ve
     ("script", "said"),
     [
         ("echo go version go1.20 linux/amd64", "is 1.20, older than 1.24"),
-        ("echo broken >&2; exit 3", "can not be run: broken"),
-        ("exit 3", "can not be run: exit status 3"),
-        ("echo go version devel +1234", "can not be run: go version devel"),
+        ("echo broken >&2; exit 3", "cannot be run: broken"),
+        ("exit 3", "cannot be run: exit status 3"),
+        ("echo go version devel +1234", "cannot be run: go version devel"),
     ],
 )
 def test_one_that_is_no_use_is_told(
@@ -72,7 +72,7 @@ def test_none_at_all_and_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ToolchainMissing) as caught:
         module.build()
-    assert "can not be reached" in caught.value.message and "have `go` on PATH" in caught.value.hint
+    assert "cannot be reached" in caught.value.message and "put `go` on PATH" in caught.value.hint
     with pytest.raises(ToolchainMissing):
         asyncio.run(GoLane().install(module.cache, lambda line: None))
 

@@ -15,7 +15,7 @@ DETAILS = {
     "/several": "AggregateError: No Promise in Promise.any was resolved",
     "/null": "Uncaught object: null",
     "/bare": "Uncaught object: {}",
-    "/hostile": "Error: an error that can not be shown",
+    "/hostile": "Error: an error that cannot be shown",
     "/timer": "Error: deep",
     "/microtask": "Error: deep",
     "/used": "TypeError: api/index.js: fetch() returned a Response whose body was read already",

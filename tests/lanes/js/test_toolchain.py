@@ -37,8 +37,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 NODES = {
     "node is not on PATH": None,
     "is 18.19.0, older than 20": "echo v18.19.0",
-    "can not be run: no such machine": "echo no such machine; exit 3",
-    "can not be run: exit status 0": "true",
+    "cannot be run: no such machine": "echo no such machine; exit 3",
+    "cannot be run: exit status 0": "true",
 }
 
 
@@ -55,7 +55,7 @@ def test_a_node_that_is_of_no_use_is_told_when_none_can_be_installed(
     with pytest.raises(ToolchainMissing) as caught:
         asyncio.run(ensure(tmp_path / "cache", told.append))
     assert reason in told[0]
-    assert "can not be reached" in caught.value.message and "install Node.js yourself" in caught.value.hint
+    assert "cannot be reached" in caught.value.message and "install Node.js yourself" in caught.value.hint
     (first, *_) = asyncio.run(tools(tmp_path / "cache"))
     assert reason in first.problem and first.remedy == "svc doctor --fix"
 

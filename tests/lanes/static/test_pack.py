@@ -61,7 +61,7 @@ def test_a_file_that_vanishes_meanwhile_is_named(output: Path, tmp_path: Path) -
 
     with Watched(vanish) as workers:
         packing = Packing(tmp_path / "cache", 5, 6, workers, lambda line: None)
-        with pytest.raises(BuildFailed, match=r"/[789]\.js can not be packed: No such file") as caught:
+        with pytest.raises(BuildFailed, match=r"/[789]\.js cannot be packed: No such file") as caught:
             asyncio.run(pack(output, packing))
     assert "build again" in caught.value.hint
     assert not (tmp_path / "cache" / "images").exists()

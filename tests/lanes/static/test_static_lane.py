@@ -135,7 +135,7 @@ def test_a_missing_output_names_folder_and_key(shop: Workshop) -> None:
     error = shop.failure(mode="dev")
     assert error.message == "resource site: the folder front/public does not exist"
     assert "`output` of [resource.site]" in error.hint
-    assert "the build command left no folder front/public" in shop.failure("true").message
+    assert "the build command wrote no folder front/public" in shop.failure("true").message
     shop.output.write_text("a file")
     assert "is a file, not a folder" in shop.failure(mode="dev").message
 
@@ -247,7 +247,7 @@ def test_builds_at_once_end_with_one_image(shop: Workshop) -> None:
 def test_a_cache_that_can_not_be_written_is_told(shop: Workshop) -> None:
     shop.write("index.html", "x")
     shop.cache.write_text("a file where the cache should be")
-    assert "can not be packed" in shop.failure().message
+    assert "cannot be packed" in shop.failure().message
 
 
 def test_an_empty_output_makes_an_image_without_files(shop: Workshop) -> None:
