@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.http.sockets import allow_connections, bind
+from engine.http.sockets import bind, raise_fd_limit
 from engine.manifest.load import load
 from screens.logs.screen import LogsScreen
 from screens.widgets.virtual_rows import VirtualRows
@@ -91,7 +91,7 @@ def p99(found: list[float]) -> float:
 
 def main(folder: Path, seconds: float, result: Path) -> None:
     """Show the Console and write what was found."""
-    allow_connections()
+    raise_fd_limit()
     attachment = EmbeddedEngine(folder, load(folder).name, bind("localhost", 0))
     app = Watched(attachment, seconds)
     try:

@@ -11,7 +11,7 @@ import engine.wasm.compile.check
 from docs import generate
 from docs.reference_tables import CONTROL_CODES
 from doors.tables.guest.problem import KINDS as TABLES_KINDS
-from engine.gateway.problem import KINDS
+from engine.gateway.problem import PROBLEM_TYPES
 from engine.wasm.wasi.registry import FUNCTIONS
 from svc_tui.main import COMMANDS, app
 
@@ -55,7 +55,7 @@ def test_every_error_code_has_a_meaning() -> None:
 
 def test_every_code_of_the_gateway_and_the_tables_has_a_heading_in_troubleshooting() -> None:
     text = (DOCS / "guides" / "operate" / "troubleshooting.md").read_text()
-    assert {code for code in (*KINDS, *TABLES_KINDS) if f"`{code}`" not in text} == set()
+    assert {code for code in (*PROBLEM_TYPES, *TABLES_KINDS) if f"`{code}`" not in text} == set()
 
 
 def interface_states() -> dict[str, str]:

@@ -12,6 +12,7 @@ from quart import Blueprint
 from engine.control.access import StaticToken
 from engine.control.app import create_app
 from engine.control.discovery import Endpoint, publish_endpoint, remove_endpoint
+from engine.http.asgi import asgi_handler
 from engine.http.server import serve
 from engine.http.sockets import bind
 
@@ -32,7 +33,7 @@ async def serve_local(
     endpoint = Endpoint(f"http://127.0.0.1:{port}", secrets.token_urlsafe(32), os.getpid())
     stop = asyncio.Event()
     app = create_app(StaticToken(endpoint.token), blueprints)
-    serving = asyncio.create_task(serve(app, sockets, stop=stop, grace=GRACE_SECONDS))
+    serving = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=GRACE_SECONDS))
     try:
         if announce:
             publish_endpoint(folder, endpoint)

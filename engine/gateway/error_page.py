@@ -1,17 +1,11 @@
-"""The error page that a browser gets: one file, no assets, light and dark.
+"""The error page for browsers: a single HTML file without assets, light and dark. All values are escaped."""
 
-Owns its looks. Everything that did not come from this file is escaped.
-"""
-
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 from engine.ansi import strip_ansi
 from engine.errors import SvcError
 from engine.lane import BuildFailed
-
-if TYPE_CHECKING:
-    from engine.gateway.problem import Insight
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c1b1f;--dim:#6b6875;--paper:#faf9f7;--card:#fff;--line:#e4e1dc;
@@ -31,20 +25,35 @@ code{font-family:ui-monospace,monospace}
 """
 
 
-def page(status: int, title: str, code: str, meaning: str, request_id: str, insight: "Insight | None") -> str:
+@dataclass(frozen=True, slots=True)
+class DebugDetail:
+    """Details of an error for developers: a sentence, the guest's last lines, a failed build.
+
+    With `building`, the page reloads itself until the first build is ready.
+    """
+
+    detail: str = ""
+    lines: tuple[str, ...] = ()
+    error: SvcError | None = None
+    building: bool = False
+
+
+def render_error_page(
+    status: int, title: str, code: str, meaning: str, request_id: str, debug: DebugDetail | None
+) -> str:
     """Return the HTML document for an error."""
     parts = [f"<p class=status>{status} · {escape(code)}</p><h1>{escape(title)}</h1><p>{escape(meaning)}</p>"]
-    if insight is not None:
-        if insight.error is not None:
-            parts.append(_failure(insight.error))
-        elif insight.detail:
-            heading = "Building" if insight.building else "What happened"
-            parts.append(f"<section><h2>{heading}</h2><p>{escape(insight.detail)}</p></section>")
-        if insight.lines:
-            lines = escape("\n".join(insight.lines))
+    if debug is not None:
+        if debug.error is not None:
+            parts.append(_failure(debug.error))
+        elif debug.detail:
+            heading = "Building" if debug.building else "What happened"
+            parts.append(f"<section><h2>{heading}</h2><p>{escape(debug.detail)}</p></section>")
+        if debug.lines:
+            lines = escape("\n".join(debug.lines))
             parts.append(f"<section><h2>Printed in this request</h2><pre>{lines}</pre></section>")
-    refresh = "<meta http-equiv=refresh content=1>" if insight is not None and insight.building else ""
     parts.append(f"<footer>request <code>{escape(request_id)}</code></footer>")
+    refresh = "<meta http-equiv=refresh content=1>" if debug is not None and debug.building else ""
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width,initial-scale=1'>"
@@ -56,11 +65,12 @@ def page(status: int, title: str, code: str, meaning: str, request_id: str, insi
 def _failure(error: SvcError) -> str:
     parts = [f"<h2>The build failed</h2><p>{escape(error.message)}</p>"]
     if isinstance(error, BuildFailed):
-        for found in error.diagnostics:
-            place = ":".join(str(part) for part in (found.file, found.line, found.column) if part)
-            parts.append(f"<p><span class=place>{escape(place)}</span> {escape(found.message)}</p>")
-            if found.frame:
-                parts.append(f"<pre>{escape(strip_ansi(found.frame))}</pre>")
+        for diagnostic in error.diagnostics:
+            position = (diagnostic.file, diagnostic.line, diagnostic.column)
+            place = ":".join(str(part) for part in position if part)
+            parts.append(f"<p><span class=place>{escape(place)}</span> {escape(diagnostic.message)}</p>")
+            if diagnostic.frame:
+                parts.append(f"<pre>{escape(strip_ansi(diagnostic.frame))}</pre>")
         if error.output and not error.diagnostics:
             parts.append(f"<pre>{escape(strip_ansi(error.output))}</pre>")
     if error.hint:

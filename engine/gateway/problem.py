@@ -1,82 +1,62 @@
-"""The platform's own answers: RFC 9457 problem documents, or a page for a browser.
+"""The platform's error responses: RFC 9457 problem documents, or an HTML page for a browser.
 
-Owns the list of error codes and what a caller is told of each: nothing of the host, and outside dev
-nothing of the guest.
+Responsibility: the error codes, and that a caller learns nothing of the host, and of the guest only in
+development.
 """
 
 import json
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from engine.errors import SvcError
-from engine.gateway.error_page import page
-from engine.wasm.execution.request import Headers, Send
+from engine.gateway.error_page import DebugDetail, render_error_page
+from engine.http.exchange import Exchange, Headers
 
 JSON = b"application/problem+json"
 HTML = b"text/html; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of error: its status, and what it means to a caller."""
+class ProblemType:
+    """The status of an error code, and its explanation for callers."""
 
     status: int
     meaning: str
 
 
-KINDS = {
-    "not-found": Kind(404, "There is nothing at this address."),
-    "body-too-large": Kind(413, "The request body is larger than this service takes."),
-    "guest-failed": Kind(500, "The application failed while it answered."),
-    "memory-limit": Kind(500, "The application needed more memory than it may use."),
-    "internal": Kind(500, "The service failed while it answered."),
-    "overloaded": Kind(503, "Too many requests are under way; try again in a moment."),
-    "not-ready": Kind(503, "The application is not ready yet."),
-    "run-limit": Kind(504, "The application took longer than it may."),
-    "mount-loop": Kind(508, "The request was handed on too many times."),
+PROBLEM_TYPES = {
+    "not-found": ProblemType(404, "There is nothing at this address."),
+    "body-too-large": ProblemType(413, "The request body is larger than this service takes."),
+    "guest-failed": ProblemType(500, "The application failed while it answered."),
+    "memory-limit": ProblemType(500, "The application needed more memory than it may use."),
+    "internal": ProblemType(500, "The service failed while it answered."),
+    "overloaded": ProblemType(503, "Too many requests are under way; try again in a moment."),
+    "not-ready": ProblemType(503, "The application is not ready yet."),
+    "run-limit": ProblemType(504, "The application took longer than it may."),
+    "mount-loop": ProblemType(508, "The request was handed on too many times."),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Insight:
-    """What only the developer sees: a sentence, the guest's last lines, and a build that failed.
-
-    With `building`, the page reloads itself until the first build is ready.
-    """
-
-    detail: str = ""
-    lines: tuple[str, ...] = ()
-    error: SvcError | None = None
-    building: bool = False
-
-
 def wants_page(headers: Headers) -> bool:
-    """Whether the caller is a browser: it accepts HTML by name."""
+    """Return whether the caller is a browser: it accepts HTML by name."""
     return any(name == b"accept" and b"text/html" in value for name, value in headers)
 
 
 async def send_problem(
-    code: str,
-    request_id: str,
-    *,
-    html: bool,
-    head: bool,
-    insight: Insight | None,
-    send: Send,
+    exchange: Exchange, code: str, request_id: str, *, html: bool, debug: DebugDetail | None
 ) -> tuple[int, int]:
-    """Send the whole answer for an error code; return its status and the size of its body in bytes."""
-    kind = KINDS[code]
-    title = HTTPStatus(kind.status).phrase
+    """Send the response for an error code; return its status and the size of its body in bytes."""
+    problem = PROBLEM_TYPES[code]
+    title = HTTPStatus(problem.status).phrase
     if html:
-        body = page(kind.status, title, code, kind.meaning, request_id, insight).encode()
+        page = render_error_page(problem.status, title, code, problem.meaning, request_id, debug)
+        body = page.encode()
     else:
-        detail = insight.detail if insight and insight.detail else kind.meaning
         document = {
             "type": f"urn:svc:problem:{code}",
             "title": title,
-            "status": kind.status,
+            "status": problem.status,
             "code": code,
-            "detail": detail,
+            "detail": debug.detail if debug and debug.detail else problem.meaning,
             "request_id": request_id,
         }
         body = json.dumps(document, ensure_ascii=False).encode() + b"\n"
@@ -85,9 +65,9 @@ async def send_problem(
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
     ]
-    if kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
+    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": kind.status, "headers": headers})
-    sent = b"" if head else body
-    await send({"type": "http.response.body", "body": sent, "more_body": False})
-    return kind.status, len(sent)
+    sent = b"" if exchange.request.method == "HEAD" else body
+    await exchange.send_head(problem.status, headers)
+    await exchange.send_body(sent, end=True)
+    return problem.status, len(sent)

@@ -1,132 +1,135 @@
-"""Sends a recorded request anew to what serves now, through the same gateway as every other.
+"""Replay of recorded requests through the gateway.
 
-Owns what of a recording is sent, and how its answer is gathered. It is a request like any other: it runs, is
-metered and recorded; what it changes, it changes again.
+A replayed request runs, is metered and is recorded like any other.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import unquote
 
 from engine.errors import SvcError
-from engine.gateway.app import GONE, REQUEST_ID, Cut
 from engine.gateway.tracing import request_id
+from engine.http.exchange import Handler, Headers, MemoryExchange, Request
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import PlatformRecord, Record
 from engine.timeline.recording import MAX_BODY_BYTES, REDACTED_VALUE, RecordedExchange, Recording, to_exchange
-from engine.wasm.execution.request import Receive, Send
 
-SECONDS = 60.0
-"""How long an answer may take before its client is taken to have left."""
-MOST_RECORDS = 20_000
-_OWN = frozenset({"traceparent", "tracestate", "x-request-id"})
-"""Header fields that say which request it was."""
-
-Application = Callable[[dict[str, Any], Receive, Send], Coroutine[Any, Any, None]]
+REPLAY_TIMEOUT_SECONDS = 60.0
+"""How long a response may take before the replayed request counts as disconnected."""
+MAX_RECORDS = 20_000
+_REPLACED_HEADERS = frozenset({"traceparent", "tracestate", "x-request-id"})
+"""Header fields that identify the original request."""
 
 
 class NotReplayable(SvcError):
-    """A part of the request was not kept."""
+    """A part of the request was not recorded."""
 
     code = "not-replayable"
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How it went: the new request and its response, and what the timeline has of it so far.
+    """A replayed request with its response and its records.
 
-    `left_out` names the header fields whose values had been hidden, and which were not sent.
+    `omitted_headers` names the header fields that were not sent because their values are hidden.
     """
 
     exchange: RecordedExchange
-    left_out: tuple[str, ...]
+    omitted_headers: tuple[str, ...]
     records: tuple[Record, ...]
 
 
-def mark(request_id: str) -> str:
-    """Return what the timeline says of a request that is a replay of another."""
+def replay_note(request_id: str) -> str:
+    """Return the text of the record that marks a request as the replay of another."""
     return f"replay of {request_id}"
 
 
 class Replayer:
-    """Sends requests anew to one Project in this process. Use on its event loop."""
+    """Replays requests of one Project in this process. Use on its event loop."""
 
-    def __init__(self, gateway: Application, timeline: TimelineBus, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, gateway: Handler, timeline: TimelineBus, seconds: float = REPLAY_TIMEOUT_SECONDS
+    ) -> None:
         self._gateway = gateway
         self._timeline = timeline
         self._seconds = seconds
 
-    async def replay(self, kept: RecordedExchange, redact: frozenset[str]) -> Replay:
-        """Send a request anew and return its answer. Raises `NotReplayable`.
+    async def replay(self, recorded: RecordedExchange, redact: frozenset[str]) -> Replay:
+        """Send a recorded request again and return its response. Raises `NotReplayable`.
 
-        `redact` names header fields that are hidden in what is returned, besides those that always are.
+        `redact` names header fields that are hidden in the result, besides those that always are.
         """
-        if not kept.request.complete:
+        if not recorded.request.complete:
             raise NotReplayable(
-                f"request {kept.request_id} can not be sent anew:"
-                f" only the first {len(kept.request.body)} bytes of its body were recorded",
+                f"request {recorded.request_id} cannot be replayed:"
+                f" only the first {len(recorded.request.body)} bytes of its body were recorded",
                 f"Bodies are recorded as far as they are read, up to {MAX_BODY_BYTES} bytes.",
             )
-        own, found = request_id(), list[Record]()
+        new_id, records = request_id(), list[Record]()
 
-        def follow(record: Record) -> None:
-            if record.request_id == own and len(found) < MOST_RECORDS:
-                found.append(record)
+        def collect(record: Record) -> None:
+            if record.request_id == new_id and len(records) < MAX_RECORDS:
+                records.append(record)
 
-        unfollow = self._timeline.subscribe(follow)
+        unsubscribe = self._timeline.subscribe(collect)
         try:
-            self._timeline.append(PlatformRecord(time.time_ns(), "", "INFO", mark(kept.request_id), own))
-            recording = await self._ask(kept, own, redact)
+            note = replay_note(recorded.request_id)
+            self._timeline.append(PlatformRecord(time.time_ns(), "", "INFO", note, new_id))
+            recording = await self._send(recorded, new_id, redact)
         finally:
-            unfollow()
-        left_out = sorted({name for name, value in kept.request.headers if value == REDACTED_VALUE})
-        return Replay(to_exchange(recording), tuple(left_out), tuple(found))
+            unsubscribe()
+        omitted = sorted({name for name, value in recorded.request.headers if value == REDACTED_VALUE})
+        return Replay(to_exchange(recording), tuple(omitted), tuple(records))
 
-    async def _ask(self, kept: RecordedExchange, own: str, redact: frozenset[str]) -> Recording:
+    async def _send(self, recorded: RecordedExchange, new_id: str, redact: frozenset[str]) -> Recording:
         headers = [
             (name.encode("latin-1"), value.encode("latin-1"))
-            for name, value in kept.request.headers
-            if value != REDACTED_VALUE and name not in _OWN
+            for name, value in recorded.request.headers
+            if value != REDACTED_VALUE and name not in _REPLACED_HEADERS
         ]
-        path, _, query = kept.target.partition("?")
-        said = ("", own, time.time_ns(), kept.method, kept.scheme, kept.authority, kept.target)
-        recording = Recording(*said, headers, redact)
-        message = {"type": "http.request", "body": kept.request.body, "more_body": False}
-        recording.add_request_message(message)
-        left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": kept.method,
-            "scheme": kept.scheme,
-            "path": unquote(path),
-            "raw_path": path.encode("latin-1"),
-            "query_string": query.encode("latin-1"),
-            "headers": headers,
-            "extensions": {REQUEST_ID: own, GONE: left},
-        }
-        parts = iter((message,))
-
-        async def receive() -> dict[str, Any]:
-            part = next(parts, None)
-            if part is None:
-                await asyncio.shield(left)
-                return {"type": "http.disconnect"}
-            return part
-
-        async def send(message: dict[str, Any]) -> None:
-            recording.add_response_message(message)
-
-        answering = asyncio.ensure_future(self._gateway(scope, receive, send))
+        path, _, query = recorded.target.partition("?")
+        recording = Recording(
+            project="",
+            request_id=new_id,
+            time_ns=time.time_ns(),
+            method=recorded.method,
+            scheme=recorded.scheme,
+            authority=recorded.authority,
+            target=recorded.target,
+            headers=headers,
+            redact=redact,
+        )
+        recording.body.add(recorded.request.body, ended=True)
+        request = Request(
+            method=recorded.method,
+            scheme=recorded.scheme,
+            path=path,
+            query=query.encode("latin-1"),
+            headers=headers,
+            id=new_id,
+        )
+        replayed = _RecordingExchange(request, recorded.request.body, recording)
+        handling = asyncio.ensure_future(self._gateway(replayed))
         try:
-            await asyncio.wait({answering}, timeout=self._seconds)
+            await asyncio.wait({handling}, timeout=self._seconds)
         finally:
-            left.set_result(None)
-            await asyncio.wait({answering})  # a guest that is told that its client left has little time
-            failure = answering.exception()
-        if failure is not None and not isinstance(failure, Cut):  # a cut is told by the response
+            replayed.disconnected.set()
+            await asyncio.wait({handling})  # A guest has little time once its client has disconnected.
+            failure = handling.exception()
+        if failure is not None:
             raise failure
         return recording
+
+
+class _RecordingExchange(MemoryExchange):
+    """An exchange whose response is recorded."""
+
+    def __init__(self, request: Request, body: bytes, recording: Recording) -> None:
+        super().__init__(request, body)
+        self._recording = recording
+
+    async def send_head(self, status: int, headers: Headers) -> None:
+        self._recording.status, self._recording.response_headers = status, headers
+
+    async def send_body(self, data: bytes, *, end: bool) -> None:
+        self._recording.response.add(data, ended=end)

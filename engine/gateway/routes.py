@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.errors import SvcError
+from engine.http.exchange import Exchange
 from engine.manifest.model import Mount, Project, Resource
-from engine.wasm.execution.request import Exchange, Headers, Receive, RunReport, Send
+from engine.wasm.execution.request import GuestRequest, RunReport
 
 _AUTHORITY = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^:@/\[\]]*))(:(?P<port>[0-9]{0,5}))?")
 _LAST_PORT = 65535
@@ -23,7 +24,7 @@ LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 class DynamicVersion(Protocol):
     """A live version of a dynamic Resource."""
 
-    async def run(self, exchange: Exchange) -> RunReport:
+    async def run(self, request: GuestRequest) -> RunReport:
         """Answer one request."""
         ...
 
@@ -31,16 +32,8 @@ class DynamicVersion(Protocol):
 class StaticVersion(Protocol):
     """A live version of a static Resource."""
 
-    async def respond(
-        self,
-        method: str,
-        path: str,
-        query: bytes,
-        headers: Headers,
-        send: Send,
-        receive: Receive | None = None,
-    ) -> tuple[int, int] | None:
-        """Answer one request: return status and body bytes sent, or `None` when no file matches."""
+    async def respond(self, exchange: Exchange) -> tuple[int, int] | None:
+        """Answer one request: return status and body bytes sent, or `None` if no file matches."""
         ...
 
 

@@ -1,7 +1,4 @@
-"""Names for requests and spans.
-
-Owns request ids and W3C Trace Context (https://www.w3.org/TR/trace-context/, level 1).
-"""
+"""Request ids and W3C Trace Context (https://www.w3.org/TR/trace-context/, level 1)."""
 
 import os
 import re
@@ -16,17 +13,17 @@ _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f
 
 def request_id() -> str:
     """Return a new id of 26 characters that sorts by time (48 bits of milliseconds, 80 random bits)."""
-    return _moment(time.time_ns() // 1_000_000) + os.urandom(16).translate(_DIGITS).decode()
+    return _encode_timestamp(time.time_ns() // 1_000_000) + os.urandom(16).translate(_DIGITS).decode()
 
 
 @lru_cache(maxsize=4)
-def _moment(milliseconds: int) -> str:
+def _encode_timestamp(milliseconds: int) -> str:
     return "".join(_ALPHABET[milliseconds >> shift & 31] for shift in range(45, -1, -5))
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """A place in a trace: `span_id` is the span in hand, `parent` the one that called it (or empty)."""
+class SpanContext:
+    """A span of a trace: `span_id` is its own id, `parent` that of the calling span (or empty)."""
 
     trace_id: str
     span_id: str
@@ -34,23 +31,23 @@ class Trace:
     flags: str
 
     @classmethod
-    def begin(cls, traceparent: str | None) -> "Trace":
-        """Go on with the caller's trace where its `traceparent` is valid, else begin one."""
+    def from_header(cls, traceparent: str | None) -> "SpanContext":
+        """Continue the caller's trace if its `traceparent` is valid, else start a new one."""
         random = os.urandom(24).hex()
-        span, own = random[:16], random[16:]
+        span, new = random[:16], random[16:]
         match = _TRACEPARENT.fullmatch(traceparent.strip()) if traceparent else None
         if match is not None:
             version, trace, parent, flags, rest = match.groups()
             known = version != "ff" and not (version == "00" and rest)
             if known and trace.strip("0") and parent.strip("0"):
                 return cls(trace, span, parent, flags)
-        return cls(own, span, "", "01")
+        return cls(new, span, "", "01")
 
-    def child(self) -> "Trace":
-        """Return a new span below this one."""
-        return Trace(self.trace_id, os.urandom(8).hex(), self.span_id, self.flags)
+    def child(self) -> "SpanContext":
+        """Return a new child span."""
+        return SpanContext(self.trace_id, os.urandom(8).hex(), self.span_id, self.flags)
 
     @property
     def traceparent(self) -> str:
-        """Return the header value to hand on."""
+        """The header value for what this span calls."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"

@@ -1,118 +1,130 @@
-"""Takes connections from listening sockets: as many as there are files for, and so many from one address.
-
-Owns the tasks of connections. Knows nothing of HTTP, and of TLS only that its handshake is part of a
-connection: who never ends one is counted too, and has no longer for it than for a request's head.
-"""
+"""Accepts connections, bounded by the file-descriptor limit and a per-address limit."""
 
 import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from engine.http.connection_limits import Peers, network
-from engine.http.reader import Incoming
-from engine.http.sockets import open_files
-from engine.http.timeouts import HEAD_SECONDS
+from engine.http import timeouts
+from engine.http.connection_limits import ConnectionLimiter, client_key
+from engine.http.sockets import fd_limit
 
-AT_ONCE = 16
-"""Connections that are taken in one turn, so that processes that share a socket come to have some each."""
+ACCEPT_BATCH = 16
+"""Connections that are accepted in one turn, so that processes that share a socket all get some."""
 PAUSE_SECONDS = 1.0
-"""How long none is taken when the system has no file or memory for one."""
-NOTED_SECONDS = 60.0
-"""How often it is noted, at most, that an address has too many."""
+"""How long no connection is accepted after the system had no file or memory for one."""
+WARNING_INTERVAL_SECONDS = 60.0
+"""Time between two warnings of an address that has too many connections."""
 CLOSE_SECONDS = 2.0
-"""How long a client may take to confirm the end of TLS; a stop of the server waits for it."""
-FILES_SHARE = 3
-"""One of so many open files may be a connection of one server; the rest is for what serves them."""
+"""How long a client may take to confirm the end of TLS; a shutdown of the server waits for it."""
+FD_SHARE = 3
+"""One of so many file descriptors may be a connection of one server; the rest is for what serves them."""
 _log = logging.getLogger("svc.server")
 
-Serve = Callable[[Incoming, asyncio.StreamWriter], Awaitable[None]]
+Connect = Callable[[Callable[[], None]], asyncio.Protocol]
+"""Returns the protocol of a connection, which calls the argument once it is closed."""
 
 
-class Reception:
-    """Gives each connection to `serve`, which closes it."""
+class Acceptor:
+    """Accepts connections from listening sockets.
+
+    The TLS handshake is part of a connection: it counts for the limits, and has the header timeout.
+    """
 
     def __init__(
-        self, sockets: list[socket.socket], serve: Serve, tls: ssl.SSLContext | None, peers: Peers
+        self,
+        sockets: list[socket.socket],
+        connect: Connect,
+        *,
+        tls: ssl.SSLContext | None,
+        limiter: ConnectionLimiter,
     ) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
+        """Connections that are being set up."""
         self._loop = asyncio.get_running_loop()
         self._sockets = sockets
-        self._serve = serve
+        self._connect = connect
         self._tls = tls
-        self._peers = peers
-        self._most = open_files() // FILES_SHARE
-        self._noted = -NOTED_SECONDS
-        self._waits = self._ended = False
+        self._limiter = limiter
+        self._limit = fd_limit() // FD_SHARE
+        self._open: dict[socket.socket, str] = {}
+        self._warned = -WARNING_INTERVAL_SECONDS
+        self._paused = self._stopped = False
 
-    def begin(self) -> None:
-        """Take connections from now on."""
-        self._waits = False
-        if not self._ended:
+    def start(self) -> None:
+        """Accept connections from now on."""
+        self._paused = False
+        if not self._stopped:
             for listening in self._sockets:
-                self._loop.add_reader(listening, self._take, listening)
+                self._loop.add_reader(listening, self._accept, listening)
 
-    def end(self) -> None:
-        """Take none from now on, and close the sockets; `tasks` has the connections that are left."""
-        self._wait()
-        self._ended = True
+    def stop(self) -> None:
+        """Accept no more connections, and close the listening sockets."""
+        self._pause()
+        self._stopped = True
         for listening in self._sockets:
             listening.close()
 
-    def _wait(self) -> None:
-        self._waits = True
-        if not self._ended:
+    def _pause(self) -> None:
+        self._paused = True
+        if not self._stopped:
             for listening in self._sockets:
                 self._loop.remove_reader(listening)
 
-    def _take(self, listening: socket.socket) -> None:
-        for _ in range(AT_ONCE):
-            if len(self.tasks) >= self._most:
-                self._wait()
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPT_BATCH):
+            if len(self._open) >= self._limit:
+                self._pause()
                 return
             try:
-                opened, (address, *_) = listening.accept()
+                accepted, (address, *_) = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                _log.error("no connection can be taken: %s", error.strerror)
-                self._wait()
-                self._loop.call_later(PAUSE_SECONDS, self.begin)
+                _log.error("cannot accept a connection: %s", error.strerror)
+                self._pause()
+                self._loop.call_later(PAUSE_SECONDS, self.start)
                 return
-            if not self._peers.enter(address):
-                opened.close()
-                self._note(address)
+            if not self._limiter.acquire(address):
+                accepted.close()
+                self._warn(address)
                 continue
-            task = self._loop.create_task(self._connected(opened, address))
+            self._open[accepted] = address
+            task = self._loop.create_task(self._set_up(accepted))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
 
-    def _note(self, address: str) -> None:
-        if self._loop.time() - self._noted >= NOTED_SECONDS:
-            self._noted = self._loop.time()
-            whose, most = network(address), self._peers.most
-            _log.warning("%s has %d connections; more from there are closed", whose, most)
+    def _warn(self, address: str) -> None:
+        if self._loop.time() - self._warned >= WARNING_INTERVAL_SECONDS:
+            self._warned = self._loop.time()
+            client, limit = client_key(address), self._limiter.limit
+            _log.warning("%s has %d connections; further ones are closed", client, limit)
 
-    async def _connected(self, opened: socket.socket, address: str) -> None:
+    async def _set_up(self, accepted: socket.socket) -> None:
+        def release() -> None:
+            self._release(accepted)
+
+        accepted.setblocking(False)
         try:
-            await self._serve(*await self._streams(opened))
-        except OSError:
-            opened.close()  # Gone before it was ready; a handshake that fails is an OSError.
-        finally:
-            self._peers.leave(address)
-            if self._waits and len(self.tasks) <= self._most:
-                self.begin()
+            await self._loop.connect_accepted_socket(
+                lambda: self._connect(release),
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=timeouts.HEADER_SECONDS if self._tls else None,
+                ssl_shutdown_timeout=CLOSE_SECONDS if self._tls else None,
+            )
+        except OSError:  # The client left before, or the TLS handshake failed.
+            accepted.close()
+            release()
+        except asyncio.CancelledError:
+            accepted.close()
+            release()
+            raise
 
-    async def _streams(self, opened: socket.socket) -> tuple[Incoming, asyncio.StreamWriter]:
-        opened.setblocking(False)
-        reader = Incoming()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport, _ = await self._loop.connect_accepted_socket(
-            lambda: protocol,
-            opened,
-            ssl=self._tls,
-            ssl_handshake_timeout=HEAD_SECONDS if self._tls else None,
-            ssl_shutdown_timeout=CLOSE_SECONDS if self._tls else None,
-        )
-        return reader, asyncio.StreamWriter(transport, protocol, reader, self._loop)
+    def _release(self, accepted: socket.socket) -> None:
+        address = self._open.pop(accepted, None)
+        if address is not None:
+            self._limiter.release(address)
+            if self._paused and len(self._open) < self._limit:
+                self.start()

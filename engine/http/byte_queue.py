@@ -1,31 +1,31 @@
-"""Bytes that wait, in the parts in which they came."""
+"""A FIFO queue of bytes that keeps the parts in which they were added."""
 
 from collections import deque
 
 
-class Parts:
-    """Parts go in at the end; out at the front come pieces of them. `size` is how many bytes wait."""
+class ByteQueue:
+    """A queue of bytes; `size` is how many it holds."""
 
     __slots__ = ("_begin", "_parts", "size")
 
     def __init__(self) -> None:
         self._parts: deque[bytes] = deque()
-        self._begin = 0  # of what is left of the first part
+        self._begin = 0  # Offset of the unread rest of the first part.
         self.size = 0
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
-    def add(self, data: bytes) -> None:
-        """Add a part."""
+    def append(self, data: bytes) -> None:
+        """Add a part at the end."""
         self._parts.append(data)
         self.size += len(data)
 
-    def take(self, most: int = -1) -> bytes:
-        """Return what is left of the first part, at most `most` bytes of it unless that is below 0."""
+    def read(self, limit: int = -1) -> bytes:
+        """Return the rest of the first part; at most `limit` bytes of it unless that is negative."""
         part, begin = self._parts[0], self._begin
-        if 0 <= most < len(part) - begin:
-            self._begin = begin + most
+        if 0 <= limit < len(part) - begin:
+            self._begin = begin + limit
             data = part[begin : self._begin]
         else:
             self._parts.popleft()
@@ -34,15 +34,7 @@ class Parts:
         self.size -= len(data)
         return data
 
-    def put_back(self, data: bytes) -> None:
-        """Have these bytes come out next."""
-        if self._begin:
-            self._parts[0] = self._parts[0][self._begin :]
-            self._begin = 0
-        self._parts.appendleft(data)
-        self.size += len(data)
-
     def clear(self) -> None:
-        """Let go of everything."""
+        """Discard everything."""
         self._parts.clear()
         self.size = self._begin = 0

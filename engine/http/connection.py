@@ -1,227 +1,219 @@
-"""One connection: what comes on it goes to a request, what is sent on it leaves together.
-
-Owns one connection's bytes, idle time and end, and how it begins requests that are plain; all others are
-Hypercorn's to read. Knows no other connection; what this mends of Hypercorn is listed in `server.py`.
-"""
+"""Base of connections: buffered writes, backpressure, one timer, disconnects and lingering close."""
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from h11 import IDLE
-from hypercorn.asyncio.tcp_server import TCPServer
-from hypercorn.events import Closed, Event, RawData
-from hypercorn.protocol.h2 import H2Protocol
-from hypercorn.protocol.h11 import H11Protocol
-from hyperframe.frame import GoAwayFrame
+from engine.http import timeouts
+from engine.http.connection_limits import peer_connected
+from engine.http.exchange import Disconnected, Exchange
 
-from engine.gateway.app import GONE, LISTEN
-from engine.http.connection_limits import is_there
-from engine.http.h1 import Head, PlainRequest, read_head, scope
-from engine.http.reader import Incoming
-from engine.http.timeouts import Idle
-
-LAST_STREAM = 2**31 - 1
-GATHERED_BYTES = 32 << 10
-"""What parts of responses wait for each other at most, within one turn of the event loop."""
-LINGER_SECONDS = 2.0
-"""How long a client may go on to send what nobody wants, so that it comes to read the answer."""
-READ_BYTES = 65536
+WRITE_BUFFER_BYTES = 32 << 10
+"""Parts of responses that are collected within one turn of the event loop before they are written."""
 
 
-class Edge(Protocol):
-    """The application, as a connection sees it."""
+class ServerExchange(Exchange, Protocol):
+    """An exchange of a connection."""
 
-    stops: bool
-
-    async def answer(self, scope: dict[str, Any], request: PlainRequest) -> None:
-        """Have a plain request answered."""
+    async def close(self) -> None:
+        """Send a 500 if the response has not started; abort it if it is incomplete."""
         ...
 
 
-class Connection(TCPServer):
-    """A connection that gathers what one turn of the loop sends, and whose idle time is a timer."""
+class ConnectionManager(Protocol):
+    """The server, as its connections see it."""
 
-    idle_task: Idle  # type: ignore[assignment]
-    reader: Incoming
+    stopping: bool
+    """Responses announce the end of their connection."""
+    terminated: bool
+    """Connections close once they have no request."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.idle_task = Idle(self.loop, self._expire)
-        self._edge: Edge = self.app.app  # type: ignore[attr-defined]
-        self._plain: PlainRequest | None = None
-        self._gathered: list[bytes] = []
-        self._size = 0
-        self._reading = False
-        self._busy = False
-        self._looks = 0
-        self._ending = False
-        self._linger: asyncio.TimerHandle | None = None
-        self.gone: asyncio.Future[None] = self.loop.create_future()
+    def opened(self, connection: "Connection") -> None:
+        """Add a connection."""
+        ...
 
-    async def _read_data(self) -> None:
-        self._reading = True
-        try:
-            while data := await self.reader.read(READ_BYTES):
-                if self._ending:
-                    continue
-                self._busy, self._looks = True, 0
-                if (data := await self._take_plain(data)) and not self._ending:
-                    if isinstance(self.protocol.protocol, H11Protocol):
-                        self.idle_task.begin_head()
-                    await self.protocol.handle(RawData(data))
-                self._busy = False
-                if isinstance(self.protocol.protocol, H2Protocol):
-                    self._note_frames(self.protocol.protocol)
-        except OSError:
-            pass
-        finally:
-            self._reading = False
-            if self._linger is not None:
-                self._linger.cancel()
-            await self._left()
+    async def handle(self, exchange: ServerExchange) -> None:
+        """Run the handler of an exchange."""
+        ...
 
-    async def _take_plain(self, data: bytes) -> bytes:
-        """Begin requests that are plain, each when the one before is answered; return what is left."""
-        while data:
-            if self._plain is not None:
-                await self._plain.over()
-            head = read_head(data) if self._between_requests() and not self._ending else None
-            if head is None:
-                break
-            data = data[head.size :]
-            await self.idle_task.stop()
-            self._plain = request = PlainRequest(head, self)
-            self._task_group.spawn(self._edge.answer, self._scope(head, request), request)
-            if head.length:
-                self.reader.divert(request, data)
-                data = b""
-        return data
+    def upgrade(self, connection: "Connection", data: bytes) -> None:
+        """Continue a connection with HTTP/2, from these bytes on."""
+        ...
 
-    def hold(self, *, back: bool) -> None:
-        """Read no more of a request's body, or again."""
-        self._looks = 0
-        if back:
-            self.reader.pause()
-        else:
-            self.reader.resume()
 
-    def _between_requests(self) -> bool:
-        """Whether HTTP/1.1 is spoken, and what comes now is the head of a request."""
-        protocol: Any = self.protocol.protocol
-        if type(protocol) is not H11Protocol or protocol.stream is not None:
-            return False
-        return protocol.connection.their_state is IDLE and not protocol.connection.trailing_data[0]
+class Connection(asyncio.Protocol):
+    """A client connection.
 
-    def _scope(self, head: Head, request: PlainRequest) -> dict[str, Any]:
-        at = self.protocol
-        scheme = "https" if at.ssl else "http"
-        return scope(head, scheme, at.client, at.server, {GONE: self.gone, LISTEN: request.listen})
+    Linux resets a socket that is closed with unread data, and the client loses the response. So `linger` ends
+    the sending side and discards input for a while before it closes the connection.
+    """
+
+    def __init__(self, manager: ConnectionManager, release: Callable[["Connection"], None]) -> None:
+        """`release` is called when the connection is closed."""
+        self.manager = manager
+        self.release = release
+        self.loop = asyncio.get_running_loop()
+        self.transport: Any = None
+        self.disconnected = Disconnected()
+        self.eof = False
+        """Whether the client has ended its sending side."""
+        self.lingering = False
+        self.paused = False
+        self._written: list[bytes] = []
+        self._written_bytes = 0
+        self._writable: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline: float | None = None
+        self._on_deadline: Callable[[], None] = self.close
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start to serve the connection."""
+        self.transport = transport
+        self.manager.opened(self)
 
     @property
-    def ends(self) -> bool:
-        """Whether the next answer is the last."""
-        return self._edge.stops
+    def secure(self) -> bool:
+        """Whether the connection uses TLS."""
+        return self.transport.get_extra_info("ssl_object") is not None
 
-    async def answered(self, *, go_on: bool) -> None:
-        """Hear that a plain request is over."""
-        self._plain = None
-        if go_on and not self.context.terminated.is_set():
-            self.idle_task.begin()
+    @property
+    def addresses(self) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+        """The addresses and ports of the client and of the server."""
+        names = (self.transport.get_extra_info(key) for key in ("peername", "sockname"))
+        client, server = ((name[0], name[1]) if name else None for name in names)
+        return client, server
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Write bytes together with others of this turn of the event loop."""
+        if not self._written:
+            self.loop.call_soon(self.flush)
+        self._written.append(data)
+        self._written_bytes += len(data)
+        if self._written_bytes >= WRITE_BUFFER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        data = self._written[0] if len(self._written) == 1 else b"".join(self._written)
+        self._written.clear()
+        self._written_bytes = 0
+        if data and not self.lingering and not self.transport.is_closing():
+            self.transport.write(data)
+
+    async def drain(self) -> None:
+        """Wait until the client can take more."""
+        if self._writable is not None:
+            await asyncio.shield(self._writable)
+
+    def pause_writing(self) -> None:
+        """Apply backpressure: the transport's buffer is full."""
+        if self._writable is None:
+            self._writable = self.loop.create_future()
+
+    def resume_writing(self) -> None:
+        """End backpressure."""
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def pause_reading(self) -> None:
+        """Throttle the client. Its disconnect cannot be read then, so the system is asked for it."""
+        if not self.paused and not self.lingering:
+            self.paused = True
+            self.transport.pause_reading()
+            self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
+
+    def resume_reading(self) -> None:
+        """Stop to throttle the client."""
+        if self.paused:
+            self.paused = False
+            self.clear_timer()
+            self.transport.resume_reading()
+
+    def _check_peer(self) -> None:
+        if self.transport.is_closing() or not peer_connected(self.transport.get_extra_info("socket")):
+            self.disconnected.set()  # Bytes that were sent before can still be read.
         else:
-            await self._close()
+            self.set_timer(timeouts.PEER_CHECK_SECONDS, self._check_peer)
 
-    def _note_frames(self, protocol: H2Protocol) -> None:
-        """Have what came in part end as soon as a head: the preface, a frame, a block of fields."""
-        if not protocol.streams:
-            self.idle_task.begin()
-        buffer = protocol.connection.incoming_buffer
-        if buffer._preamble_len or buffer._data or buffer._headers_buffer:
-            self.idle_task.begin_head()
-        else:
-            self.idle_task.end_head()
+    def on_disconnect(self) -> None:
+        """Notify the requests of the connection that the client left."""
+        self.disconnected.set()
 
-    def say_farewell(self) -> None:
-        """Let the client know that there will be an end (RFC 9112 9.6, RFC 9113 6.8)."""
-        protocol = getattr(getattr(self, "protocol", None), "protocol", None)
-        if isinstance(protocol, H11Protocol):
-            close_after(protocol)
-        elif isinstance(protocol, H2Protocol):
-            self._gathered.append(GoAwayFrame(0, last_stream_id=LAST_STREAM).serialize())
-            self._flush()
+    # -- the timer ---------------------------------------------------------------------------------------
 
-    async def _left(self) -> None:
-        """Tell everybody that the client is gone, and let nobody wait for what it could take."""
-        self._leave()
-        if self._plain is not None:
-            self._plain.leave()
-        await self.protocol.handle(Closed())
-        for buffer in list(getattr(self.protocol.protocol, "stream_buffers", {}).values()):
-            await buffer.close()
+    def set_timer(self, seconds: float, action: Callable[[], None]) -> None:
+        """Call `action` after a time, instead of the action that was set before."""
+        self._deadline = deadline = self.loop.time() + seconds
+        self._on_deadline = action
+        # A timer that fires early sets itself again: cheaper than a new one for every request.
+        if self._timer is not None and self._timer.when() > deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self.loop.call_at(deadline, self._on_timer)
 
-    def _leave(self) -> None:
-        if not self.gone.done():
-            self.gone.set_result(None)
+    def clear_timer(self) -> None:
+        """Call no action."""
+        self._deadline = None
 
-    def look(self) -> None:
-        """Find out whether the client is there, when what it sent has been waiting for a while."""
-        if not (self._busy or self.reader.paused):
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._deadline is None:
             return
-        self._looks += 1
-        transport = self.writer.transport
-        if self._looks > 1 and (transport.is_closing() or not is_there(transport.get_extra_info("socket"))):
-            self._leave()
-
-    async def protocol_send(self, event: Event) -> None:
-        """Take what the protocol sends."""
-        if not isinstance(event, RawData):
-            await super().protocol_send(event)
+        if self.loop.time() < self._deadline:
+            self._timer = self.loop.call_at(self._deadline, self._on_timer)
             return
-        if event.data:
-            await self.write(event.data)
+        self._deadline = None
+        self._on_deadline()
 
-    async def write(self, data: bytes) -> None:
-        """Send bytes, with what else is sent in this turn of the loop; wait while the client takes none."""
-        if not self._gathered:
-            self.loop.call_soon(self._flush)
-        self._gathered.append(data)
-        self._size += len(data)
-        transport = self.writer.transport
-        # What TLS has ended has no size of its buffer any more.
-        if self._size < GATHERED_BYTES and not (transport.is_closing() or transport.get_write_buffer_size()):
+    # -- the end -----------------------------------------------------------------------------------------
+
+    def announce_shutdown(self) -> None:
+        """Tell the client that the connection will close."""
+
+    def close_if_idle(self) -> None:
+        """Close the connection unless a request is in progress."""
+
+    def linger(self) -> None:
+        """Close the connection after its last response, once the client had time to read it."""
+        if self.lingering:
             return
-        self._flush()
-        try:
-            await self.writer.drain()
-        except (ConnectionError, RuntimeError):
-            await self.protocol.handle(Closed())
+        self.flush()
+        if self.eof or self.transport.is_closing():
+            self.close()
+            return
+        self.resume_reading()
+        self.lingering = True
+        with contextlib.suppress(OSError, NotImplementedError, RuntimeError):
+            self.transport.write_eof()
+        self.set_timer(timeouts.LINGER_SECONDS, self.close)
 
-    def _flush(self) -> None:
-        data = b"".join(self._gathered)
-        self._gathered.clear()
-        self._size = 0
-        if data and not self._ending and not self.writer.transport.is_closing():
-            self.writer.write(data)
+    def close(self) -> None:
+        """Close the connection; what was written is still sent."""
+        if not self.transport.is_closing():
+            self.flush()
+            self.transport.close()
 
-    async def _close(self) -> None:
-        self._flush()
-        if self._reading and not self._ending and not self.gone.done():
-            # A socket that is closed with something unread takes the answer away from the client.
-            self._ending = True
-            self.reader.end_body()
-            with contextlib.suppress(OSError, RuntimeError):
-                self.writer.write_eof()
-            self._linger = self.loop.call_later(LINGER_SECONDS, self.writer.close)
-            await self.idle_task.stop()
-        elif not self._reading:
-            await super()._close()
+    def eof_received(self) -> bool:
+        """Handle the end of the client's sending side. Returns whether the transport stays open."""
+        self.eof = True
+        if self.lingering:
+            return False
+        self.on_disconnect()
+        return not self.secure
 
-    def _expire(self) -> None:
-        if not self._reading:
-            return  # The client left: the connection is about to end, and its tasks' group may have ended.
-        self._task_group.spawn(self._initiate_server_close)
-
-
-def close_after(protocol: H11Protocol) -> None:
-    """Have the next answer be the last of its connection, and say so."""
-    protocol.keep_alive_requests = protocol.config.keep_alive_max_requests
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Handle the end of the connection."""
+        self._deadline = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self.resume_writing()
+        self._written.clear()
+        self.on_disconnect()
+        self.release(self)

@@ -8,7 +8,7 @@ import socket
 from engine.errors import SvcError
 
 BACKLOG = 1024
-OPEN_FILES = 65_536
+MAX_OPEN_FILES = 65_536
 _PORTS_TRIED = 50
 
 
@@ -18,23 +18,23 @@ class PortInUse(SvcError):
     code = "port-in-use"
 
 
-def allow_connections() -> None:
+def raise_fd_limit() -> None:
     """Let this process, and those that it starts, have as many open files as the system allows: one a client.
 
     Many systems let a program have 1024 unless it asks for more.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def open_files() -> int:
+def fd_limit() -> int:
     """Return how many files this process may have open, connections among them."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return OPEN_FILES if soft == resource.RLIM_INFINITY else soft
+    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def authority(opened: socket.socket) -> str:
@@ -43,7 +43,7 @@ def authority(opened: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def hosts(host: str) -> list[str]:
+def resolve_localhost(host: str) -> list[str]:
     """Return the addresses that a host stands for: `localhost` means both 127.0.0.1 and ::1."""
     return ["127.0.0.1", "::1"] if host == "localhost" else [host]
 
@@ -58,13 +58,13 @@ def bind(host: str, port: int) -> list[socket.socket]:
     while True:
         tries -= 1
         try:
-            return _bind_all(hosts(host), port)
+            return _bind_all(resolve_localhost(host), port)
         except PortInUse:
             if not tries:
                 raise
 
 
-def bind_each(host: str, port: int, count: int) -> list[list[socket.socket]]:
+def bind_reuseport(host: str, port: int, count: int) -> list[list[socket.socket]]:
     """Return as many sets of sockets as `bind` does, all for the same address: one for each process.
 
     The kernel spreads connections over them. Raises what `bind` raises, too when another program of this
@@ -74,7 +74,7 @@ def bind_each(host: str, port: int, count: int) -> list[list[socket.socket]]:
     port = first[0].getsockname()[1]
     for opened in first:
         opened.close()
-    return [_bind_all(hosts(host), port, shared=True) for _ in range(count)]
+    return [_bind_all(resolve_localhost(host), port, shared=True) for _ in range(count)]
 
 
 def _bind_all(addresses: list[str], port: int, *, shared: bool = False) -> list[socket.socket]:

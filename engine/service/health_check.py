@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from engine.deploy.serving import PreparedProject
 from engine.errors import SvcError
-from engine.gateway.app import Cut, Gateway, GatewaySettings
+from engine.gateway.app import Gateway, GatewaySettings
+from engine.http.exchange import MemoryExchange, Request
 from engine.manifest.model import Project
 from engine.timeline.bus import TimelineBus
 
@@ -33,46 +33,27 @@ async def check_health(
             continue
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                status = await _ask(gateway, f"{name}--{project.name}.{domain}", path)
+                response = await _get(gateway, f"{name}--{project.name}.{domain}", path)
         except TimeoutError:
             outcome = f"did not respond to {path} within {TIMEOUT_SECONDS:.0f} s"
-        except Cut:
-            outcome = f"aborted its response to {path}"
         else:
-            if status < 400:
+            status = response.status or 500
+            if not response.aborted and status < 400:
                 continue
             outcome = f"responded to {path} with {status}"
+            if response.aborted:
+                outcome = f"aborted its response to {path}"
         raise HealthCheckFailed(
             f"health check failed: resource {name} {outcome}; the live version is unchanged",
             "Run `svc logs` for its output; project.check in svc.toml sets the path.",
         )
 
 
-async def _ask(gateway: Gateway, host: str, path: str) -> int:
-    """Return the status of a GET request, after reading the whole response."""
-    raw, _, query = path.partition("?")
-    scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": raw,
-        "raw_path": raw.encode(),
-        "query_string": query.encode(),
-        "headers": [(b"host", host.encode()), (b"user-agent", b"svc-check"), (b"accept", b"*/*")],
-    }
-    statuses: list[int] = []
-    asked = asyncio.Event()
-
-    async def receive() -> dict[str, Any]:
-        if asked.is_set():
-            await asyncio.Event().wait()
-        asked.set()
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            statuses.append(message["status"])
-
-    await gateway(scope, receive, send)
-    return statuses[0] if statuses else 500
+async def _get(gateway: Gateway, host: str, path: str) -> MemoryExchange:
+    """Send a GET to the gateway and return its exchange once the response has ended."""
+    path, _, query = path.partition("?")
+    headers = [(b"host", host.encode()), (b"user-agent", b"svc-check"), (b"accept", b"*/*")]
+    request = Request(method="GET", scheme="http", path=path, query=query.encode(), headers=headers)
+    exchange = MemoryExchange(request)
+    await gateway(exchange)
+    return exchange

@@ -7,7 +7,6 @@ are redacted when the recording is written, on another thread.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 Headers = list[tuple[bytes, bytes]]
 MAX_BODY_BYTES = 64 << 10
@@ -46,10 +45,9 @@ class BodyCapture:
         self.size = 0
         self.ended = False
 
-    def add(self, message: dict[str, Any]) -> None:
-        """Add the body of an ASGI message; it is copied only if it must be cut."""
-        chunk = message.get("body", b"")
-        self.ended = not message.get("more_body", False)
+    def add(self, chunk: bytes, *, ended: bool) -> None:
+        """Add a part of the body; it is copied only if it must be cut."""
+        self.ended = ended
         if not chunk:
             return
         self.size += len(chunk)
@@ -80,18 +78,6 @@ class Recording:
     status: int = 0
     response_headers: Headers = field(default_factory=list)
     response: BodyCapture = field(default_factory=BodyCapture)
-
-    def add_response_message(self, message: dict[str, Any]) -> None:
-        """Add a part of the response, an ASGI message."""
-        if message["type"] == "http.response.start":
-            self.status, self.response_headers = message["status"], message["headers"]
-        elif message["type"] == "http.response.body":
-            self.response.add(message)
-
-    def add_request_message(self, message: dict[str, Any]) -> None:
-        """Add a part of the request, an ASGI message."""
-        if message["type"] == "http.request":
-            self.body.add(message)
 
     @property
     def weight(self) -> int:

@@ -14,7 +14,7 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import VersionFactory
 from engine.door import Door
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.http.connection_limits import Peers
+from engine.http.connection_limits import ConnectionLimiter
 from engine.http.server import serve
 from engine.log_forwarding import LogForwarder
 from engine.timeline.bus import TimelineBus
@@ -100,11 +100,12 @@ async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Se
             elif serving is None:
                 serving = asyncio.create_task(
                     serve(
-                        *(gateway, sockets),
+                        gateway,
+                        sockets,
                         stop=stop,
                         grace=start.grace,
                         certificate=start.certificate,
-                        peers=Peers(start.per_address),
+                        limiter=ConnectionLimiter(start.per_address),
                     )
                 )
     finally:

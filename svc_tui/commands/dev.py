@@ -14,7 +14,7 @@ from engine.control.discovery import Endpoint
 from engine.dev.project import BuildFinished
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY
-from engine.http.sockets import allow_connections, bind, bind_each
+from engine.http.sockets import bind, bind_reuseport, raise_fd_limit
 from engine.lane import BuildMode
 from engine.manifest.load import find, load
 from engine.manifest.model import Project
@@ -54,8 +54,8 @@ def dev(
     root = find(Path.cwd())
     project = load(root)
     write_schema(root)
-    allow_connections()
-    sockets = bind_each("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
+    raise_fd_limit()
+    sockets = bind_reuseport("localhost", port, workers) if workers > 1 else [bind("localhost", port)]
     mode: BuildMode = "deploy" if release else "dev"
     cache = Home.from_environment(os.environ).cache()
     asyncio.run(_serve(project, Settings(sockets, cache, mode, max_body << 20)))

@@ -14,7 +14,7 @@ import typer
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY
 from engine.http.connection_limits import PER_ADDRESS, is_loopback
-from engine.http.sockets import PortInUse, allow_connections, authority, bind, bind_each
+from engine.http.sockets import PortInUse, authority, bind, bind_reuseport, raise_fd_limit
 from engine.http.tls import Certificate
 from svc_tui.serve.server import ServiceSettings, run_service
 from svc_tui.serve.systemd import SystemdHandoff
@@ -127,7 +127,7 @@ def serve(
         stdout.line(socket_unit(name, [(public_host, public_port), (control_host, control_port)]))
     if print_unit or print_socket:
         return
-    allow_connections()
+    raise_fd_limit()
     supervisor = SystemdHandoff.from_environment(os.environ, os.getpid())
     public = _bound("--listen", supervisor.claim(public_host, public_port), public_host, public_port, workers)
     controls = _bound("--control", supervisor.claim(control_host, control_port), control_host, control_port)
@@ -189,6 +189,6 @@ def _bound(
     if handed:
         return [handed, *([opened.dup() for opened in handed] for _ in range(count - 1))]
     try:
-        return bind_each(host, port, count) if count > 1 else [bind(host, port)]
+        return bind_reuseport(host, port, count) if count > 1 else [bind(host, port)]
     except PortInUse as error:
         raise PortInUse(error.message, f"Stop that program, or pass another port with {option}.") from error

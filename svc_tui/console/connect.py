@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engine.errors import SvcError
 from engine.files.data_dir import DATA_DIR
-from engine.http.sockets import PortInUse, allow_connections, bind
+from engine.http.sockets import PortInUse, bind, raise_fd_limit
 from engine.manifest.load import load
 from svc_tui.client.credentials import Credentials, CredentialStore, current_project, open_client
 from svc_tui.client.discovery import find_running
@@ -23,7 +23,7 @@ def connect_folder(folder: Path, port: int | None) -> EngineConnection:
     if port is None and (running := find_running(folder / DATA_DIR, "/v1/projects")) is not None:
         running.close()
         return RunningDevServer(name, folder)
-    allow_connections()
+    raise_fd_limit()
     try:
         sockets = bind("localhost", DEFAULT_PORT if port is None else port)
     except PortInUse:

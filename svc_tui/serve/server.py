@@ -36,7 +36,9 @@ from engine.deploy.tenants import Tenants
 from engine.deploy.versions import VersionFactory
 from engine.errors import SvcError
 from engine.gateway.app import MAX_BODY, Gateway, GatewaySettings
-from engine.http.connection_limits import PER_ADDRESS, Peers
+from engine.http.asgi import asgi_handler
+from engine.http.connection_limits import PER_ADDRESS, ConnectionLimiter
+from engine.http.exchange import Handler
 from engine.http.server import serve
 from engine.http.sockets import authority, bind
 from engine.http.tls import Certificate
@@ -183,17 +185,17 @@ async def run_service(settings: ServiceSettings, stop: asyncio.Event) -> AsyncIt
         local = settings.control if settings.certificate is None else bind("127.0.0.1", 0)
         endpoint = _local_endpoint(local)
         status = ServiceStatus(serving, rates, tenants.uses, settings.url_of)
-        api = create_control_api(deployer, settings, StaticToken(endpoint.token), status)
+        api = asgi_handler(create_control_api(deployer, settings, StaticToken(endpoint.token), status))
         publish_endpoint(settings.data, endpoint)
 
-        async def serve_tls(app: Any, sockets: list[socket.socket]) -> None:
+        async def serve_tls(handler: Handler, sockets: list[socket.socket]) -> None:
             await serve(
-                app,
+                handler,
                 sockets,
                 stop=stop,
                 grace=settings.grace,
                 certificate=settings.certificate,
-                peers=Peers(settings.per_address),
+                limiter=ConnectionLimiter(settings.per_address),
             )
 
         gateway = Gateway(lambda: serving.routes, tenants.timeline, settings.gateway)

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.errors import SvcError
-from engine.http.connection_limits import Address, parsed
-from engine.http.sockets import authority, hosts
+from engine.http.connection_limits import Address, parse_ip
+from engine.http.sockets import authority, resolve_localhost
 
 FIRST_DESCRIPTOR = 3
 """File descriptor of the first socket."""
@@ -39,7 +39,7 @@ class SystemdHandoff:
 
     def claim(self, host: str, port: int) -> list[socket.socket]:
         """Return the sockets that listen on an address; the caller then owns them."""
-        wanted = [(parsed(each), port) for each in hosts(host) if parsed(each)]
+        wanted = [(parse_ip(each), port) for each in resolve_localhost(host) if parse_ip(each)]
         found = [each for each in self.sockets if _address(each) in wanted]
         for each in found:
             self.sockets.remove(each)
@@ -85,4 +85,4 @@ def _listening(number: int) -> socket.socket:
 
 def _address(opened: socket.socket) -> tuple[Address | None, int]:
     host, port = opened.getsockname()[:2]
-    return parsed(host), port
+    return parse_ip(host), port

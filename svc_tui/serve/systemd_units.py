@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from engine.errors import SvcError
-from engine.http.connection_limits import parsed
-from engine.http.sockets import BACKLOG, hosts
+from engine.http.connection_limits import parse_ip
+from engine.http.sockets import BACKLOG, resolve_localhost
 
 _SERVICE = """\
 [Unit]
@@ -120,8 +120,8 @@ def socket_unit(name: str, addresses: Sequence[tuple[str, int]]) -> str:
     """
     lines = []
     for host, port in addresses:
-        for each in hosts(host):
-            if not port or parsed(each) is None:
+        for each in resolve_localhost(host):
+            if not port or parse_ip(each) is None:
                 raise SvcError(
                     f"systemd cannot listen on {host} port {port}",
                     "Use an IP address and a port other than 0, as in 0.0.0.0:443.",

@@ -1,4 +1,4 @@
-"""Runs a guest on the real engine, for a client at the ASGI level, and reads what it printed.
+"""Runs a guest on the real engine, for a client without a connection, and reads what it printed.
 
 Components are compiled in this process, without the cache and the process of their own that deploys have.
 """
@@ -15,15 +15,17 @@ from wasmtime.component import Component
 
 import engine.wasm.execution.runner
 from engine.artifact import ComponentArtifact
+from engine.http.exchange import Disconnected, RequestBody
 from engine.manifest.model import Resource
 from engine.wasm.binary.fast_streams import add_fast_streams
 from engine.wasm.binary.memory_probe import add_probe
 from engine.wasm.capi.linker import LinkedComponent
 from engine.wasm.execution.config import Compiler, PoolSettings
-from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.request import GuestRequest, RunReport
 from engine.wasm.wasi.registry import FUNCTIONS, HostFunction
 from tests.conformance.canonical import load
 from tests.conformance.guest import Guest, Step
+from tests.engine.exchanges import CollectingExchange
 
 _T = TypeVar("_T")
 TRACEPARENT = f"00-{'7' * 32}-{'3' * 16}-01"
@@ -41,7 +43,10 @@ class Client:
     scheme: str = "http"
     max_body: int = 32 << 20
     then: dict[int, Callable[["Client"], None]] = field(default_factory=dict)
-    inbox: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
+    body: RequestBody = field(default_factory=RequestBody)
+    disconnected: Disconnected = field(default_factory=Disconnected)
+    pending: list[Callable[[], None]] = field(default_factory=list)
+    loop: asyncio.AbstractEventLoop | None = None
 
     def after(self, step: Step, action: Callable[["Client"], None]) -> None:
         """Run an action when the guest has reported a step."""
@@ -49,11 +54,39 @@ class Client:
 
     def feed(self, data: bytes, *, more: bool = False) -> None:
         """Send a piece of the body."""
-        self.inbox.put_nowait({"type": "http.request", "body": data, "more_body": more})
+
+        def arrive() -> None:
+            self.body.feed(data)
+            if not more:
+                self.body.finish()
+
+        self._schedule(arrive)
 
     def leave(self) -> None:
         """Disconnect."""
-        self.inbox.put_nowait({"type": "http.disconnect"})
+
+        def leave() -> None:
+            self.body.interrupt()
+            self.disconnected.set()
+
+        self._schedule(leave)
+
+    def _schedule(self, action: Callable[[], None]) -> None:
+        """Do something in a turn of the event loop of its own, as a connection does."""
+        if self.loop is None:
+            self.pending.append(action)
+        else:
+            self.loop.call_soon(action)
+
+    def start(self) -> None:
+        """Start to send the body."""
+        for i, piece in enumerate(self.pieces):
+            self.feed(piece, more=self.open or i < len(self.pieces) - 1)
+        if not self.pieces and not self.open:
+            self.body.finish()
+        self.loop = asyncio.get_running_loop()
+        for action in self.pending:
+            self.loop.call_soon(action)
 
 
 @dataclass
@@ -176,38 +209,30 @@ class Host:
             doors,
         )
         answer = Answer(guest)
-        for i, piece in enumerate(client.pieces):
-            client.feed(piece, more=client.open or i < len(client.pieces) - 1)
-        if not client.pieces and not client.open:
-            client.feed(b"")
-
-        async def send(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                answer.status, answer.headers = message["status"], message["headers"]
-                return
-            if message["body"]:
-                answer.chunks.append(message["body"])
-            answer.ended = not message["more_body"]
+        client.start()
 
         def on_line(stream: Any, text: str) -> None:
             number = answer.take(stream, text)
             if number in client.then:
                 client.then.pop(number)(client)
 
-        exchange = Exchange(
-            client.method,
-            client.scheme,
-            "api.localhost",
-            client.target,
-            client.headers,
-            client.inbox.get,
-            send,
-            {"SVC_REQUEST_ID": "request-1", "TRACEPARENT": TRACEPARENT},
-            on_line,
-            client.max_body,
-            lambda level, text: answer.lines.append((level, text)),
+        exchange = CollectingExchange(client.target, body=client.body, disconnected=client.disconnected)
+        request = GuestRequest(
+            exchange=exchange,
+            method=client.method,
+            scheme=client.scheme,
+            authority="api.localhost",
+            target=client.target,
+            headers=client.headers,
+            env={"SVC_REQUEST_ID": "request-1", "TRACEPARENT": TRACEPARENT},
+            on_line=on_line,
+            max_body=client.max_body,
+            on_notice=lambda level, text: answer.lines.append((level, text)),
         )
-        answer.report = await live.run(exchange)
+        answer.report = await live.run(request)
+        answer.status, answer.headers = exchange.status, exchange.headers
+        answer.chunks = [part for part in exchange.parts if part]
+        answer.ended = bool(exchange.ends) and exchange.ends[-1]
         return answer
 
     def run(self, guest: Guest, client: Client | None = None, **fields: Any) -> Answer:

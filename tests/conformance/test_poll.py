@@ -1,26 +1,16 @@
 """wasi:io/poll."""
 
-from typing import Any
-
 import pytest
 
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.execution.buffers import InputBuffer
-from engine.wasm.execution.request import Exchange
 from engine.wasm.execution.run_state import Run
 from engine.wasm.wasi.io import MAX_POLLABLES, Pollable, poll
 from tests.conformance.guest import Guest
 from tests.conformance.host import Client, Host
+from tests.engine.exchanges import guest_request
 
 HOUR = 3600 * 1_000_000_000
-
-
-async def _nothing() -> dict[str, Any]:
-    return {"type": "http.disconnect"}
-
-
-async def _nowhere(_message: dict[str, Any]) -> None:
-    return
 
 
 def test_poll_empty_list_traps(host: Host) -> None:
@@ -68,8 +58,8 @@ def test_poll_list_length_is_limited(host: Host, count: int, trapped: bool) -> N
 
 def test_poll_of_many_costs_as_little_as_few() -> None:
     """Each wakeup checks only the sources that can become ready first, not the complete list."""
-    exchange = Exchange("GET", "http", "x", "/", [], _nothing, _nowhere, {}, lambda stream, text: None, 0)
-    run = Run(exchange, [], lambda *_: None, None, has_body=True)
+    request = guest_request()
+    run = Run(request, [], lambda *_: None, None, has_body=True)
     flow, other = InputBuffer(), InputBuffer()
     timers = [Pollable(deadline=HOUR + n) for n in range(1000)]
     waiting = poll(run, [Pollable(flow), *timers, Pollable(other), *(Pollable(flow) for _ in range(1000))])

@@ -4,8 +4,8 @@ import sys
 PROGRAM = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4000))
-from engine.http.sockets import allow_connections
-allow_connections()
+from engine.http.sockets import raise_fd_limit
+raise_fd_limit()
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 

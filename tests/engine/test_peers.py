@@ -1,6 +1,6 @@
 import pytest
 
-from engine.http.connection_limits import Peers, network
+from engine.http.connection_limits import ConnectionLimiter, client_key
 
 
 @pytest.mark.parametrize(
@@ -14,24 +14,24 @@ from engine.http.connection_limits import Peers, network
     ],
 )
 def test_an_address_stands_for_one_household(address: str, whose: str) -> None:
-    assert network(address) == whose
+    assert client_key(address) == whose
 
 
 def test_a_household_has_so_many_connections_and_others_have_theirs() -> None:
-    peers = Peers(2)
-    assert peers.enter("2001:db8::1") and peers.enter("2001:db8::2")
-    assert not peers.enter("2001:db8::3")
-    assert peers.enter("203.0.113.7")
-    peers.leave("2001:db8::1")
-    assert peers.enter("2001:db8::3")
+    peers = ConnectionLimiter(2)
+    assert peers.acquire("2001:db8::1") and peers.acquire("2001:db8::2")
+    assert not peers.acquire("2001:db8::3")
+    assert peers.acquire("203.0.113.7")
+    peers.release("2001:db8::1")
+    assert peers.acquire("2001:db8::3")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
 def test_a_proxy_on_this_machine_has_as_many_as_it_likes(address: str) -> None:
-    peers = Peers(1)
-    assert all(peers.enter(address) for _ in range(10))
+    peers = ConnectionLimiter(1)
+    assert all(peers.acquire(address) for _ in range(10))
 
 
 def test_without_a_limit_everybody_has_as_many_as_they_like() -> None:
-    peers = Peers(0)
-    assert all(peers.enter("203.0.113.7") for _ in range(10))
+    peers = ConnectionLimiter(0)
+    assert all(peers.acquire("203.0.113.7") for _ in range(10))

@@ -6,16 +6,24 @@ from typing import Any
 
 import pytest
 
-from engine.http import acceptor
-from engine.http.connection_limits import Peers
+from engine.http import acceptor, timeouts
+from engine.http.asgi import asgi_handler
+from engine.http.connection_limits import ConnectionLimiter
+from engine.http.exchange import Exchange
 from engine.http.server import serve
-from engine.http.sockets import bind, open_files
+from engine.http.sockets import bind, fd_limit
 from engine.http.tls import Certificate
 from tests.certificates import self_signed
 from tests.engine.gateway.serving import Site, echo, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 
 KEPT = b"GET / HTTP/1.1\r\nhost: api--shop.localhost\r\n\r\n"
+
+
+async def unused(exchange: Exchange) -> None:
+    raise AssertionError("no request was sent")
+
+
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -42,13 +50,13 @@ def test_an_address_with_too_many_connections_gets_no_more_until_one_ends() -> N
         for _, writer in [*clients[1:3], another]:
             writer.close()
 
-    with_site([PUBLIC_API], {"api": echo()}, test, peers=Peers(3, local_is_free=False))
+    with_site([PUBLIC_API], {"api": echo()}, test, limiter=ConnectionLimiter(3, local_is_free=False))
 
 
 def test_connections_that_there_are_no_files_for_wait_and_are_served_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acceptor, "FILES_SHARE", open_files() // 2)
+    monkeypatch.setattr(acceptor, "FD_SHARE", fd_limit() // 2)
 
     async def test(site: Site) -> None:
         clients = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(6)]
@@ -63,15 +71,15 @@ def test_connections_that_there_are_no_files_for_wait_and_are_served_later(
 def test_who_never_ends_the_handshake_of_tls_is_counted_and_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acceptor, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
 
     async def main() -> None:
         stop, sockets = asyncio.Event(), bind("127.0.0.1", 0)
         port = sockets[0].getsockname()[1]
-        peers = Peers(1, local_is_free=False)
+        limiter = ConnectionLimiter(1, local_is_free=False)
         certificate = Certificate(*self_signed(tmp_path))
         server = asyncio.create_task(
-            serve(None, sockets, stop=stop, grace=0.2, certificate=certificate, peers=peers)
+            serve(unused, sockets, stop=stop, grace=0.2, certificate=certificate, limiter=limiter)
         )
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"\x16\x03\x01")
@@ -109,7 +117,9 @@ def test_who_does_not_confirm_the_end_of_tls_is_no_fault_and_holds_up_no_stop(
         stop, sockets = asyncio.Event(), bind("127.0.0.1", 0)
         port = sockets[0].getsockname()[1]
         certificate = Certificate(*self_signed(tmp_path))
-        server = asyncio.create_task(serve(app, sockets, stop=stop, grace=600, certificate=certificate))
+        server = asyncio.create_task(
+            serve(asgi_handler(app), sockets, stop=stop, grace=600, certificate=certificate)
+        )
         client = await asyncio.to_thread(ask, port)
         stop.set()
         await asyncio.wait_for(server, 60)

@@ -9,9 +9,9 @@ import h2.connection
 import h2.events
 import pytest
 
-from engine.http import server, timeouts
+from engine.http import timeouts
 from engine.http.sockets import PortInUse, bind
-from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, report, with_site
 from tests.engine.gateway.test_gateway import PUBLIC_API
 
@@ -97,10 +97,10 @@ def test_malformed_requests_and_floods_are_refused_and_the_server_goes_on(bad: b
 
 
 def test_stopping_ends_open_streams_within_the_grace() -> None:
-    async def forever(exchange: Exchange) -> RunReport:
-        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+    async def forever(request: GuestRequest) -> RunReport:
+        await request.exchange.send_head(200, [])
         while True:
-            await exchange.send({"type": "http.response.body", "body": b"x", "more_body": True})
+            await request.exchange.send_body(b"x", end=False)
             await asyncio.sleep(0.01)
 
     async def test(site: Site) -> float:
@@ -119,9 +119,9 @@ def test_stopping_ends_open_streams_within_the_grace() -> None:
 
 
 def test_over_http2_a_failed_response_is_a_reset_stream() -> None:
-    async def body(exchange: Exchange) -> RunReport:
-        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
-        await exchange.send({"type": "http.response.body", "body": b"part", "more_body": True})
+    async def body(request: GuestRequest) -> RunReport:
+        await request.exchange.send_head(200, [])
+        await request.exchange.send_body(b"part", end=False)
         return report("guest-failed", 200, complete=False)
 
     async def test(site: Site) -> list[Any]:
@@ -160,7 +160,7 @@ def test_stopping_while_clients_leave_is_a_clean_end(turns: int) -> None:
 def test_stopping_loses_no_request_of_those_who_keep_their_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "FAREWELL_SECONDS", 30)
+    monkeypatch.setattr(timeouts, "SHUTDOWN_NOTICE_SECONDS", 30)
 
     async def talk(port: int, answered: asyncio.Semaphore) -> bool:
         """Ask without a pause until an answer says that it is the last."""
@@ -189,10 +189,10 @@ def test_stopping_loses_no_request_of_those_who_keep_their_connections(
 def test_stopping_over_http2_is_announced_before_requests_under_way_end() -> None:
     announced = asyncio.Event()
 
-    async def body(exchange: Exchange) -> RunReport:
-        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+    async def body(request: GuestRequest) -> RunReport:
+        await request.exchange.send_head(200, [])
         await announced.wait()
-        await exchange.send({"type": "http.response.body", "body": b"whole", "more_body": False})
+        await request.exchange.send_body(b"whole", end=True)
         return report(status=200)
 
     async def test(site: Site) -> None:
@@ -218,7 +218,7 @@ def test_stopping_over_http2_is_announced_before_requests_under_way_end() -> Non
 def test_a_head_that_comes_too_slowly_ends_the_connection(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeouts, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
         answer = await until_ended(site.port, begun, b"x: y\r\n")
@@ -248,7 +248,7 @@ PING = b"\0\0\x08\6\0\0\0\0\0--------"
 def test_over_http2_too_what_never_ends_ends_the_connection(
     begun: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeouts, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.3)
 
     async def test(site: Site) -> None:
         await until_ended(site.port, begun, drop)
@@ -268,7 +268,7 @@ def test_over_http2_frames_without_requests_give_no_more_time(monkeypatch: pytes
 def test_over_http2_who_is_between_requests_may_take_longer_than_for_a_head(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(timeouts, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.1)
 
     async def test(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
@@ -292,7 +292,7 @@ def test_over_http2_who_is_between_requests_may_take_longer_than_for_a_head(
 
 
 def test_a_request_that_takes_longer_than_its_head_may_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeouts, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(timeouts, "HEADER_SECONDS", 0.1)
 
     async def test(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)

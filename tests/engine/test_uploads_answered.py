@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.http import connection
-from engine.http.h1 import BODY_BYTES, PlainRequest
-from tests.engine.uploading import MIB, PATIENCE, answer, answered, echo, served, upload
+from engine.http.asgi import asgi_handler
+from engine.http.exchange import BODY_BYTES, BodyInterrupted, Exchange
+from tests.engine.uploading import MIB, PATIENCE, answer, answered, echo, handled, respond, served, upload
 
 
 @pytest.mark.parametrize("after", [0, 1, 64 * MIB])
@@ -86,19 +86,18 @@ def test_a_body_may_be_taken_after_its_answer() -> None:
 
 
 def test_a_body_that_nobody_took_holds_no_later_one_back() -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await (echo if scope["raw_path"] == b"/echo" else ignore)(scope, receive, send)
-
-    async def ignore(scope: Any, receive: Any, send: Any) -> None:
-        request: PlainRequest = receive.__self__
-        while not request.whole:
+    async def handler(exchange: Exchange) -> None:
+        if exchange.request.path == "/echo":
+            await asgi_handler(echo)(exchange)
+            return
+        while not exchange.body.complete:
             await asyncio.sleep(0.01)
-            if request.waiting >= BODY_BYTES:
-                await receive()
-        await answer(send, b"ignored")
+            if exchange.body.size >= BODY_BYTES:
+                await exchange.body.read()
+        await respond(exchange, b"ignored")
 
     async def main() -> list[int]:
-        async with served(app) as (port, _):
+        async with handled(handler) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             sizes = []
             for path in (b"/ignore", b"/echo", b"/ignore", b"/echo"):
@@ -153,31 +152,33 @@ def test_an_application_may_say_that_the_connection_ends_with_its_answer() -> No
 
 @pytest.mark.parametrize("at_once", [1, 3, 10_000])
 @pytest.mark.parametrize("sent", [5, 3 * BODY_BYTES])
-def test_whoever_listens_hears_what_others_receive(at_once: int, sent: int) -> None:
-    """Of a body that never comes whole, `at_once` messages at a time."""
-    heard: list[dict[str, Any]] = []
+def test_subscriber_gets_every_part_and_the_interruption(at_once: int, sent: int) -> None:
+    """Of a body that is never complete, `at_once` parts at a time."""
+    parts: list[bytes | None] = []
 
     async def main() -> None:
         over = asyncio.Event()
 
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            listen, loop = scope["extensions"][connection.LISTEN], asyncio.get_running_loop()
+        async def handler(exchange: Exchange) -> None:
+            loop = asyncio.get_running_loop()
 
-            def hear(message: dict[str, Any]) -> bool:
-                heard.append(message)
-                if message["type"] == "http.disconnect":
+            def on_body(part: bytes | None) -> bool:
+                parts.append(part)
+                if part is None:
                     over.set()
                     return False
-                if len(heard) % at_once == 0:
-                    loop.call_soon(listen, hear)
+                if len(parts) % at_once == 0:
+                    loop.call_soon(exchange.body.subscribe, on_body)
                     return False
                 return True
 
-            listen(hear)
+            exchange.body.subscribe(on_body)
             await over.wait()
-            listen(None)
+            exchange.body.subscribe(None)
+            with pytest.raises(BodyInterrupted):
+                await exchange.body.read()
 
-        async with served(app) as (port, _):
+        async with handled(handler) as (port, _):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(upload(sent + 1) + bytes(sent))
             await writer.drain()
@@ -185,6 +186,5 @@ def test_whoever_listens_hears_what_others_receive(at_once: int, sent: int) -> N
             await asyncio.wait_for(over.wait(), PATIENCE)
 
     asyncio.run(main())
-    assert [message["type"] for message in heard] == ["http.request"] * (len(heard) - 1) + ["http.disconnect"]
-    assert sum(len(message["body"]) for message in heard[:-1]) == sent
-    assert all(message["more_body"] for message in heard[:-1])
+    assert parts[-1] is None and None not in parts[:-1]
+    assert sum(len(part or b"") for part in parts) == sent

@@ -6,6 +6,8 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from engine.http.asgi import asgi_handler
+from engine.http.exchange import Exchange, Handler
 from engine.http.server import serve
 from engine.http.sockets import bind
 
@@ -18,8 +20,15 @@ MIB = 1 << 20
 @contextlib.asynccontextmanager
 async def served(app: App, *, grace: float = 0.2) -> AsyncIterator[tuple[int, asyncio.Event]]:
     """Serve an application; give the port and what stops it."""
+    async with handled(asgi_handler(app), grace=grace) as served:
+        yield served
+
+
+@contextlib.asynccontextmanager
+async def handled(handler: Handler, *, grace: float = 0.2) -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """Serve a handler of exchanges; give the port and what stops it."""
     sockets, stop = bind("127.0.0.1", 0), asyncio.Event()
-    server = asyncio.create_task(serve(app, sockets, stop=stop, grace=grace))
+    server = asyncio.create_task(serve(handler, sockets, stop=stop, grace=grace))
     try:
         yield sockets[0].getsockname()[1], stop
     finally:
@@ -31,6 +40,12 @@ def upload(size: int, path: bytes = b"/", *fields: bytes) -> bytes:
     """Return the head of a request with a body of `size` bytes."""
     length = b"content-length: %d" % size
     return b"POST %b HTTP/1.1\r\n%b%b\r\n\r\n" % (path, HOST, b"\r\n".join([length, *fields]))
+
+
+async def respond(exchange: Exchange, text: bytes) -> None:
+    """Answer an exchange with a text."""
+    await exchange.send_head(200, [(b"content-length", b"%d" % len(text))])
+    await exchange.send_body(text, end=True)
 
 
 async def answer(send: Any, text: bytes, *fields: tuple[bytes, bytes]) -> None:

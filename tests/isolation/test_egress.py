@@ -9,7 +9,6 @@ import pytest
 
 from engine.wasm.capi.values import Err
 from engine.wasm.execution.buffers import OutputBuffer
-from engine.wasm.execution.request import Exchange
 from engine.wasm.execution.run_state import Run
 from engine.wasm.outbound.egress import Egress
 from engine.wasm.outbound.http import OutboundHttp, OutboundPolicy
@@ -22,6 +21,7 @@ from engine.wasm.wasi.http_outgoing import (
     set_method,
     set_path,
 )
+from tests.engine.exchanges import guest_request
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -63,20 +63,12 @@ async def peer(answer: bytes = OK) -> AsyncIterator[Peer]:
         await asyncio.gather(*there.tasks)
 
 
-async def nothing() -> dict[str, Any]:
-    return {"type": "http.disconnect"}
-
-
-async def nowhere(_message: dict[str, Any]) -> None:
-    return
-
-
 class Caller:
     """A run that sends requests through host functions."""
 
     def __init__(self, outgoing: OutboundHttp, *egress: str, owner: str = "shop/api") -> None:
-        exchange = Exchange("GET", "http", "x", "/", [], nothing, nowhere, {}, lambda stream, text: None, 0)
-        self.run = Run(exchange, [], lambda *call: None, None, has_body=False)
+        request = guest_request()
+        self.run = Run(request, [], lambda *call: None, None, has_body=False)
         self.outgoing = outgoing
         self.leave = OutboundPolicy(owner, Egress.parse(egress))
 

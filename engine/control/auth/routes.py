@@ -15,7 +15,7 @@ from engine.control.errors import BodyTooLarge
 from engine.control.schema import QueryModel
 from engine.control.schemas import accounts as types
 from engine.errors import SvcError
-from engine.http.connection_limits import network
+from engine.http.connection_limits import client_key
 
 MAX_BODY_BYTES = 64 << 10
 BODY_TIMEOUT_SECONDS = 15.0
@@ -160,7 +160,7 @@ def blueprint(services: AuthServices) -> Blueprint:
 
 
 def _client_key() -> str:
-    return network(request.remote_addr or "")
+    return client_key(request.remote_addr or "")
 
 
 def _token() -> str:

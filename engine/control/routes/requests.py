@@ -17,7 +17,7 @@ from engine.control.errors import NotFound
 from engine.control.projects import Projects
 from engine.control.schema import StrictModel
 from engine.dev.project import DevProject
-from engine.gateway.replay import Replayer, mark
+from engine.gateway.replay import Replayer, replay_note
 from engine.manifest import MANIFEST
 from engine.timeline import database
 from engine.timeline.json_format import format_utc, to_json
@@ -111,7 +111,7 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         kept, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
         done = await replayer.replay(kept, dev.project.recorded or frozenset())
         entries = [StoredRecord(0, record) for record in done.records]
-        return ReplayOut(**_members(done.exchange, entries), left_out=list(done.left_out))
+        return ReplayOut(**_members(done.exchange, entries), left_out=list(done.omitted_headers))
 
     return routes
 
@@ -165,6 +165,6 @@ def _sent(sent: RecordedMessage) -> dict[str, Any]:
 
 def _replay_of(records: Iterable[Record]) -> str | None:
     """Return the id of the request that these records are a replay of."""
-    head = mark("")
+    head = replay_note("")
     told = (r.text for r in records if isinstance(r, PlatformRecord) and r.text.startswith(head))
     return next((text.removeprefix(head) for text in told), None)

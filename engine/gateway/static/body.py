@@ -1,7 +1,6 @@
-"""Sending the bytes of a file: small ones from memory, large ones in pieces without holding them.
+"""Response bodies of files: a cache of small ones, and streams of large ones.
 
-Owns the response body's framing promise: exactly the announced bytes leave, or `FileChanged` is raised so
-that the connection is cut. It decides no status and no header.
+Exactly the announced bytes are sent, or `FileChanged` is raised so that the response is aborted.
 """
 
 import asyncio
@@ -10,31 +9,31 @@ from collections import OrderedDict
 
 from engine.gateway.static.file import Representation
 from engine.gateway.static.source import open_file, read_up_to, stamp_of
-from engine.wasm.execution.request import Receive, Send
+from engine.http.exchange import Exchange
 
-PIECE = 64 * 1024
-# One hop to a thread costs about as much as reading 64 KiB that the kernel holds; so several at once.
-_READ = 16 * PIECE
+PIECE_BYTES = 64 * 1024
+# A hop to a thread costs about as much as reading 64 KiB from the page cache, so each reads several pieces.
+_READ_BYTES = 16 * PIECE_BYTES
 
 
 class FileChanged(Exception):
-    """A file was cut short or written while it was being sent; what has left is no whole response."""
+    """A file was truncated or written while it was sent; the response is incomplete."""
 
     def __init__(self, place: str) -> None:
         super().__init__(f"{place} changed while it was being sent")
 
 
-class SmallBodies:
-    """The contents of small files that never change, the least recently used dropped first."""
+class BodyCache:
+    """A cache of the contents of small files that never change; the least recently used are evicted first."""
 
-    def __init__(self, largest: int, most: int) -> None:
-        """Keep files of up to `largest` bytes, up to `most` bytes in all."""
+    def __init__(self, largest: int, total: int) -> None:
+        """Cache files of up to `largest` bytes, up to `total` bytes together."""
         self._largest = largest
-        self._left = most
+        self._left = total
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
 
-    def of(self, representation: Representation) -> bytes | None:
-        """Return the whole content, `None` when it is to be streamed. Raises OSError, FileChanged."""
+    def get(self, representation: Representation) -> bytes | None:
+        """Return the content, `None` if it has to be streamed. Raises OSError, FileChanged."""
         if representation.body is not None:
             return representation.body
         if representation.stamp is not None or representation.size > self._largest:
@@ -54,11 +53,11 @@ class SmallBodies:
         return body
 
 
-class Streamed:
-    """A large file, opened before the head is sent so that what is announced can be kept."""
+class FileStream:
+    """A large file, opened before the head is sent so that its length is still true."""
 
     def __init__(self, representation: Representation) -> None:
-        """Open the file. Raises OSError when it is gone, `FileChanged` when it is another by now."""
+        """Open the file. Raises OSError if it is missing, `FileChanged` if it was replaced."""
         self._place = representation.place
         self._stamp = representation.stamp
         self._descriptor = open_file(self._place)
@@ -68,37 +67,28 @@ class Streamed:
             raise FileChanged(self._place)
 
     def _changed(self) -> bool:
-        # Size and time of the last write only: the rest also moves when the name is removed.
+        # Only the size and the time of the last write: the rest also changes when the name is removed.
         return self._stamp is not None and stamp_of(os.fstat(self._descriptor))[2:4] != self._stamp[2:4]
 
-    async def send(self, start: int, stop: int, send: Send, receive: Receive | None) -> int:
-        """Send the bytes from `start` up to `stop` and end the response; return how many left.
+    async def send(self, start: int, stop: int, exchange: Exchange) -> int:
+        """Send the bytes from `start` up to `stop` and end the response; return how many were sent.
 
-        Stops early when `receive` (if given) tells that the client is gone. Raises `FileChanged`.
+        Stops early when the client disconnects. Raises `FileChanged`.
         """
-        gone = asyncio.ensure_future(_disconnected(receive)) if receive is not None else None
         at = start
-        try:
-            while at < stop:
-                block = await asyncio.to_thread(os.pread, self._descriptor, min(_READ, stop - at), at)
-                if not block or self._changed():
-                    raise FileChanged(self._place)
-                for begin in range(0, len(block), PIECE):
-                    if gone is not None and gone.done():
-                        return at - start
-                    piece = block[begin : begin + PIECE]
-                    at += len(piece)
-                    await send({"type": "http.response.body", "body": piece, "more_body": at < stop})
-            return at - start
-        finally:
-            if gone is not None:
-                gone.cancel()
+        while at < stop:
+            size = min(_READ_BYTES, stop - at)
+            block = await asyncio.to_thread(os.pread, self._descriptor, size, at)
+            if not block or self._changed():
+                raise FileChanged(self._place)
+            for begin in range(0, len(block), PIECE_BYTES):
+                if exchange.disconnected.is_set():
+                    return at - start
+                piece = block[begin : begin + PIECE_BYTES]
+                at += len(piece)
+                await exchange.send_body(piece, end=at == stop)
+        return at - start
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

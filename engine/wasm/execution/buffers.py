@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from engine.http.byte_queue import Parts
+from engine.http.byte_queue import ByteQueue
 
 BUFFER_BYTES = 262_144
 """Size at which a buffer applies backpressure: four calls of 64 KiB."""
@@ -30,7 +30,7 @@ class InputBuffer:
 
     def __init__(self, *, ended: bool = False, account: MemoryAccount | None = None) -> None:
         self._account = account
-        self._parts = Parts()
+        self._parts = ByteQueue()
         self.ended = ended
         self.error: Any = None
         self.discarding = False
@@ -44,7 +44,7 @@ class InputBuffer:
     def feed(self, data: bytes) -> None:
         """Add bytes from the loop's side; discarded if the guest closed the stream."""
         if data and not self.discarding:
-            self._parts.add(data)
+            self._parts.append(data)
             if self._account is not None:
                 self._account.kept += len(data)
 
@@ -65,7 +65,7 @@ class InputBuffer:
         """Return up to `most` bytes, or `b""` if none are available."""
         if not self._parts:
             return b""
-        data = self._parts.take(most)
+        data = self._parts.read(most)
         if self._account is not None:
             self._account.kept -= len(data)
         if not self.full:

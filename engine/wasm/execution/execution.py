@@ -6,6 +6,7 @@ epoch it has computed for a while); from then until it waits again it is polled 
 """
 
 import asyncio
+from collections.abc import Coroutine
 from functools import partial
 from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from engine.wasm.capi.values import lower_resource
 from engine.wasm.capi.wasmtime import Store, WasmtimeApiError
 from engine.wasm.execution.failure import StderrTail, classify
 from engine.wasm.execution.invocation import Invocation
-from engine.wasm.execution.request import Exchange, Outcome, RunReport
+from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import GuestExit, Run
 from engine.wasm.wasi.http_incoming import new_request
 
@@ -40,15 +41,14 @@ class _Stopped(Exception):
 class Drive:
     """Drives one run."""
 
-    def __init__(self, guest: "Guest", exchange: Exchange, program: LinkedComponent) -> None:
+    def __init__(self, guest: "Guest", request: GuestRequest, program: LinkedComponent) -> None:
         self._guest = guest
         self._program = program
-        self._exchange = exchange
-        has_body = exchange.has_body
-        if has_body is None:
-            has_body = any(name in (b"transfer-encoding", b"content-length") for name, _ in exchange.headers)
-        environment = [*guest.environment.items(), *exchange.env.items()]
-        self._run = Run(exchange, environment, guest.fetch, guest.script, has_body=has_body)
+        self._request = request
+        self._exchange = request.exchange
+        environment = [*guest.environment.items(), *request.env.items()]
+        has_body = not self._exchange.body.exhausted
+        self._run = Run(request, environment, guest.fetch, guest.script, has_body=has_body)
         self._run.ask = guest.ask
         self._run.wake = self._wake
         self.deadline_ns = self._run.started_ns + guest.run_limit_ns
@@ -56,8 +56,7 @@ class Drive:
         self._leaving: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sending: asyncio.Task[Any] | None = None
-        self._pumping: asyncio.Task[None] | None = None
-        self._listening = False
+        self._reading = False
         self._started = False
         self._complete = False
         self._heading = False
@@ -99,8 +98,8 @@ class Drive:
         peak: int | None = None
         text: str | None = None
         try:
-            if self._exchange.listen is not None and not run.body.ended:
-                self._listen()  # What came with the head is there for the guest's first read.
+            if not run.body.ended:
+                self._start_reading()  # A body that arrived with the head is available to the first read.
             await guest.runner.turn()
             if self.reason is not None:
                 raise _Stopped
@@ -116,27 +115,22 @@ class Drive:
             guest.runner.unwatch(self)
             if self._leaving is not None:
                 self._leaving.cancel()
-            if self._pumping is not None:
-                self._pumping.cancel()
-                self._pumping = None
-            if self._exchange.gone is not None:
-                self._exchange.gone.remove_done_callback(self._lost)
-            if self._exchange.listen is not None:
-                self._exchange.listen(None)
+            self._exchange.disconnected.remove_callback(self._on_disconnect)
+            self._exchange.body.subscribe(None)
             del guest.runner.runs[store.context]
             run.close()
             guest.runner.reclaimer.close(store, peak)
         outcome, detail = self._outcome(text)
         return RunReport(
-            outcome,
-            detail,
-            run.head.status if run.head is not None and self._started else None,
-            monotonic_ns() - run.started_ns,
-            self._compute_ns,
-            peak,
-            self._bytes_in,
-            self._bytes_out,
-            self._complete,
+            outcome=outcome,
+            detail=detail,
+            status=run.head.status if run.head is not None and self._started else None,
+            wall_ns=monotonic_ns() - run.started_ns,
+            compute_ns=self._compute_ns,
+            peak_memory=peak,
+            bytes_in=self._bytes_in,
+            bytes_out=self._bytes_out,
+            complete=self._complete,
         )
 
     def _arguments(self) -> bytes:
@@ -175,7 +169,7 @@ class Drive:
                 waited_ns, ended, heavy = self._compute_ns, False, False
                 await self._until_ready(run.wait)
             elif ended or self._compute_ns - waited_ns >= HEAVY_NS:
-                self._listen()
+                self._start_reading()
                 heavy = True
             else:
                 ended = True
@@ -198,7 +192,7 @@ class Drive:
 
     async def _until_ready(self, wait: Suspend) -> None:
         loop = asyncio.get_running_loop()
-        self._listen()
+        self._start_reading()
         while not any(source.ready() for source in wait.sources):
             if self.reason is not None:
                 raise _Stopped
@@ -219,55 +213,38 @@ class Drive:
 
     # -- bytes -------------------------------------------------------------------------------------------
 
-    def _listen(self) -> None:
-        """Begin to hear of the client: a guest that answers at once never needs to."""
-        if self._listening:
+    def _start_reading(self) -> None:
+        """Start to read the body and to watch for a disconnect, which a quick guest never needs."""
+        if self._reading:
             return
-        self._listening = True
-        if self._exchange.listen is not None:
-            self._run.body.on_drained = lambda: self._run.on_loop(self._hear_on)
-            self._hear_on()
-        else:
-            self._pumping = asyncio.get_running_loop().create_task(self._pump())
-        if self._exchange.gone is not None:
-            self._exchange.gone.add_done_callback(self._lost)
+        self._reading = True
+        if not self._run.body.ended:
+            self._run.body.on_drained = lambda: self._run.on_loop(self._resume_reading)
+            self._resume_reading()
+        self._exchange.disconnected.add_callback(self._on_disconnect)
 
-    def _hear_on(self) -> None:
-        if self._exchange.listen is not None and self._run.body.on_drained is not None:
-            self._exchange.listen(self._heard)
+    def _resume_reading(self) -> None:
+        if self._run.body.on_drained is not None:
+            self._exchange.body.subscribe(self._on_body)
 
-    async def _pump(self) -> None:
-        """Take the request body from the client, and hear of the client going away."""
-        run, body, room = self._run, self._run.body, asyncio.Event()
-        body.on_drained = lambda: run.on_loop(room.set)
-        while body.on_drained is not None:
-            if not self._heard(await self._exchange.receive()):
-                while body.full and body.on_drained is not None:
-                    room.clear()
-                    await room.wait()
-
-    def _heard(self, message: dict[str, Any]) -> bool:
-        """Take what the client sent; whether more may come at once. The last has nobody wait for room."""
+    def _on_body(self, data: bytes | None) -> bool:
+        """Handle a part of the request body. Returns whether the next may be delivered immediately."""
         body = self._run.body
-        if message["type"] == "http.disconnect":
-            body.on_drained = None
-            self._complete = self._complete or message.get("answered", False)
-            self._lost()
-            return False
-        data = message.get("body", b"")
-        self._bytes_in += len(data)
-        if self._bytes_in > self._exchange.max_body:
-            body.on_drained = None
+        if data:
+            self._bytes_in += len(data)
+            if self._bytes_in <= self._request.max_body:
+                body.feed(data)
+                self._wake()
+                return not body.full
             self.stop("body-too-large")
-            return False
-        body.feed(data)
-        if not message.get("more_body", False):
-            body.end()
-        self._wake()
-        return not body.full
+        elif not body.ended:
+            body.end(None if data is not None else ("connection-terminated", None))
+            self._wake()
+        body.on_drained = None
+        return False
 
-    def _lost(self, _gone: object = None) -> None:
-        """Nobody is there to send more of the request, or to take the response."""
+    def _on_disconnect(self) -> None:
+        """End the request body, and the response unless it is complete."""
         if not self._run.body.ended:
             self._run.body.end(("connection-terminated", None))
         if self._complete or self._leaving is not None:
@@ -275,9 +252,9 @@ class Drive:
         head = self._run.head
         if head is not None and self._started and self._sending is None:
             if self._bytes_out == head.body.expected:
-                self._complete = True  # Whole for the client, whenever the guest says that it is.
+                self._complete = True  # The client has all of it, whenever the guest ends it.
                 return
-            self._complete = head.status in _BODILESS or self._exchange.method == "HEAD"
+            self._complete = head.status in _BODILESS or self._request.method == "HEAD"
         self._leave()
 
     def _leave(self) -> None:
@@ -303,9 +280,9 @@ class Drive:
             if stream == "stderr":
                 self._complaint = self._complaint or StderrTail()
                 self._complaint.add(line)
-            self._exchange.on_line(stream, line)  # type: ignore[arg-type]
+            self._request.on_line(stream, line)  # type: ignore[arg-type]
         while run.notices:
-            self._exchange.on_notice(*run.notices.popleft())
+            self._request.on_notice(*run.notices.popleft())
 
     async def _respond(self, head: Any) -> None:
         """Send what is there of the response."""
@@ -316,29 +293,30 @@ class Drive:
             return
         if not self._started:
             headers = [(name.encode("latin-1"), value) for name, value in head.headers]
-            unknown = head.status in _BODILESS or (self._exchange.method == "HEAD" and not data)
+            unknown = head.status in _BODILESS or (self._request.method == "HEAD" and not data)
             if body.finished and not unknown and not _has(headers, b"content-length"):
                 headers.append((b"content-length", str(len(data)).encode()))
             self._started = self._heading = True
-            await self._send({"type": "http.response.start", "status": head.status, "headers": headers})
+            await self._send(self._exchange.send_head(head.status, headers))
             self._heading = False
         while data:
             self._bytes_out += len(data)
             over = body.finished and body.empty
-            await self._send({"type": "http.response.body", "body": data, "more_body": not over})
+            await self._send(self._exchange.send_body(data, end=over))
             self._complete = over
             data = body.drain()
         if body.finished and not self._complete:
             self._complete = True
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send(self._exchange.send_body(b"", end=True))
 
-    async def _send(self, message: dict[str, Any]) -> None:
-        """Send one message, held back by a slow client, until the run is stopped."""
+    async def _send(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Await the sending of a part of the response, until the run is stopped."""
         if self.reason is not None:
+            sending.close()
             raise _Stopped
         task = self._sending = asyncio.current_task()
         try:
-            await self._exchange.send(message)
+            await sending
         except asyncio.CancelledError:
             if self.reason is not None and task is not None:
                 task.uncancel()
@@ -356,7 +334,7 @@ class Drive:
             self.reason = "client-gone"
         if self.reason is not None:
             return self.reason, _REASONS.get(self.reason, "").format(
-                seconds=self._guest.resource.run_limit_secs, limit=self._exchange.max_body
+                seconds=self._guest.resource.run_limit_secs, limit=self._request.max_body
             )
         run = self._run
         if self._complete and isinstance(run.failure, GuestExit) and run.failure.status == 0:
@@ -375,7 +353,7 @@ class Drive:
 _REASONS = {
     "run-limit": "the run took longer than run_limit_secs = {seconds}",
     "body-too-large": "the request body is larger than {limit} bytes",
-    "client-gone": "the client went away",
+    "client-gone": "the client disconnected",
     "stopping": "the service is stopping",
 }
 

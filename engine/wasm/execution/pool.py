@@ -1,46 +1,106 @@
-"""Room for instances, and who gets it.
+"""Admission control for guest instances.
 
-Owns admission. A request waits while there is no slot for it. Then the Project that holds the fewest slots is
-next, and within a Project who came first. A Project that holds more than half of all slots leaves the last
-eighth to others, who so need not wait until its runs end, which may be long. Refused is, once too many wait,
-the latest of the Project that has most requests waiting (`queue.py`). Which kind of slot a request gets is
-`warmth.py`'s to say, while there are both.
+Requests queue when no slot is free. Slots go to the project that holds the fewest, FIFO within a project. A
+project that holds more than half of all slots cannot take the last eighth: its runs may be long, and others
+need not wait for their end. When the queue is full, the newest request of the project with the longest
+queue is rejected.
 """
 
 import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
 from functools import partial
 
 from wasmtime import Engine
 
+from engine.http.exchange import Disconnected
 from engine.wasm.capi.wasmtime import address, increment_epoch
 from engine.wasm.execution.config import Compiler, PoolSettings, create_engine
-from engine.wasm.execution.queue import Queue
 from engine.wasm.execution.reclaimer import MAX_BACKLOG
 from engine.wasm.execution.warm_slots import ComponentUsage, WarmSlotPolicy
 
-SPARED = 8
-"""One of so many slots is spared for Projects that do not hold more than half of all."""
+RESERVED_SHARE = 8
+"""One of so many slots is reserved for projects that do not hold more than half of all."""
+Ticket = asyncio.Future[bool]
+"""A queued request; the result is whether it has a slot, or was rejected."""
+
+
+class ClientDisconnected(Exception):
+    """The client disconnected before its request had a slot."""
+
+
+class FairQueue:
+    """The queues of all projects with waiting requests, at most `limit` requests together."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._queues: OrderedDict[str, OrderedDict[Ticket, None]] = OrderedDict()
+
+    def enqueue(self, project: str) -> Ticket | None:
+        """Add a request to the queue of its project; return `None` if it is rejected.
+
+        When the queue is full, the newest request of the longest queue is rejected instead, if that queue
+        is still longer than this project's would be.
+        """
+        if self._size >= self._limit:
+            longest = max(self._queues, key=lambda name: len(self._queues[name]), default=project)
+            if len(self._queues.get(project, ())) + 1 >= len(self._queues.get(longest, ())):
+                return None
+            self._pop(longest, last=True).set_result(False)
+        ticket = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(project, OrderedDict())[ticket] = None
+        self._size += 1
+        return ticket
+
+    def remove(self, project: str, ticket: Ticket) -> None:
+        """Remove a request, if it is still queued."""
+        if ticket in self._queues.get(project, ()):
+            del self._queues[project][ticket]
+            self._removed(project)
+
+    def next(self, held: Mapping[str, int]) -> str | None:
+        """Return the project that is next: of those with waiting requests, the one with the fewest slots.
+
+        Of several, the one whose last turn is longest ago. `held` has no zeros.
+        """
+        return min(self._queues, key=lambda project: held.get(project, 0), default=None)
+
+    def grant(self, project: str) -> None:
+        """Give a slot to the first request of a project."""
+        self._queues.move_to_end(project)
+        self._pop(project, last=False).set_result(True)
+
+    def _pop(self, project: str, *, last: bool) -> Ticket:
+        ticket, _ = self._queues[project].popitem(last=last)
+        self._removed(project)
+        return ticket
+
+    def _removed(self, project: str) -> None:
+        self._size -= 1
+        if not self._queues[project]:
+            del self._queues[project]
 
 
 class Slots:
-    """A number of slots of one kind; `free` of them are not in use."""
+    """Slots of one kind; `free` of them are not in use."""
 
     def __init__(self, size: int, memory_mib: int, *, warm: bool) -> None:
-        """Make room for `size` instances, and for a few more that are over and not yet given back."""
+        """Reserve room for `size` instances, and for a few that have ended and are not yet reclaimed."""
         self.free = size
         self._make = partial(create_engine, instances=size + MAX_BACKLOG, memory_mib=memory_mib, warm=warm)
         self._engines: dict[Compiler, Engine] = {}
 
     def engine(self, compiler: Compiler) -> Engine:
-        """Return the engine that runs what a compiler made in these slots."""
+        """Return the engine that runs code of a compiler in these slots."""
         if compiler not in self._engines:
             self._engines = {**self._engines, compiler: self._make(compiler)}
         return self._engines[compiler]
 
     def increment_epoch(self) -> None:
-        """Move every engine's epoch on; callable from any thread."""
-        for each in self._engines.values():
-            increment_epoch(address(each))
+        """Increment the epoch of every engine; callable from any thread."""
+        for compiled in self._engines.values():
+            increment_epoch(address(compiled))
 
 
 class Pool:
@@ -52,44 +112,56 @@ class Pool:
         sizes = [(warm, True), (settings.instances - warm, False)]
         self.slots = tuple(Slots(size, settings.memory_mib, warm=keep) for size, keep in sizes if size)
         self._free = settings.instances
-        self._many = settings.instances // 2
-        self._spared = settings.instances // SPARED
+        self._half = settings.instances // 2
+        self._reserved = settings.instances // RESERVED_SHARE
         self._held: dict[str, int] = {}
-        self._queue = Queue(queue)
+        self._queue = FairQueue(queue)
         self._warmth = WarmSlotPolicy()
 
     def _may_take(self, project: str) -> bool:
         free = self._free
-        return free > self._spared or (free > 0 and self._held.get(project, 0) <= self._many)
+        return free > self._reserved or (free > 0 and self._held.get(project, 0) <= self._half)
 
     def try_acquire(self, project: str, use: ComponentUsage) -> int | None:
-        """Return the position in `slots` of a slot's kind; `None` when there is none now for this Project.
+        """Return the position in `slots` of a slot's kind; `None` if this project may have none now.
 
-        Whoever waits may not have what is free either: a slot that they may have is never left free.
+        Never passes a queued request: a slot that a queued request may have is never left free.
         """
         if not self._may_take(project):
             return None
-        self._admit(project)
+        self._count(project)
         return self._choose(use)
 
-    async def wait(self, project: str, use: ComponentUsage) -> int | None:
-        """Wait for what `take` could not give; return `None` when others have the places of the queue."""
-        place = self._queue.join(project)
-        if place is None:
+    async def acquire(self, project: str, use: ComponentUsage, disconnected: Disconnected) -> int | None:
+        """Suspend for what `try_acquire` could not give; return `None` if the request is rejected.
+
+        Raises `ClientDisconnected`.
+        """
+        ticket = self._queue.enqueue(project)
+        if ticket is None:
             return None
+
+        def leave() -> None:
+            if not ticket.done():
+                self._queue.remove(project, ticket)
+                ticket.set_exception(ClientDisconnected())
+
+        disconnected.add_callback(leave)
         try:
-            admitted = await asyncio.shield(place)
+            admitted = await asyncio.shield(ticket)
         except asyncio.CancelledError:
-            self._queue.leave(project, place)
-            if place.done() and place.result():
-                self._dismiss(project)
+            self._queue.remove(project, ticket)
+            if ticket.done() and ticket.exception() is None and ticket.result():
+                self._uncount(project)
             raise
+        finally:
+            disconnected.remove_callback(leave)
         return self._choose(use) if admitted else None
 
-    def give_back(self, kind: int, project: str) -> None:
+    def release(self, kind: int, project: str) -> None:
         """Return a slot."""
         self.slots[kind].free += 1
-        self._dismiss(project)
+        self._uncount(project)
 
     def _choose(self, use: ComponentUsage) -> int:
         warm = self._warmth.admit(use)
@@ -98,21 +170,21 @@ class Pool:
         self.slots[kind].free -= 1
         return kind
 
-    def _admit(self, project: str) -> None:
+    def _count(self, project: str) -> None:
         self._free -= 1
         self._held[project] = self._held.get(project, 0) + 1
 
-    def _dismiss(self, project: str) -> None:
+    def _uncount(self, project: str) -> None:
         self._free += 1
         self._held[project] -= 1
         if not self._held[project]:
             del self._held[project]
         following = self._queue.next(self._held)
         if following is not None and self._may_take(following):
-            self._admit(following)
-            self._queue.call(following)
+            self._count(following)
+            self._queue.grant(following)
 
     def increment_epoch(self) -> None:
-        """Move every engine's epoch on; callable from any thread."""
+        """Increment the epoch of every engine; callable from any thread."""
         for slots in self.slots:
             slots.increment_epoch()

@@ -1,46 +1,36 @@
-"""What goes into a run and what comes out of it: plain values between gateway and runner."""
+"""The input and the result of a run: values that the gateway and the runner exchange."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-Headers = list[tuple[bytes, bytes]]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Listen = Callable[[Callable[[dict[str, Any]], bool] | None], None]
+from engine.http.exchange import Exchange, Headers
+
 LineSink = Callable[[Literal["stdout", "stderr"], str], None]
 NoticeSink = Callable[[Literal["INFO", "WARN", "ERROR"], str], None]
 
 
-@dataclass(slots=True)
-class Exchange:
-    """One HTTP request on its way to a guest.
+@dataclass(slots=True, kw_only=True)
+class GuestRequest:
+    """One HTTP request for a guest.
 
-    `target` is path and query as the client sent them; `headers` are lower-case names with raw values,
-    hop-by-hop ones already removed. `receive` and `send` are ASGI's: the runner pulls the body from the
-    one and pushes `http.response.*` messages to the other. `env` is added to the guest's environment for
-    this run. `on_line` gets each line that the guest prints, as it is printed, and `on_notice` what the
-    platform has to say about the run (a denied call), both on the event loop's thread. `gone` is done when
-    the client is known to have left, even while nobody takes what it sent before. `has_body` says whether a
-    body may follow; without it, the header fields do. `listen` is a way around `receive`, where there is one:
-    it has a function called with each message as it comes, until this returns false; `None` ends that.
+    `exchange` has the body and takes the response; the other fields are what the guest sees of the head.
+    `target` is path and query as the client sent them. `headers` have lower-case names, without hop-by-hop
+    fields. `env` is added to the guest's environment. `max_body` is in bytes. `on_line` is called with each
+    line that the guest prints, and `on_notice` with messages of the platform about the run, both on the
+    event loop's thread.
     """
 
+    exchange: Exchange
     method: str
     scheme: str
     authority: str
     target: str
     headers: Headers
-    receive: Receive
-    send: Send
     env: dict[str, str]
-    on_line: LineSink
     max_body: int
+    on_line: LineSink
     on_notice: NoticeSink = lambda level, text: None
-    has_body: bool | None = None
-    gone: "asyncio.Future[None] | None" = None
-    listen: Listen | None = None
 
 
 Outcome = Literal[
@@ -55,24 +45,22 @@ Outcome = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """How a run went.
+    """The result of a run. Times are in nanoseconds, sizes in bytes.
 
-    `detail` explains an outcome other than `ok` in the guest's terms (trap, exit status, exception); it
-    is for the Project's owner, never for a caller of the service. `status` is the response's, `None` when
-    no head was sent; then the caller owes the client a response, else (outcome not `ok`) a cut
-    connection, unless `complete`: then the whole response was sent and only what came after it failed.
-    Times in nanoseconds, sizes in bytes; `peak_memory` is `None` when the instance was stopped before it
-    could be read.
+    `detail` explains an outcome other than `ok` (trap, exit status, exception). It is for the owner of the
+    Project, never for a caller. `status` is that of the response, `None` if no head was sent: the caller
+    then sends a response, or aborts the exchange if the outcome is not `ok` and the response is not
+    `complete`. `peak_memory` is `None` if the instance was stopped before it was read.
     """
 
     outcome: Outcome
-    detail: str
-    status: int | None
-    wall_ns: int
-    compute_ns: int
-    peak_memory: int | None
-    bytes_in: int
-    bytes_out: int
+    detail: str = ""
+    status: int | None = None
+    wall_ns: int = 0
+    compute_ns: int = 0
+    peak_memory: int | None = None
+    bytes_in: int = 0
+    bytes_out: int = 0
     complete: bool = False

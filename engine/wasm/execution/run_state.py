@@ -13,7 +13,7 @@ from engine.door import Caller
 from engine.wasm.capi.host_functions import Suspend
 from engine.wasm.capi.values import HandleTable
 from engine.wasm.execution.buffers import InputBuffer, LineSplitter, OutputBuffer
-from engine.wasm.execution.request import Exchange
+from engine.wasm.execution.request import GuestRequest
 
 NOTICES = 20
 HANDLES = 65_536
@@ -60,7 +60,6 @@ class Run(HandleTable):
         "body",
         "caller",
         "environment",
-        "exchange",
         "failure",
         "fetch",
         "head",
@@ -69,6 +68,7 @@ class Run(HandleTable):
         "notices",
         "printed",
         "refused",
+        "request",
         "resume",
         "script",
         "started_ns",
@@ -82,7 +82,7 @@ class Run(HandleTable):
 
     def __init__(
         self,
-        exchange: Exchange,
+        request: GuestRequest,
         environment: list[tuple[str, str]],
         fetch: Callable[..., None],
         script: str | None,
@@ -90,7 +90,7 @@ class Run(HandleTable):
         has_body: bool,
     ) -> None:
         super().__init__()
-        self.exchange = exchange
+        self.request = request
         self.environment = environment
         self.fetch = fetch
         self.ask: Callable[..., Any] = _no_short_way
@@ -112,7 +112,7 @@ class Run(HandleTable):
         self.unsent = 0
         """Requests and responses that the guest holds."""
         self.waiting = 0
-        """Outgoing requests without an answer."""
+        """OutboundHttp requests without an answer."""
         self.kept = 0
         """Bytes that are kept for the guest."""
         self.tasks: set[asyncio.Future[Any]] = set()

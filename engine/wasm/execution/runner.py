@@ -26,11 +26,10 @@ from engine.wasm.execution.config import MIB, PoolSettings
 from engine.wasm.execution.cpu_clock import CpuClock
 from engine.wasm.execution.epoch_ticker import EpochTicker
 from engine.wasm.execution.execution import Drive
-from engine.wasm.execution.pool import Pool
+from engine.wasm.execution.pool import ClientDisconnected, Pool
 from engine.wasm.execution.reclaimer import Reclaimer
-from engine.wasm.execution.request import Exchange, Outcome, RunReport
+from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 from engine.wasm.execution.run_state import Run
-from engine.wasm.execution.waiting import Ahead, ClientGone, slot
 from engine.wasm.execution.warm_slots import ComponentUsage
 from engine.wasm.outbound.door_calls import DoorBinding, DoorRouter
 from engine.wasm.outbound.egress import Egress
@@ -46,7 +45,7 @@ NO_DOORS: Mapping[str, DoorBinding] = {}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A component ready to run: linked once for each kind of slot; the maxima (bytes) of its memories."""
+    """A component, linked once for each kind of slot, and the limits (bytes) of its memories."""
 
     programs: tuple[LinkedComponent, ...]
     memories: tuple[int | None, ...]
@@ -152,7 +151,7 @@ class Runner:
         self._turn_ns += nanoseconds
 
     async def turn(self) -> None:
-        """Wait for a run's turn to begin: of many that come at once, the first are answered meanwhile."""
+        """Suspend for a run's turn to begin: of many that come at once, the first are answered meanwhile."""
         while self._turn_ns > TURN_NS:  # noqa: ASYNC110 - those that wait may fill the next one, too
             await asyncio.sleep(0)
 
@@ -235,22 +234,21 @@ class Guest:
             self._source_map = SourceMap.parse(self._source_map_json)
         return self._source_map.rewrite(line)
 
-    async def run(self, exchange: Exchange) -> RunReport:
+    async def run(self, request: GuestRequest) -> RunReport:
         """Answer one request with a fresh instance."""
         pool, project = self.runner.pool, self.project
         kind = pool.try_acquire(project, self._use)
         if kind is None:
-            began, ahead = time.monotonic_ns(), Ahead(exchange.receive)
-            exchange.receive, exchange.listen = ahead.receive, None
+            began = time.monotonic_ns()
+            outcome: Outcome = "overloaded"
+            detail = "every instance is busy"
             try:
-                kind = await slot(pool, project, self._use, ahead, exchange.gone)
-            except ClientGone:
-                waited = time.monotonic_ns() - began
-                return RunReport("client-gone", "the client went away", None, waited, 0, None, 0, 0)
+                kind = await pool.acquire(project, self._use, request.exchange.disconnected)
+            except ClientDisconnected:
+                outcome, detail = "client-gone", "the client disconnected"
             if kind is None:
-                waited = time.monotonic_ns() - began
-                return RunReport("overloaded", "every instance is busy", None, waited, 0, None, 0, 0)
+                return RunReport(outcome=outcome, detail=detail, wall_ns=time.monotonic_ns() - began)
         try:
-            return await Drive(self, exchange, self.programs[kind]).run()
+            return await Drive(self, request, self.programs[kind]).run()
         finally:
-            pool.give_back(kind, project)
+            pool.release(kind, project)

@@ -92,7 +92,7 @@ class DoorRouter:
     def _caller(self, run: Run) -> Caller:
         if run.caller is not None:
             return run.caller
-        variables = run.exchange.env
+        variables = run.request.env
         _, trace, span, _ = variables.get("TRACEPARENT", "---").split("-")
         run.caller = Caller(self._resource, variables.get("SVC_REQUEST_ID", ""), trace, span)
         return run.caller

@@ -54,40 +54,40 @@ class OutgoingResponse(OutgoingMessage):
 
 def _body_of(run: Run, response: OutgoingResponse) -> OutputBuffer:
     """Return a buffer of the declared length. For HEAD and 304, content-length describes another response."""
-    announces_another = run.exchange.method == "HEAD" or response.status == _NOT_MODIFIED
+    announces_another = run.request.method == "HEAD" or response.status == _NOT_MODIFIED
     return OutputBuffer(None if announces_another else declared_length(response.headers))
 
 
 @method(TYPES, "incoming-request", "method")
 def request_method(run: Run, request: IncomingRequest) -> tuple[str, str | None]:
     """Return the method."""
-    name = run.exchange.method
+    name = run.request.method
     return _METHODS.get(name, ("other", name))
 
 
 @method(TYPES, "incoming-request", "path-with-query")
 def request_path(run: Run, request: IncomingRequest) -> str:
     """Return path and query as sent by the client."""
-    return run.exchange.target
+    return run.request.target
 
 
 @method(TYPES, "incoming-request", "scheme")
 def request_scheme(run: Run, request: IncomingRequest) -> tuple[str, str | None]:
     """Return the scheme of the server's public address."""
-    name = run.exchange.scheme
+    name = run.request.scheme
     return _SCHEMES.get(name, ("other", name))
 
 
 @method(TYPES, "incoming-request", "authority")
 def request_authority(run: Run, request: IncomingRequest) -> str:
     """Return the host requested by the client."""
-    return run.exchange.authority
+    return run.request.authority
 
 
 @method(TYPES, "incoming-request", "headers")
 def request_headers(run: Run, request: IncomingRequest) -> Fields:
     """Return a read-only view of the header fields."""
-    return Fields([(name.decode("latin-1"), value) for name, value in run.exchange.headers], request)
+    return Fields([(name.decode("latin-1"), value) for name, value in run.request.headers], request)
 
 
 @method(TYPES, "incoming-request", "consume")

@@ -12,7 +12,7 @@ import httpx
 from engine.control.discovery import Endpoint
 from engine.dev.project import BuildFinished
 from engine.errors import SvcError
-from engine.http.sockets import bind, bind_each
+from engine.http.sockets import bind, bind_reuseport
 from engine.manifest.load import load
 from engine.timeline.bus import TimelineBus
 from svc_tui.dev.server import Settings, run_dev
@@ -45,7 +45,7 @@ async def developed(
     root: Path, stop: asyncio.Event, cache: Path | None = None, workers: int = 1
 ) -> AsyncIterator[Developed]:
     """Run a Project in development until the context is left; it is built by the time this gives it."""
-    sockets = bind_each("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
+    sockets = bind_reuseport("localhost", 0, workers) if workers > 1 else [bind("localhost", 0)]
     settings = Settings(sockets, cache or root.parent / "cache", "dev")
     async with run_dev(load(root), settings, TimelineBus(), Quiet(), stop) as running:
         presence = await running.presence

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from quart import Quart
 
+from engine.http.asgi import asgi_handler
 from engine.http.server import serve
 from engine.http.sockets import bind
 
@@ -14,6 +15,6 @@ from engine.http.sockets import bind
 async def served(app: Quart, stop: asyncio.Event) -> AsyncIterator[str]:
     """Serve it until the context is left, by when `stop` is set; gives its address."""
     sockets = bind("127.0.0.1", 0)
-    serving = asyncio.create_task(serve(app, sockets, stop=stop, grace=1))
+    serving = asyncio.create_task(serve(asgi_handler(app), sockets, stop=stop, grace=1))
     yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     await serving

@@ -11,7 +11,7 @@ from engine.control.auth.login_throttle import (
     LoginThrottle,
 )
 from engine.control.errors import TooManyAttempts
-from engine.http.connection_limits import network
+from engine.http.connection_limits import client_key
 from tests.engine.control.service import Clock
 
 
@@ -88,4 +88,4 @@ def test_names_without_end_take_no_memory_without_end(attempts: LoginThrottle) -
     ],
 )
 def test_an_address_counts_as_the_network_of_one_household(address: str, counted: str) -> None:
-    assert network(address) == counted
+    assert client_key(address) == counted

@@ -9,47 +9,47 @@ import httpx
 
 from engine.gateway.app import Gateway, GatewaySettings
 from engine.gateway.routes import RouteTable, Version
-from engine.http.connection_limits import Peers
+from engine.http.connection_limits import ConnectionLimiter
 from engine.http.server import serve
 from engine.http.sockets import bind
 from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import RequestRecord
-from engine.wasm.execution.request import Exchange, Outcome, RunReport
+from engine.wasm.execution.request import GuestRequest, Outcome, RunReport
 
 
 class Scripted:
     """A dynamic version whose run is a coroutine function of the test."""
 
-    def __init__(self, body: Callable[[Exchange], Awaitable[RunReport]]) -> None:
+    def __init__(self, body: Callable[[GuestRequest], Awaitable[RunReport]]) -> None:
         self._body = body
 
-    async def run(self, exchange: Exchange) -> RunReport:
-        return await self._body(exchange)
+    async def run(self, request: GuestRequest) -> RunReport:
+        return await self._body(request)
 
 
 def report(outcome: Outcome = "ok", status: int | None = 200, **fields: Any) -> RunReport:
     values = {"wall_ns": 5, "compute_ns": 3, "peak_memory": 7, "bytes_in": 0, "bytes_out": 0} | fields
     complete = values.pop("complete", outcome == "ok")
-    return RunReport(outcome, values.pop("detail", ""), status, complete=complete, **values)
+    return RunReport(outcome=outcome, status=status, complete=complete, **values)
 
 
 async def reply(
-    exchange: Exchange, body: bytes, status: int = 200, *headers: tuple[bytes, bytes]
+    request: GuestRequest, body: bytes, status: int = 200, *headers: tuple[bytes, bytes]
 ) -> RunReport:
-    """Answer an exchange as a guest's run would."""
+    """Answer a request as a guest's run would."""
     length = (b"content-length", str(len(body)).encode())
-    await exchange.send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
-    await exchange.send({"type": "http.response.body", "body": body, "more_body": False})
+    await request.exchange.send_head(status, [length, *headers])
+    await request.exchange.send_body(body, end=True)
     return report(status=status, bytes_out=len(body))
 
 
 def echo() -> Scripted:
     """Return a version that tells what it was asked."""
 
-    async def body(exchange: Exchange) -> RunReport:
-        text = f"{exchange.method} {exchange.authority} {exchange.target}"
-        return await reply(exchange, text.encode())
+    async def body(request: GuestRequest) -> RunReport:
+        text = f"{request.method} {request.authority} {request.target}"
+        return await reply(request, text.encode())
 
     return Scripted(body)
 
@@ -94,7 +94,7 @@ def with_site(
     dev: bool = False,
     scheme: str = "",
     max_body: int = 1 << 20,
-    peers: Peers | None = None,
+    limiter: ConnectionLimiter | None = None,
     grace: float = 0.2,
 ) -> Any:
     """Serve a Project named `shop` and run the test against it."""
@@ -107,7 +107,7 @@ def with_site(
         gateway = Gateway(lambda: table, lambda _: timeline, settings)
         sockets = bind("localhost", 0)
         port = sockets[0].getsockname()[1]
-        server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=grace, peers=peers))
+        server = asyncio.create_task(serve(gateway, sockets, stop=stop, grace=grace, limiter=limiter))
         try:
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
                 return await test(Site(port, timeline, client, stop))

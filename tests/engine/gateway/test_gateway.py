@@ -11,7 +11,7 @@ from engine.gateway.static.responder import StaticResponder
 from engine.lane import BuildFailed, Diagnostic
 from engine.manifest.model import Mount, Resource
 from engine.timeline.record import LineRecord
-from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, Site, echo, reply, report, with_site
 
 ROOT = Path("/")
@@ -83,8 +83,8 @@ def test_a_mount_makes_two_spans_of_one_trace(files: StaticResponder) -> None:
 
 @pytest.mark.parametrize(("scheme", "seen"), [("", "http"), ("https", "https")])
 def test_behind_a_proxy_that_has_tls_guests_see_what_their_callers_do(scheme: str, seen: str) -> None:
-    async def body(exchange: Exchange) -> RunReport:
-        return await reply(exchange, exchange.scheme.encode())
+    async def body(request: GuestRequest) -> RunReport:
+        return await reply(request, request.scheme.encode())
 
     async def test(site: Site) -> None:
         spoofed = {"x-forwarded-proto": "gopher"}
@@ -94,11 +94,11 @@ def test_behind_a_proxy_that_has_tls_guests_see_what_their_callers_do(scheme: st
 
 
 def test_the_guest_gets_ids_and_no_hop_by_hop_fields() -> None:
-    seen: list[Exchange] = []
+    seen: list[GuestRequest] = []
 
-    async def body(exchange: Exchange) -> RunReport:
-        seen.append(exchange)
-        return await reply(exchange, b"", 200, (b"connection", b"close"), (b"x-request-id", b"forged"))
+    async def body(request: GuestRequest) -> RunReport:
+        seen.append(request)
+        return await reply(request, b"", 200, (b"connection", b"close"), (b"x-request-id", b"forged"))
 
     async def test(site: Site) -> None:
         answer = await site.ask(
@@ -125,7 +125,7 @@ def test_the_guest_gets_ids_and_no_hop_by_hop_fields() -> None:
     ],
 )
 def test_failures_before_the_response_are_problems(outcome: Any, status: int) -> None:
-    async def body(_exchange: Exchange) -> RunReport:
+    async def body(_request: GuestRequest) -> RunReport:
         return report(outcome, None, detail="secret guest detail")
 
     async def test(site: Site) -> None:
@@ -147,8 +147,8 @@ def test_failures_before_the_response_are_problems(outcome: Any, status: int) ->
 
 
 def test_in_dev_the_page_shows_the_guests_own_words() -> None:
-    async def body(exchange: Exchange) -> RunReport:
-        exchange.on_line("stderr", "    at fetch (src/<index>.js:3:4)")
+    async def body(request: GuestRequest) -> RunReport:
+        request.on_line("stderr", "    at fetch (src/<index>.js:3:4)")
         return report("guest-failed", None, detail="Error: boom & <b>bust</b>")
 
     async def test(site: Site) -> None:
@@ -178,9 +178,9 @@ def test_a_broken_build_shows_its_code_frame_in_dev_only() -> None:
 
 @pytest.mark.parametrize("outcome", ["guest-failed", "run-limit", "memory-limit"])
 def test_a_failure_after_the_head_cuts_the_connection(outcome: Any) -> None:
-    async def body(exchange: Exchange) -> RunReport:
-        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
-        await exchange.send({"type": "http.response.body", "body": b"part", "more_body": True})
+    async def body(request: GuestRequest) -> RunReport:
+        await request.exchange.send_head(200, [])
+        await request.exchange.send_body(b"part", end=False)
         return report(outcome, 200, complete=False)
 
     async def test(site: Site) -> None:
@@ -192,8 +192,8 @@ def test_a_failure_after_the_head_cuts_the_connection(outcome: Any) -> None:
 
 
 def test_a_failure_after_the_whole_response_harms_nobody() -> None:
-    async def body(exchange: Exchange) -> RunReport:
-        await reply(exchange, b"whole")
+    async def body(request: GuestRequest) -> RunReport:
+        await reply(request, b"whole")
         return report("guest-failed", 200, complete=True)
 
     async def test(site: Site) -> None:
@@ -223,7 +223,7 @@ def test_mounts_that_go_on_for_ever_end_at_508() -> None:
 
 
 def test_a_fault_of_the_service_is_a_plain_500_and_noted() -> None:
-    async def body(_exchange: Exchange) -> RunReport:
+    async def body(_request: GuestRequest) -> RunReport:
         raise KeyError("/some/path/of/the/host")
 
     async def test(site: Site) -> None:
@@ -238,11 +238,11 @@ def test_a_fault_of_the_service_is_a_plain_500_and_noted() -> None:
 def test_every_chunk_leaves_at_once() -> None:
     go_on = asyncio.Event()
 
-    async def body(exchange: Exchange) -> RunReport:
-        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
-        await exchange.send({"type": "http.response.body", "body": b"one", "more_body": True})
+    async def body(request: GuestRequest) -> RunReport:
+        await request.exchange.send_head(200, [])
+        await request.exchange.send_body(b"one", end=False)
         await go_on.wait()
-        await exchange.send({"type": "http.response.body", "body": b"two", "more_body": False})
+        await request.exchange.send_body(b"two", end=True)
         return report()
 
     async def test(site: Site) -> None:

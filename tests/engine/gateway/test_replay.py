@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from engine.gateway.app import Gateway, GatewaySettings
-from engine.gateway.recording_limit import MOST_A_SECOND, Capture
+from engine.gateway.recording_limit import MAX_PER_SECOND, RecordingLimiter
 from engine.gateway.replay import NotReplayable, Replayer
 from engine.gateway.routes import RouteTable
 from engine.manifest.model import Project, Resource
 from engine.timeline.bus import TimelineBus
 from engine.timeline.record import LineRecord, PlatformRecord, RequestRecord
 from engine.timeline.recording import MAX_BODY_BYTES, RecordedExchange, Recording, to_exchange
-from engine.wasm.execution.request import Exchange as Run
-from engine.wasm.execution.request import RunReport
+from engine.wasm.execution.request import GuestRequest, RunReport
 from tests.engine.gateway.serving import Scripted, reply, report
 
 NONE: frozenset[str] = frozenset()
@@ -25,7 +24,7 @@ NONE: frozenset[str] = frozenset()
 class Site:
     """A gateway in front of one Resource, and what it handed on."""
 
-    def __init__(self, body: Callable[[Run], Awaitable[RunReport]], seconds: float = 60.0) -> None:
+    def __init__(self, body: Callable[[GuestRequest], Awaitable[RunReport]], seconds: float = 60.0) -> None:
         project = Project("shop", Path("/"), {"web": Resource("web", "js", Path("/"), public=True)})
         table = RouteTable.build(project, {"web": Scripted(body)}, domain="localhost")
         self.timeline = TimelineBus()
@@ -48,22 +47,20 @@ def kept(body: bytes = b"question", *headers: tuple[bytes, bytes]) -> RecordedEx
         target="/a%20b?c=d",
         headers=[(b"host", b"localhost:3000"), length, *headers],
     )
-    recording.add_request_message({"type": "http.request", "body": body})
+    recording.body.add(body, ended=True)
     return to_exchange(recording)
 
 
-async def whole(run: Run) -> bytes:
+async def whole(run: GuestRequest) -> bytes:
     """Return the body of a request."""
     read = b""
-    while (message := await run.receive())["type"] == "http.request":
-        read += message["body"]
-        if not message.get("more_body"):
-            break
+    while part := await run.exchange.body.read():
+        read += part
     return read
 
 
 def test_it_is_sent_as_it_was_with_a_trace_of_its_own() -> None:
-    async def answer(run: Run) -> RunReport:
+    async def answer(run: GuestRequest) -> RunReport:
         run.on_line("stdout", "hello")
         headers = b" ".join(name for name, _ in run.headers if name != b"traceparent")
         text = f"{run.method} {run.target} {run.authority}|".encode() + headers + b"|" + await whole(run)
@@ -75,7 +72,7 @@ def test_it_is_sent_as_it_was_with_a_trace_of_its_own() -> None:
         done = await site.replayer.replay(kept(b"question", *hidden, (b"traceparent", b"00-1-2-01")), NONE)
         sent = b"POST /a%20b?c=d localhost:3000|host content-length x-kind|question"
         assert (done.exchange.status, done.exchange.response.body) == (201, sent)
-        assert done.exchange.response.complete and done.left_out == ("authorization", "cookie")
+        assert done.exchange.response.complete and done.omitted_headers == ("authorization", "cookie")
         mark, line, span = done.records
         assert isinstance(mark, PlatformRecord) and mark.text == "replay of 01old"
         assert isinstance(line, LineRecord) and isinstance(span, RequestRecord)
@@ -89,7 +86,7 @@ def test_it_is_sent_as_it_was_with_a_trace_of_its_own() -> None:
 
 @pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 5 * MAX_BODY_BYTES])
 def test_a_body_of_which_a_part_is_missing_is_not_sent(size: int) -> None:
-    async def answer(run: Run) -> RunReport:
+    async def answer(run: GuestRequest) -> RunReport:
         raise AssertionError("sent")
 
     with pytest.raises(NotReplayable, match="only the first 65536 bytes"):
@@ -97,21 +94,20 @@ def test_a_body_of_which_a_part_is_missing_is_not_sent(size: int) -> None:
 
 
 def test_an_answer_that_breaks_off_has_not_ended() -> None:
-    async def answer(run: Run) -> RunReport:
-        await run.send({"type": "http.response.start", "status": 200, "headers": []})
-        await run.send({"type": "http.response.body", "body": b"half", "more_body": True})
+    async def answer(run: GuestRequest) -> RunReport:
+        await run.exchange.send_head(200, [])
+        await run.exchange.send_body(b"half", end=False)
         return report("guest-failed", complete=False)
 
     done = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
     assert (done.exchange.response.body, done.exchange.response.ended) == (b"half", False)
 
 
-async def endless(run: Run) -> RunReport:
+async def endless(run: GuestRequest) -> RunReport:
     """Answer until the client has left."""
-    await run.send({"type": "http.response.start", "status": 200, "headers": []})
-    await run.send({"type": "http.response.body", "body": b"first", "more_body": True})
-    assert run.gone is not None
-    await run.gone
+    await run.exchange.send_head(200, [])
+    await run.exchange.send_body(b"first", end=False)
+    await run.exchange.disconnected.wait()
     return report("client-gone", complete=False)
 
 
@@ -137,7 +133,7 @@ def test_when_nobody_waits_for_it_any_more_it_is_ended() -> None:
 
 
 def test_a_fault_of_the_service_is_an_answer_too() -> None:
-    async def answer(run: Run) -> RunReport:
+    async def answer(run: GuestRequest) -> RunReport:
         raise KeyError("internal")
 
     done = asyncio.run(Site(answer).replayer.replay(kept(), NONE))
@@ -146,14 +142,14 @@ def test_a_fault_of_the_service_is_an_answer_too() -> None:
 
 def test_so_many_a_second_are_recorded_and_no_more() -> None:
     now = [1000.2]
-    capture = Capture(lambda: now[0])
-    assert [capture.due() for _ in range(MOST_A_SECOND + 2)] == [True] * MOST_A_SECOND + [False, False]
+    capture = RecordingLimiter(lambda: now[0])
+    assert [capture.allow() for _ in range(MAX_PER_SECOND + 2)] == [True] * MAX_PER_SECOND + [False, False]
     now[0] += 1
-    assert capture.due()
+    assert capture.allow()
 
 
 def test_where_nothing_is_to_be_recorded_nothing_is() -> None:
-    async def answer(run: Run) -> RunReport:
+    async def answer(run: GuestRequest) -> RunReport:
         return await reply(run, b"")
 
     async def main(settings: GatewaySettings, recorded: frozenset[str] | None) -> int:

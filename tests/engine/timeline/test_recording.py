@@ -33,10 +33,10 @@ def recording(request_id: str = "01a", body: bytes = b"question", **fields: Any)
         headers=[(b"X-Kind", b"caf\xe9")],
         **fields,
     )
-    made.add_request_message({"type": "http.request", "body": body, "more_body": False})
-    made.add_response_message({"type": "http.response.start", "status": 201, "headers": [(b"x-a", b"b")]})
-    made.add_response_message({"type": "http.response.body", "body": b"ans", "more_body": True})
-    made.add_response_message({"type": "http.response.body", "body": b"wer", "more_body": False})
+    made.body.add(body, ended=True)
+    made.status, made.response_headers = 201, [(b"x-a", b"b")]
+    made.response.add(b"ans", ended=False)
+    made.response.add(b"wer", ended=True)
     return made
 
 
@@ -70,7 +70,7 @@ def test_recording_round_trips(path: Path) -> None:
 def test_body_is_cut_at_limit_for_any_chunks(path: Path) -> None:
     made = recording(body=b"")
     for size in (MAX_BODY_BYTES - 3, 7, 1000):
-        made.add_request_message({"type": "http.request", "body": memoryview(b"x" * size), "more_body": True})
+        made.body.add(b"x" * size, ended=False)
     found = to_exchange(made).request
     assert (found.body, found.size, found.complete) == (b"x" * MAX_BODY_BYTES, MAX_BODY_BYTES + 1004, False)
 
@@ -82,7 +82,7 @@ def test_body_of_exact_limit_is_complete() -> None:
 
 def test_body_without_end_is_incomplete() -> None:
     made = recording()
-    made.add_request_message({"type": "http.request", "body": b"more", "more_body": True})
+    made.body.add(b"more", ended=False)
     assert not to_exchange(made).request.complete
 
 

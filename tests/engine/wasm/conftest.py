@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
+from engine.http.exchange import RequestBody
 from engine.lane import BuildRequest
 from engine.manifest.model import Resource
-from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.request import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
+from tests.engine.exchanges import CollectingExchange
 
 SOURCE = Path(__file__).with_name("guest.js")
 
@@ -33,7 +35,7 @@ class Answer:
 
 @dataclass
 class Client:
-    """A client at the ASGI level: sends a body in pieces, may disconnect, may read slowly.
+    """A client without a connection: sends a body in pieces, may disconnect, may read slowly.
 
     It disconnects after a number of chunks, or when the event `leave` is set.
     """
@@ -45,49 +47,47 @@ class Client:
     max_body: int = 32 << 20
 
     async def call(self, guest: Guest, target: str, method: str = "GET") -> Answer:
-        inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        pieces = self.body or [b""]
-        for i, piece in enumerate(pieces):
-            inbox.put_nowait({"type": "http.request", "body": piece, "more_body": i < len(pieces) - 1})
-        answer = Answer(None, None, {}, [], False, [])  # type: ignore[arg-type]
-
-        async def send(message: dict[str, Any]) -> None:
-            if self.pause is not None:
-                await self.pause()
-            if message["type"] == "http.response.start":
-                answer.status, answer.headers = message["status"], dict(message["headers"])
-                return
-            if message["body"]:
-                answer.chunks.append(message["body"])
-            answer.ended = not message["more_body"]
-            if self.leave_after is not None and len(answer.chunks) >= self.leave_after:
-                inbox.put_nowait({"type": "http.disconnect"})
-
+        body = RequestBody(b"".join(self.body) if len(self.body) < 2 else None)
+        if not body.complete:
+            for piece in self.body:
+                body.feed(piece)
+            body.finish()
         headers = [(b"host", b"api.localhost")]
         if self.body:
             headers.append((b"transfer-encoding", b"chunked"))
-        exchange = Exchange(
-            method,
-            "http",
-            "api.localhost",
-            target,
-            headers,
-            inbox.get,
-            send,
-            {"SVC_REQUEST_ID": "request-1"},
-            lambda stream, text: answer.lines.append((stream, text)),
-            self.max_body,
-            lambda level, text: answer.lines.append((level, text)),
-        )
-        leaving = asyncio.create_task(self._leave(inbox))
-        answer.report = await guest.run(exchange)
-        leaving.cancel()
-        return answer
 
-    async def _leave(self, inbox: asyncio.Queue[dict[str, Any]]) -> None:
+        def check_leave(part: bytes) -> None:
+            if (
+                self.leave_after is not None
+                and len([part for part in exchange.parts if part]) >= self.leave_after
+            ):
+                exchange.leave()
+
+        exchange = CollectingExchange(target, body=body, before_send=self.pause, on_part=check_leave)
+        lines: list[tuple[str, str]] = []
+        request = GuestRequest(
+            exchange=exchange,
+            method=method,
+            scheme="http",
+            authority="api.localhost",
+            target=target,
+            headers=headers,
+            env={"SVC_REQUEST_ID": "request-1"},
+            max_body=self.max_body,
+            on_line=lambda stream, text: lines.append((stream, text)),
+            on_notice=lambda level, text: lines.append((level, text)),
+        )
+        leaving = asyncio.create_task(self._leave(exchange))
+        report = await guest.run(request)
+        leaving.cancel()
+        chunks = [part for part in exchange.parts if part]
+        ended = bool(exchange.ends) and exchange.ends[-1]
+        return Answer(report, exchange.status, dict(exchange.headers), chunks, ended, lines)
+
+    async def _leave(self, exchange: CollectingExchange) -> None:
         if self.leave is not None:
             await self.leave.wait()
-            inbox.put_nowait({"type": "http.disconnect"})
+            exchange.leave()
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
+from engine.http.exchange import Disconnected
 from engine.wasm.execution.config import PoolSettings
-from engine.wasm.execution.pool import Pool
-from engine.wasm.execution.waiting import Ahead, ClientGone, slot
+from engine.wasm.execution.pool import ClientDisconnected, Pool
 from engine.wasm.execution.warm_slots import ComponentUsage
 from tests.engine.wasm.conftest import Answer, Client
 
@@ -135,34 +135,18 @@ def test_queued_upload_arrives_complete(one: Serve, size: int) -> None:
     assert answer.report.bytes_in == 20 * size
 
 
-def test_queued_upload_detects_disconnect_by_connection() -> None:
+def test_acquire_raises_when_the_client_disconnects_and_frees_its_place() -> None:
     async def wait() -> int | None:
-        inbox: asyncio.Queue[Any] = asyncio.Queue()
-        for _ in range(20):
-            inbox.put_nowait({"type": "http.request", "body": bytes(50_000), "more_body": True})
-        pool, gone = Pool(PoolSettings(instances=1, warm=0), 1), asyncio.get_running_loop().create_future()
-        use = ComponentUsage()
+        pool, disconnected, use = Pool(PoolSettings(instances=1, warm=0), 1), Disconnected(), ComponentUsage()
         kind = pool.try_acquire("test", use)
-        waiting = asyncio.create_task(slot(pool, "test", use, Ahead(inbox.get), gone))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert inbox.qsize() == 18 and not waiting.done()
-        gone.set_result(None)
-        with pytest.raises(ClientGone):
+        waiting = asyncio.create_task(pool.acquire("test", use, disconnected))
+        await asyncio.sleep(0)
+        assert await pool.acquire("test", use, Disconnected()) is None
+        disconnected.set()
+        with pytest.raises(ClientDisconnected):
             await asyncio.wait_for(waiting, 30)
         assert kind is not None
-        pool.give_back(kind, "test")
+        pool.release(kind, "test")
         return pool.try_acquire("test", use)
 
     assert asyncio.run(wait()) == 0
-
-
-def test_queued_upload_gets_backpressure() -> None:
-    async def read() -> int:
-        inbox: asyncio.Queue[Any] = asyncio.Queue()
-        for _ in range(20):
-            inbox.put_nowait({"type": "http.request", "body": bytes(50_000), "more_body": True})
-        assert not await Ahead(inbox.get).gone()
-        return inbox.qsize()
-
-    assert asyncio.run(read()) == 18

@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
+from engine.http.exchange import Disconnected
 from engine.wasm.execution.config import PoolSettings
 from engine.wasm.execution.pool import Pool
 from engine.wasm.execution.warm_slots import ComponentUsage
@@ -25,7 +26,7 @@ def taken(of: Pool, project: str, requests: int = SLOTS) -> list[int]:
 
 async def waiting(of: Pool, project: str) -> "asyncio.Task[int | None]":
     """Queue a request."""
-    task = asyncio.create_task(of.wait(project, USE))
+    task = asyncio.create_task(of.acquire(project, USE, Disconnected()))
     await asyncio.sleep(0)
     return task
 
@@ -40,7 +41,7 @@ async def turns(of: Pool, begun: list[tuple[str, Awaitable[int | None]]], kinds:
 
     notes = [asyncio.create_task(note(project, task)) for project, task in begun]
     for kind in kinds:
-        of.give_back(kind, "hog")
+        of.release(kind, "hog")
         for _ in range(5):
             await asyncio.sleep(0)
     for each in notes:
@@ -93,10 +94,10 @@ def test_project_above_half_waits_for_unreserved_slot() -> None:
         more = await waiting(shared, "hog")
         other = shared.try_acquire("other", USE)
         assert other is not None
-        shared.give_back(other, "other")
+        shared.release(other, "other")
         await asyncio.sleep(0)
         before = more.done()
-        shared.give_back(kinds[0], "hog")
+        shared.release(kinds[0], "hog")
         return before, await asyncio.wait_for(more, 30) is not None
 
     assert asyncio.run(run()) == (False, True)
@@ -108,10 +109,10 @@ def test_full_queue_rejects_newest_of_largest_project() -> None:
         kinds = taken(shared, "hog")
         taken(shared, "another")
         crowd = [await waiting(shared, "hog") for _ in range(PLACES)]
-        assert await shared.wait("hog", USE) is None
+        assert await shared.acquire("hog", USE, Disconnected()) is None
         others = [await waiting(shared, name) for name in ("a", "a", "a", "a", "b")]
         for kind in kinds:
-            shared.give_back(kind, "hog")
+            shared.release(kind, "hog")
         return [kind is None for kind in await asyncio.gather(*crowd, *others)]
 
     hog, a, b = [False] * 2 + [True] * 4, [False] * 3 + [True], [False]
@@ -122,7 +123,7 @@ def test_queue_of_size_zero_rejects() -> None:
     async def run() -> int | None:
         shared = pool(places=0)
         taken(shared, "hog")
-        return await shared.wait("hog", USE)
+        return await shared.acquire("hog", USE, Disconnected())
 
     assert asyncio.run(run()) is None
 
@@ -134,13 +135,13 @@ def test_cancelled_waiter_releases_place_and_slot(granted: bool) -> None:
         [kind] = taken(shared, "a", 1)
         task = await waiting(shared, "b")
         if granted:
-            shared.give_back(kind, "a")
+            shared.release(kind, "a")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         if granted:
             return len(taken(shared, "c")), None
         following = await waiting(shared, "d")
-        shared.give_back(kind, "a")
+        shared.release(kind, "a")
         return 1, await asyncio.wait_for(following, 30)
 
     assert asyncio.run(run()) == (1, None if granted else 0)

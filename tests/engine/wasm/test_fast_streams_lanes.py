@@ -18,7 +18,7 @@ from engine.manifest.model import Resource
 from engine.wasm.binary.fast_streams import add_fast_streams
 from engine.wasm.binary.fast_streams.modules import FAST_STREAMS
 from engine.wasm.binary.reader import read_outline
-from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.request import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from lanes.go.lane import GoLane
 from lanes.js.lane import JsLane
@@ -46,10 +46,10 @@ class Announced:
         self._guest = guest
         self._size = size
 
-    async def run(self, exchange: Exchange) -> RunReport:
-        kept = [item for item in exchange.headers if item[0] != b"transfer-encoding"]
-        exchange.headers = [*kept, (b"content-length", str(self._size).encode())]
-        return await self._guest.run(exchange)
+    async def run(self, request: GuestRequest) -> RunReport:
+        kept = [item for item in request.headers if item[0] != b"transfer-encoding"]
+        request.headers = [*kept, (b"content-length", str(self._size).encode())]
+        return await self._guest.run(request)
 
 
 class Built:

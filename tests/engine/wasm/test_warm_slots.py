@@ -85,8 +85,8 @@ def test_exhausted_slot_kind_falls_back_to_other_kind() -> None:
     for _ in range(PROMOTE_AFTER):
         taken = pool.try_acquire("one", often)
         assert taken is not None
-        pool.give_back(taken, "one")
+        pool.release(taken, "one")
     assert [pool.try_acquire("one", often) for _ in range(3)] == [0, 0, 1]
     assert pool.try_acquire("one", seldom) == 1
-    pool.give_back(0, "one")
+    pool.release(0, "one")
     assert pool.try_acquire("one", seldom) == 0

@@ -6,7 +6,7 @@ import pytest
 
 from engine.build.builder import LaneMissing
 from engine.errors import SvcError
-from engine.http.sockets import PortInUse, bind, bind_each
+from engine.http.sockets import PortInUse, bind, bind_reuseport
 from engine.lane import BuildFailed, Diagnostic, ToolchainMissing
 from engine.wasm.compile.check import ComponentRejected
 from engine.workers.protocol import Channel, Published
@@ -47,12 +47,12 @@ def test_messages_arrive_whole_and_an_end_is_told() -> None:
 
 
 def test_each_worker_has_sockets_for_the_same_address() -> None:
-    sets = bind_each("localhost", 0, 3)
+    sets = bind_reuseport("localhost", 0, 3)
     opened = [one for each in sets for one in each]
     assert len(sets) == 3 and len({one.getsockname()[1] for one in opened}) == 1
     assert len({one.fileno() for one in opened}) == len(opened)
     port = opened[0].getsockname()[1]
-    for again in (lambda: bind("localhost", port), lambda: bind_each("localhost", port, 2)):
+    for again in (lambda: bind("localhost", port), lambda: bind_reuseport("localhost", port, 2)):
         with pytest.raises(PortInUse):
             again()
     for one in opened:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
+from engine.http.exchange import Headers
 from engine.lane import BuildMode, BuildRequest
 from engine.manifest.model import Resource
-from engine.wasm.execution.request import Exchange, RunReport
+from engine.wasm.execution.request import GuestRequest, RunReport
 from engine.wasm.execution.runner import Guest, Runner
 from lanes.go.lane import GoLane
 from lanes.go.toolchain import Go, ensure
@@ -91,21 +92,24 @@ class _Wire:
         self.fields: list[tuple[str, str]] = []
         self.times: list[float] = []
 
-    async def run(self, exchange: Exchange) -> RunReport:
+    async def run(self, request: GuestRequest) -> RunReport:
         if any(name == b"content-length" for name, _ in self._added):
-            exchange.headers = [item for item in exchange.headers if item[0] != b"transfer-encoding"]
-        exchange.headers = [*exchange.headers, *self._added]
-        send = exchange.send
+            request.headers = [item for item in request.headers if item[0] != b"transfer-encoding"]
+        request.headers = [*request.headers, *self._added]
+        exchange: Any = request.exchange
+        send_head, send_body = exchange.send_head, exchange.send_body
 
-        async def seen(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                self.fields = [(name.decode(), value.decode()) for name, value in message["headers"]]
-            elif message["body"]:
+        async def seen_head(status: int, headers: Headers) -> None:
+            self.fields = [(name.decode(), value.decode()) for name, value in headers]
+            await send_head(status, headers)
+
+        async def seen_body(data: bytes, *, end: bool) -> None:
+            if data:
                 self.times.append(time.monotonic())
-            await send(message)
+            await send_body(data, end=end)
 
-        exchange.send = seen
-        return await self._guest.run(exchange)
+        exchange.send_head, exchange.send_body = seen_head, seen_body
+        return await self._guest.run(request)
 
 
 class Module(Workdir):

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from engine.artifact import ComponentArtifact
+from engine.http.exchange import RequestBody
 from engine.manifest.model import Resource
 from engine.wasm.capi.host_functions import Suspend
-from engine.wasm.execution.request import Exchange
 from engine.wasm.execution.runner import Runner
 from engine.wasm.wasi.registry import FUNCTIONS
+from tests.engine.exchanges import CollectingExchange, guest_request
 from tests.lanes.go.conftest import Module
 
 pytestmark = pytest.mark.slow
@@ -72,22 +73,11 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Waits]:
 
 def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bool) -> bytes:
     """Send 200,000 bytes: with the head, or a moment later; return the body of the answer."""
-    messages = [{"type": "http.request", "body": b"x" * 200_000, "more_body": False}]
-    sent = bytearray()
+    body, sent = RequestBody(), list[bytes]()
 
-    def listen(hear: Callable[[dict[str, Any]], bool] | None) -> None:
-        if hear is None or not messages:
-            return
-        if with_head:
-            hear(messages.pop())
-        else:
-            asyncio.get_running_loop().call_later(0.05, hear, messages.pop())
-
-    async def receive() -> dict[str, Any]:
-        raise AssertionError("who listens does not ask")
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.extend(message.get("body", b""))
+    def arrive() -> None:
+        body.feed(b"x" * 200_000)
+        body.finish()
 
     async def main() -> None:
         runner = Runner(cache)
@@ -95,20 +85,20 @@ def upload(artifact: ComponentArtifact, cache: Path, path: str, *, with_head: bo
             resource = Resource("api", "go", cache)
             guest = await runner.guest(resource, artifact, {}, fast=False, report=lambda line: None)
             fields = [(b"host", b"api.localhost"), (b"content-length", b"200000")]
-            exchange = Exchange(
-                *("POST", "http", "api.localhost", path, fields, receive, send),
-                env={},
-                on_line=lambda stream, line: None,
-                max_body=1 << 20,
-                listen=listen,
-            )
-            report = await guest.run(exchange)
+            exchange = CollectingExchange(path, method="POST", body=body)
+            request = guest_request(exchange, method="POST", target=path, headers=fields, max_body=1 << 20)
+            if with_head:
+                arrive()
+            else:
+                asyncio.get_running_loop().call_later(0.05, arrive)
+            report = await guest.run(request)
+            sent.append(b"".join(exchange.parts))
             assert report.outcome == "ok", report.detail
         finally:
             await runner.aclose()
 
     asyncio.run(main())
-    return bytes(sent)
+    return sent[0]
 
 
 def test_who_is_alone_waits_in_the_read(artifact: ComponentArtifact, cache: Path, waits: Waits) -> None:

@@ -17,6 +17,7 @@ from engine.lane import BuildFailed, BuildMode, BuildRequest
 from engine.manifest.model import Resource
 from engine.static_files.bundle import blob_path, read_index
 from lanes.static.lane import StaticLane
+from tests.engine.exchanges import CollectingExchange
 
 
 class Workshop:
@@ -95,14 +96,10 @@ def test_deploy_makes_an_image_of_every_file(shop: Workshop) -> None:
 
 def test_the_image_is_served(shop: Workshop) -> None:
     shop.write("index.html", "<p>hello</p>" * 100)
-    messages: list[dict[str, Any]] = []
-
-    async def send(message: dict[str, Any]) -> None:
-        messages.append(message)
-
+    exchange = CollectingExchange("/", (b"accept-encoding", b"br"))
     responder = StaticResponder(shop.image())
-    assert asyncio.run(responder.respond("GET", "/", b"", [(b"accept-encoding", b"br")], send))
-    assert brotli.decompress(messages[1]["body"]) == b"<p>hello</p>" * 100
+    assert asyncio.run(responder.respond(exchange))
+    assert brotli.decompress(exchange.parts[0]) == b"<p>hello</p>" * 100
 
 
 def test_equal_files_make_an_equal_image_whatever_their_times(shop: Workshop, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import brotli  # type: ignore[import-untyped]
 import pytest
@@ -15,6 +14,7 @@ from engine.artifact import BundleFile, FolderArtifact, StaticBundle
 from engine.gateway.static.responder import StaticResponder
 from engine.static_files.bundle import BLOBS, INDEX, encode_index, index_digest
 from engine.static_files.content_type import content_type
+from tests.engine.exchanges import CollectingExchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +55,26 @@ def ask() -> Ask:
     def ask(
         responder: StaticResponder, path: str, *headers: tuple[str, str], method: str = "GET", query: str = ""
     ) -> Answer | None:
-        messages: list[dict[str, Any]] = []
-
-        async def send(message: dict[str, Any]) -> None:
-            messages.append(message)
-
-        raw = [(name.encode(), value.encode()) for name, value in headers]
-        result = asyncio.run(responder.respond(method, path, query.encode(), raw, send))
+        fields = [(name.encode(), value.encode()) for name, value in headers]
+        exchange = CollectingExchange(path, *fields, method=method, query=query.encode())
+        result = asyncio.run(responder.respond(exchange))
         if result is None:
-            assert messages == []
+            assert exchange.status is None and exchange.parts == []
             return None
-        start, *bodies = messages
-        assert start["type"] == "http.response.start"
-        assert [m["more_body"] for m in bodies] == [True] * (len(bodies) - 1) + [False]
-        assert result[0] == start["status"]
-        names = [name for name, _ in start["headers"]]
+        assert exchange.ends == [False] * (len(exchange.parts) - 1) + [True]
+        assert result[0] == exchange.status
+        names = [name for name, _ in exchange.headers]
         assert all(name == name.lower() for name in names)
         merged: dict[str, str] = {}
-        for name, value in start["headers"]:
+        for name, value in exchange.headers:
             key = name.decode()
             assert key == "vary" or key not in merged
             merged[key] = f"{merged[key]}, {value.decode()}" if key in merged else value.decode()
-        body = b"".join(m["body"] for m in bodies)
+        body = b"".join(exchange.parts)
         assert result[1] == len(body)
         if method != "HEAD" and result[0] != 304:
             assert int(merged["content-length"]) == len(body)
-        return Answer(result[0], merged, body, result[1], len(bodies))
+        return Answer(result[0], merged, body, result[1], len(exchange.parts))
 
     return ask
 

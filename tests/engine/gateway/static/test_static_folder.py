@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from engine.artifact import FolderArtifact
 from engine.gateway.static import source
-from engine.gateway.static.body import PIECE, FileChanged
+from engine.gateway.static.body import PIECE_BYTES, FileChanged
 from engine.gateway.static.responder import StaticResponder
 from engine.gateway.static.source import SMALL
+from tests.engine.exchanges import CollectingExchange
 from tests.examples import examples
 
 BIG = 5 * SMALL
@@ -138,9 +140,9 @@ def test_a_large_file_leaves_in_pieces(live, ask, site: Path) -> None:
     (site / "big.bin").write_bytes(content)
     answer = ask(live, "/big.bin")
     assert answer.body == content
-    assert answer.pieces == BIG // PIECE + 1
-    part = ask(live, "/big.bin", ("range", f"bytes={PIECE - 1}-{3 * PIECE}"))
-    assert (part.status, part.body) == (206, content[PIECE - 1 : 3 * PIECE + 1])
+    assert answer.pieces == BIG // PIECE_BYTES + 1
+    part = ask(live, "/big.bin", ("range", f"bytes={PIECE_BYTES - 1}-{3 * PIECE_BYTES}"))
+    assert (part.status, part.body) == (206, content[PIECE_BYTES - 1 : 3 * PIECE_BYTES + 1])
     assert ask(live, "/big.bin", ("if-none-match", answer.headers["etag"])).status == 304
     (site / "big.bin").write_bytes(content[::-1])
     assert ask(live, "/big.bin", ("if-none-match", answer.headers["etag"])).status == 200
@@ -152,13 +154,14 @@ def test_a_file_of_which_the_disk_has_nothing_needs_no_memory(live, site: Path) 
         file.truncate(size)
     left = 0
 
-    async def send(message: dict[str, Any]) -> None:
+    def count(part: bytes) -> None:
         nonlocal left
-        body = message.get("body", b"")
-        assert len(body) <= PIECE
-        left += len(body)
+        assert len(part) <= PIECE_BYTES
+        left += len(part)
 
-    assert asyncio.run(live.respond("GET", "/huge.bin", b"", [], send)) == (200, size)
+    exchange = CollectingExchange("/huge.bin", on_part=count)
+    exchange.parts = deque(maxlen=1)  # type: ignore[assignment]
+    assert asyncio.run(live.respond(exchange)) == (200, size)
     assert left == size
 
 
@@ -166,13 +169,13 @@ def _serve_while(live: StaticResponder, action: Any) -> int:
     """Ask for /big.bin and run `action` once the first piece has left; return the bytes that left."""
     left = 0
 
-    async def send(message: dict[str, Any]) -> None:
+    def count(part: bytes) -> None:
         nonlocal left
-        if message.get("body") and not left:
+        if part and not left:
             action()
-        left += len(message.get("body", b""))
+        left += len(part)
 
-    asyncio.run(live.respond("GET", "/big.bin", b"", [], send))
+    asyncio.run(live.respond(CollectingExchange("/big.bin", on_part=count)))
     return left
 
 
@@ -198,17 +201,8 @@ def test_a_client_that_went_away_is_not_read_for(live, site: Path) -> None:
     (site / "big.bin").write_bytes(b"x" * 64 * BIG)
 
     async def scenario() -> tuple[int, int] | None:
-        gone = asyncio.Event()
-
-        async def receive() -> dict[str, Any]:
-            await gone.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: dict[str, Any]) -> None:
-            if message.get("body"):
-                gone.set()
-
-        return await live.respond("GET", "/big.bin", b"", [], send, receive)
+        exchange = CollectingExchange("/big.bin", on_part=lambda part: exchange.leave())
+        return await live.respond(exchange)
 
     result = asyncio.run(scenario())
     assert result is not None
@@ -222,17 +216,11 @@ def test_other_requests_go_on_while_a_large_file_is_sent(live, site: Path) -> No
         order: list[str] = []
 
         async def download() -> None:
-            async def send(message: dict[str, Any]) -> None:
-                await asyncio.sleep(0)
-
-            await live.respond("GET", "/big.bin", b"", [], send)
+            await live.respond(CollectingExchange("/big.bin", before_send=lambda: asyncio.sleep(0)))
             order.append("big")
 
         async def page() -> None:
-            async def send(message: dict[str, Any]) -> None:
-                await asyncio.sleep(0)
-
-            await live.respond("GET", "/", b"", [], send)
+            await live.respond(CollectingExchange("/", before_send=lambda: asyncio.sleep(0)))
             order.append("page")
 
         async with asyncio.TaskGroup() as group:

@@ -1,0 +1,214 @@
+"""HTTP exchanges: a request, its body, and the way to send the response."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+Headers = list[tuple[bytes, bytes]]
+OnBody = Callable[[bytes | None], bool]
+"""Takes a part of a body, `b""` at its end, or `None` on an interruption; returns whether to continue."""
+BODY_BYTES = 256 << 10
+"""Bytes of a body that are buffered for the application before the client is throttled."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """The head of a request.
+
+    `path` and `query` are as the client sent them, percent-encoded. `headers` have names in lower case.
+    `client` and `server` are addresses with ports. `id` is empty unless the server itself makes the request.
+    """
+
+    method: str
+    scheme: str
+    path: str
+    query: bytes
+    headers: Headers
+    http_version: str = "1.1"
+    client: tuple[str, int] | None = None
+    server: tuple[str, int] | None = None
+    id: str = ""
+
+
+class BodyInterrupted(ConnectionError):
+    """The rest of a request body will not arrive."""
+
+
+class RequestBody:
+    """A request body: the connection feeds it, and one consumer reads it or subscribes to it.
+
+    `complete` is true once all of it was received. `on_drained` is called when a consumer takes a part and
+    the buffer is not `full` any more. `observer` is called with each part that the consumer takes, and
+    `b""` at the end.
+    """
+
+    __slots__ = (
+        "_ended",
+        "_interrupted",
+        "_parts",
+        "_subscriber",
+        "_wakeup",
+        "complete",
+        "observer",
+        "on_drained",
+        "size",
+    )
+
+    def __init__(self, data: bytes | None = None) -> None:
+        """`data` is the whole body, if it is known."""
+        self._parts: deque[bytes] = deque((data,) if data else ())
+        self._interrupted = False
+        self._ended = data == b""
+        self._subscriber: OnBody | None = None
+        self._wakeup: asyncio.Event | None = None
+        self.complete = data is not None
+        self.size = len(data or b"")
+        self.observer: Callable[[bytes], None] | None = None
+        self.on_drained: Callable[[], None] | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the body has ended, and every part of it was taken."""
+        return self.complete and not self._parts
+
+    @property
+    def full(self) -> bool:
+        """Whether the client should be throttled."""
+        return self.size > BODY_BYTES and not self.complete
+
+    def feed(self, data: bytes) -> None:
+        """Add a part that was received; ignored after an interruption."""
+        if data and not self._interrupted:
+            self._parts.append(data)
+            self.size += len(data)
+            self._notify()
+
+    def finish(self) -> None:
+        """Mark the end of the body."""
+        if not self._interrupted:
+            self.complete = True
+            self._notify()
+
+    def interrupt(self) -> None:
+        """Mark that the rest of the body will not arrive; buffered parts are still delivered."""
+        if not self.complete and not self._interrupted:
+            self._interrupted = True
+            self._notify()
+
+    async def read(self) -> bytes:
+        """Return the next part, `b""` at the end. Raises `BodyInterrupted`."""
+        while not (self._parts or self.complete or self._interrupted):
+            self._wakeup = self._wakeup or asyncio.Event()
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        part = self._take()
+        if part is None:
+            raise BodyInterrupted("the client disconnected before the end of its request")
+        return part
+
+    def subscribe(self, callback: OnBody | None) -> None:
+        """Call `callback` with each part as it arrives, until it returns false; `None` unsubscribes."""
+        self._subscriber = callback
+        self._notify()
+
+    def _notify(self) -> None:
+        while self._subscriber is not None and (self._parts or self.complete or self._interrupted):
+            part = self._take()
+            if not self._subscriber(part) or not part:
+                self._subscriber = None
+        if self._wakeup is not None:
+            self._wakeup.set()
+
+    def _take(self) -> bytes | None:
+        if self._parts:
+            was_full = self.size > BODY_BYTES
+            part = self._parts.popleft()
+            self.size -= len(part)
+            if was_full and self.size <= BODY_BYTES and self.on_drained is not None:
+                self.on_drained()
+        elif self.complete:
+            part = b""
+        else:
+            return None
+        if self.observer is not None and not self._ended:
+            self.observer(part)
+        self._ended = self._ended or not part
+        return part
+
+
+class Disconnected(asyncio.Event):
+    """An event that is set once the client has disconnected. Callbacks run immediately, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._callbacks: dict[Callable[[], None], None] = {}
+
+    def add_callback(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the client disconnects; at once if it already has."""
+        if self.is_set():
+            callback()
+        else:
+            self._callbacks[callback] = None
+
+    def remove_callback(self, callback: Callable[[], None]) -> None:
+        """Remove a callback, if it was added."""
+        self._callbacks.pop(callback, None)
+
+    def set(self) -> None:
+        """Mark the client as disconnected."""
+        super().set()
+        callbacks, self._callbacks = self._callbacks, {}
+        for callback in callbacks:
+            callback()
+
+
+class Exchange(Protocol):
+    """A request and the way to send its response.
+
+    `disconnected` is the only notification of a client that left. A response ends with `send_body(...,
+    end=True)`; a handler that returns earlier has failed. Sending to a disconnected client, or after the
+    end, does nothing.
+    """
+
+    request: Request
+    body: RequestBody
+    disconnected: Disconnected
+
+    async def send_head(self, status: int, headers: Headers) -> None:
+        """Send the status and header fields. Raises `ValueError` if they are not valid in HTTP."""
+        ...
+
+    async def send_body(self, data: bytes, *, end: bool) -> None:
+        """Send a part of the body, with backpressure. Raises `ValueError` on a wrong length."""
+        ...
+
+    def abort(self) -> None:
+        """End the exchange with an incomplete response, so that the client notices the error."""
+        ...
+
+
+Handler = Callable[[Exchange], Awaitable[None]]
+
+
+class MemoryExchange:
+    """An exchange without a connection. `status` is `None` until the response starts."""
+
+    def __init__(self, request: Request, body: bytes = b"") -> None:
+        self.request = request
+        self.body = RequestBody(body)
+        self.disconnected = Disconnected()
+        self.status: int | None = None
+        self.aborted = False
+
+    async def send_head(self, status: int, headers: Headers) -> None:
+        """Store the status."""
+        self.status = status
+
+    async def send_body(self, data: bytes, *, end: bool) -> None:
+        """Discard a part of the body."""
+
+    def abort(self) -> None:
+        """Mark the response as incomplete."""
+        self.aborted = True

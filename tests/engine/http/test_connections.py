@@ -1,0 +1,230 @@
+"""Connections of HTTP/1.1 as a client sees them: black-box tests over sockets."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+
+from tests.engine.uploading import HOST, MIB, PATIENCE, answer, answered, echo, served, upload
+
+GET = b"GET /%b HTTP/1.1\r\n" + HOST + b"\r\n"
+Client = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
+
+
+def converse(app: Any, client: Client, *, grace: float = 0.2) -> Any:
+    """Serve an application and run a client on a connection to it."""
+
+    async def main() -> Any:
+        async with served(app, grace=grace) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                return await asyncio.wait_for(client(reader, writer), PATIENCE)
+            finally:
+                writer.transport.abort()
+
+    return asyncio.run(main())
+
+
+async def refuse(scope: Any, receive: Any, send: Any) -> None:
+    """Answer without reading the body."""
+    await answer(send, b"no")
+
+
+def test_early_answer_reaches_a_client_that_is_still_sending() -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(upload(8 * MIB) + bytes(4 * MIB))
+        await writer.drain()
+        head, body = await answered(reader)
+        assert await reader.read() == b""
+        return head + body
+
+    reply = converse(refuse, client)
+    assert b"\r\nconnection: close\r\n" in reply or reply.endswith(b"no")
+
+
+def test_bytes_after_an_early_answer_are_not_a_second_request() -> None:
+    smuggled = GET % b"smuggled"
+
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(upload(8 * MIB))
+        head, body = await answered(reader)
+        writer.write(smuggled)
+        return head + body + await reader.read()
+
+    assert converse(refuse, client).count(b"HTTP/1.1 ") == 1
+
+
+def test_expecting_client_is_asked_to_continue() -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(upload(5, b"/", b"expect: 100-continue"))
+        interim = await reader.readuntil(b"\r\n\r\n")
+        assert interim.startswith(b"HTTP/1.1 100 ")
+        writer.write(b"hello")
+        return (await answered(reader))[1]
+
+    assert converse(echo, client) == b"POST / [hello]"
+
+
+def test_half_closed_client_gets_its_answer() -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(upload(5) + b"hello")
+        writer.write_eof()
+        reply = (await answered(reader))[1]
+        assert await reader.read() == b""
+        return reply
+
+    assert converse(echo, client) == b"POST / [hello]"
+
+
+def test_pipelined_uploads_are_answered_in_order() -> None:
+    chunked = b"POST /%d HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[bytes]:
+        writer.write(b"".join((chunked % n) if n % 2 else upload(3, b"/%d" % n) + b"abc" for n in range(6)))
+        return [(await answered(reader))[1] for _ in range(6)]
+
+    assert converse(echo, client) == [b"POST /%d [abc]" % n for n in range(6)]
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 1000])
+def test_chunked_body_is_the_same_in_any_pieces(step: int) -> None:
+    sent = (
+        b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n"
+        b"5\r\nhello\r\n1;a=b\r\n \r\nA\r\n0123456789\r\n0\r\nx-trailer: y\r\n\r\n" + GET % b"next"
+    )
+
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[bytes]:
+        for start in range(0, len(sent), step):
+            writer.write(sent[start : start + step])
+            await writer.drain()
+            await asyncio.sleep(0)
+        return [(await answered(reader))[1] for _ in range(2)]
+
+    assert converse(echo, client) == [b"POST / [hello 0123456789]", b"GET /next []"]
+
+
+def test_http10_client_gets_an_answer_that_ends_with_the_connection() -> None:
+    async def stream(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await send({"type": "http.response.body", "body": b"two", "more_body": False})
+
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        return await reader.read()
+
+    head, _, body = converse(stream, client).partition(b"\r\n\r\n")
+    assert body == b"onetwo" and b"chunked" not in head
+
+
+@pytest.mark.parametrize("token", [b"close", b"Close", b"te, close"])
+def test_client_that_asks_to_close_is_closed_after_one_answer(token: bytes) -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        request = b"GET / HTTP/1.1\r\n" + HOST + b"connection: " + token + b"\r\n\r\n"
+        writer.write(request * 2)
+        return await reader.read()
+
+    reply = converse(echo, client)
+    assert reply.count(b"HTTP/1.1 200") == 1
+
+
+def test_unusual_methods_reach_the_application() -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[bytes]:
+        methods = [b"QUERY", b"PURGE", b"X-OWN_METHOD"]
+        writer.write(b"".join(method + b" / HTTP/1.1\r\n" + HOST + b"\r\n" for method in methods))
+        return [(await answered(reader))[1] for _ in methods]
+
+    assert converse(echo, client) == [b"QUERY / []", b"PURGE / []", b"X-OWN_METHOD / []"]
+
+
+def test_stopping_server_answers_the_request_under_way_and_announces_the_end() -> None:
+    async def main() -> tuple[bytes, bytes]:
+        started, release = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            started.set()
+            await release.wait()
+            await answer(send, b"done")
+
+        async with served(app, grace=PATIENCE) as (port, stop):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(GET % b"")
+            await asyncio.wait_for(started.wait(), PATIENCE)
+            stop.set()
+            assert await asyncio.wait_for(idle.read(), PATIENCE) == b""
+            release.set()
+            head, body = await answered(reader)
+            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+            writer.close()
+            idle_writer.close()
+            return head, body
+
+    head, body = asyncio.run(main())
+    assert b"\r\nconnection: close\r\n" in head and body == b"done"
+
+
+def test_client_that_leaves_ends_the_wait_for_its_body() -> None:
+    async def main() -> str:
+        left: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            message = await receive()
+            while message["type"] == "http.request" and message["more_body"]:
+                message = await receive()
+            left.set_result(message["type"])
+
+        async with served(app) as (port, _):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n5\r\nhel"
+            writer.write(head)
+            await writer.drain()
+            writer.close()
+            return await asyncio.wait_for(left, PATIENCE)
+
+    assert asyncio.run(main()) == "http.disconnect"
+
+
+def test_head_that_is_too_large_is_refused() -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"x: " + b"y" * 70_000)
+        return await reader.read()
+
+    assert converse(echo, client).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"gzip, chunked", b"chunked, chunked", b"identity"])
+def test_unknown_transfer_codings_are_not_implemented(encoding: bytes) -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: " + encoding + b"\r\n\r\n0\r\n\r\n")
+        return await reader.read()
+
+    reply = converse(echo, client)
+    assert reply.startswith(b"HTTP/1.1 501 ") and reply.count(b"HTTP/1.1 ") == 1
+
+
+def test_prior_knowledge_http2_is_served() -> None:
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+        connection.initiate_connection()
+        fields = [(":method", "POST"), (":path", "/"), (":scheme", "http"), (":authority", "x")]
+        connection.send_headers(1, fields)
+        connection.send_data(1, b"hello", end_stream=True)
+        data = connection.data_to_send()
+        writer.write(data[:5])
+        await asyncio.sleep(0.01)
+        writer.write(data[5:])
+        body = b""
+        while True:
+            for event in connection.receive_data(await reader.read(65536)):
+                if isinstance(event, h2.events.DataReceived):
+                    body += event.data
+                if isinstance(event, h2.events.StreamEnded):
+                    return body
+            writer.write(connection.data_to_send())
+
+    assert converse(echo, client) == b"POST / [hello]"

@@ -1,0 +1,211 @@
+"""Requests as this server and h11 understand them: what h11 refuses is refused, and the rest is the same."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import h11
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine.http.exchange import BodyInterrupted
+from engine.http.h1 import Http1Connection, Http1Exchange
+from tests.examples import examples
+
+Message = tuple[bytes, bytes, list[tuple[bytes, bytes]], bytes]
+"""Method, target, header fields and body."""
+
+
+class Transport(asyncio.Transport):
+    """A transport that discards what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def write(self, data: Any) -> None:
+        pass
+
+    def write_eof(self) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Manager:
+    """Answers requests with 404, and collects those that are complete."""
+
+    stopping = terminated = False
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def opened(self, connection: Any) -> None:
+        pass
+
+    def upgrade(self, connection: Any, data: bytes) -> None:
+        connection.close()
+
+    async def handle(self, exchange: Any) -> None:
+        assert isinstance(exchange, Http1Exchange)
+        request, body = exchange.request, b""
+        try:
+            while part := await exchange.body.read():
+                body += part
+        except BodyInterrupted:
+            return
+        target = request.path.encode() + (b"?" + request.query if request.query else b"")
+        self.messages.append((request.method.encode(), target, request.headers, body))
+        await exchange.send_head(404, [(b"content-length", b"0")])
+        await exchange.send_body(b"", end=True)
+
+
+def read_here(parts: list[bytes]) -> list[Message]:
+    async def main() -> list[Message]:
+        manager, transport = Manager(), Transport()
+        connection = Http1Connection(manager, lambda connection: None)
+        connection.connection_made(transport)
+        for part in parts:
+            if not transport.closed:
+                connection.data_received(part)
+            for _ in range(3):
+                await asyncio.sleep(0)
+        for _ in range(40):
+            await asyncio.sleep(0)
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        return manager.messages
+
+    return asyncio.run(main())
+
+
+def read_by_h11(data: bytes) -> list[Message]:
+    connection, messages = h11.Connection(h11.SERVER), list[Message]()
+    connection.receive_data(data)
+    connection.receive_data(b"")
+    try:
+        while True:
+            request = connection.next_event()
+            if not isinstance(request, h11.Request):
+                return messages
+            body = b""
+            while not isinstance(event := connection.next_event(), h11.EndOfMessage):
+                if not isinstance(event, h11.Data):
+                    return messages
+                body += bytes(event.data)
+            messages.append((request.method, request.target, list(request.headers), body))
+            connection.send(h11.Response(status_code=404, headers=[("content-length", "0")]))
+            connection.send(h11.EndOfMessage())
+            connection.start_next_cycle()
+    except (h11.ProtocolError, ValueError):
+        return messages
+
+
+HOST = b"host: x\r\n"
+SEEDS = [
+    b"GET /a?b HTTP/1.1\r\n" + HOST + b"accept: */*\r\n\r\n",
+    b"POST /b HTTP/1.1\r\n" + HOST + b"content-length: 5\r\n\r\nhello",
+    b"POST /c HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nt: u\r\n\r\n",
+    b"HEAD /d HTTP/1.0\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\n" + HOST + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n",
+]
+PIECES = st.one_of(
+    st.sampled_from(
+        [
+            *(
+                b"\r\n",
+                b"\n",
+                b"\r",
+                b" ",
+                b"\t",
+                b":",
+                b",",
+                b";",
+                b"\0",
+                b"\x7f",
+                b"\x80",
+                b"\x0b",
+                b"0",
+                b"-",
+            ),
+            *(b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"CONNECT", b"get", HOST, b"\r\n\r\n", b"0\r\n\r\n"),
+            *(
+                b"content-length: 5\r\n",
+                b"content-length: 6\r\n",
+                b"Content-Length : 5\r\n",
+                b"content-length: +5\r\n",
+            ),
+            *(
+                b"transfer-encoding: chunked\r\n",
+                b"Transfer-Encoding: Chunked\r\n",
+                b"transfer-encoding: gzip\r\n",
+            ),
+            *(
+                b"transfer-encoding: gzip, chunked\r\n",
+                b" folded\r\n",
+                b"connection: close\r\n",
+                b"expect: x\r\n",
+            ),
+            *(
+                b"expect: 100-continue\r\n",
+                b"x-empty:\r\n",
+                b"5\r\nhello\r\n",
+                b"5 \r\nhello\r\n",
+                b"005\r\nhello\r\n",
+            ),
+            *(b"5\nhello\n", b"ffffffffffffffffff\r\n", b"GET /smuggled HTTP/1.1\r\n" + HOST + b"\r\n"),
+        ]
+    ),
+    st.binary(max_size=3),
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[bytes, list[float]]:
+    """Some requests, changed in some places, and where to cut them."""
+    data = bytearray(b"".join(draw(st.lists(st.sampled_from(SEEDS), min_size=1, max_size=3))))
+    for piece in draw(st.lists(PIECES, max_size=4)):
+        at = draw(st.integers(0, len(data)))
+        data[at : draw(st.integers(at, min(len(data), at + 6)))] = piece
+    return bytes(data), draw(st.lists(st.floats(0, 1), max_size=4))
+
+
+def normalized(messages: list[Message]) -> Iterator[Message]:
+    """Lower the case of the transfer coding, as h11 does; drop the mark of an empty query, as we do."""
+    for method, target, headers, body in messages:
+        coded = [(name, value.lower() if name == b"transfer-encoding" else value) for name, value in headers]
+        yield method, target.removesuffix(b"?"), coded, body
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(conversations())
+@example((SEEDS[0] + SEEDS[1] + SEEDS[2] + SEEDS[0], [0.3, 0.6]))
+@example((SEEDS[2].replace(b"hello\r\n0", b"hello\n0"), []))
+@example((SEEDS[2].replace(b"5;x=y", b"5;x=y\n"), []))
+@example((SEEDS[1].replace(b"content", b"transfer-encoding: chunked\r\ncontent"), []))
+@example((SEEDS[0].replace(b"accept", b"x:y\r\n folded: 1\r\naccept"), []))
+def test_request_is_refused_or_understood_as_by_h11(conversation: tuple[bytes, list[float]]) -> None:
+    data, cuts = conversation
+    places = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
+    here = list(normalized(read_here([data[start:end] for start, end in pairwise(places)])))
+    assert here == list(normalized(read_by_h11(data)))[: len(here)]
+
+
+def test_valid_requests_are_understood() -> None:
+    data = b"".join((SEEDS[0], SEEDS[1], SEEDS[2], SEEDS[4], SEEDS[3]))
+    here = list(normalized(read_here([data])))
+    assert len(here) == 5 and here == list(normalized(read_by_h11(data)))
