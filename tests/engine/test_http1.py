@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.http.asgi import asgi_handler
-from engine.http.h1 import HEADER_BYTES, MalformedRequest, RequestHead, ResponseEncoder
+from engine.http.messages import HEADER_BYTES, MalformedRequest, RequestHead, ResponseEncoder
 from engine.http.server import serve
 from engine.http.sockets import bind
 from tests.engine.uploading import whole

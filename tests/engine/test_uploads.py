@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.http.exchange import BODY_BYTES, BodyInterrupted, Exchange
-from engine.http.h1 import MalformedRequest, RequestHead
+from engine.http.messages import MalformedRequest, RequestHead
 from tests.engine.uploading import (
     HOST,
     MIB,

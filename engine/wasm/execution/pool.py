@@ -133,7 +133,7 @@ class Pool:
         return self._choose(use)
 
     async def acquire(self, project: str, use: ComponentUsage, disconnected: Disconnected) -> int | None:
-        """Suspend for what `try_acquire` could not give; return `None` if the request is rejected.
+        """Wait for what `try_acquire` could not give; return `None` if the request is rejected.
 
         Raises `ClientDisconnected`.
         """

@@ -151,7 +151,7 @@ class Runner:
         self._turn_ns += nanoseconds
 
     async def turn(self) -> None:
-        """Suspend for a run's turn to begin: of many that come at once, the first are answered meanwhile."""
+        """Wait for a run's turn to begin: of many that come at once, the first are answered meanwhile."""
         while self._turn_ns > TURN_NS:  # noqa: ASYNC110 - those that wait may fill the next one, too
             await asyncio.sleep(0)
 

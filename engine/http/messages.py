@@ -1,0 +1,212 @@
+"""HTTP/1.1 messages (RFC 9112): a strict parser of requests, and an encoder of responses.
+
+The parser accepts a subset of what h11 accepts: no folded fields, no line that ends without CR, no second
+Content-Length, no Content-Length beside Transfer-Encoding.
+"""
+
+import re
+import time
+from functools import lru_cache
+from wsgiref.handlers import format_date_time
+
+from engine.http.exchange import Headers, RequestBody
+
+HEADER_BYTES = 32 << 10
+"""The largest request head, and the largest trailer section of a chunked body."""
+_CHUNK_LINE_BYTES = 4096
+_LENGTH_DIGITS = 18
+_TOKEN = rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+"
+_VALUE = rb"[\t -~\x80-\xff]*"
+_FIELDS = rb"(?:" + _TOKEN + rb":" + _VALUE + rb"\r\n)*"
+_HEAD = re.compile(rb"(" + _TOKEN + rb") ([!-~]+) HTTP/1\.([01])\r\n(" + _FIELDS + rb")\r\n")
+_FIELD = re.compile(rb"(" + _TOKEN + rb"):(" + _VALUE + rb")\r\n")
+_TRAILERS = re.compile(_FIELDS + rb"\r\n")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t -~\x80-\xff]*)?\r\n")
+# Lower case, as in ASGI: no spelling of a name evades `_CONNECTION_FIELDS`.
+_RESPONSE_FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9a-z]+: [\t -~\x80-\xff]*\r\n)*")
+_FRAMING_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
+_CONNECTION_FIELDS = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
+_BODILESS = frozenset({204, 304})
+
+
+class MalformedRequest(Exception):
+    """A request is not valid HTTP/1.1; `status` is that of the response."""
+
+    def __init__(self, status: int = 400) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class RequestHead:
+    """A request head. `length` is that of the body in bytes, `None` for a chunked body."""
+
+    __slots__ = ("expects_continue", "headers", "keep_alive", "length", "method", "target", "version")
+
+    def __init__(self, data: bytes) -> None:
+        """Parse a head with its empty line. Raises `MalformedRequest`."""
+        match = _HEAD.fullmatch(data)
+        if match is None:
+            raise MalformedRequest
+        method, target, minor, block = match.groups()
+        self.method = method.decode()
+        self.target = target
+        self.version = "1.1" if minor == b"1" else "1.0"
+        self.headers = [(name.lower(), value.strip(b" \t")) for name, value in _FIELD.findall(block)]
+        names = [name for name, _ in self.headers]
+        hosts = names.count(b"host")
+        if hosts > 1 or (not hosts and minor == b"1"):
+            raise MalformedRequest
+        self.length: int | None = 0
+        if b"transfer-encoding" in names:
+            self._require_chunked(names)
+        elif b"content-length" in names:
+            self.length = self._content_length()
+        self.keep_alive = minor == b"1" and (
+            b"connection" not in names or b"close" not in self._tokens(b"connection")
+        )
+        self.expects_continue = (
+            b"expect" in names and minor == b"1" and b"100-continue" in self._tokens(b"expect")
+        )
+
+    def _tokens(self, name: bytes) -> set[bytes]:
+        values = b",".join(value for key, value in self.headers if key == name)
+        return {token.strip(b" \t").lower() for token in values.split(b",")}
+
+    def _content_length(self) -> int:
+        lengths = [value for name, value in self.headers if name == b"content-length"]
+        if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > _LENGTH_DIGITS:
+            raise MalformedRequest
+        return int(lengths[0])
+
+    def _require_chunked(self, names: list[bytes]) -> None:
+        codings = [value for name, value in self.headers if name == b"transfer-encoding"]
+        if len(codings) != 1 or codings[0].lower() != b"chunked":
+            raise MalformedRequest(501)
+        if b"content-length" in names or self.version == "1.0":
+            raise MalformedRequest
+        self.length = None
+
+
+class ChunkedDecoder:
+    """Decoder of a chunked body (RFC 9112 7.1). Trailer fields are validated and discarded."""
+
+    __slots__ = ("_buffer", "_delimiter", "_missing", "_trailing")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._missing = 0
+        """Bytes of the current chunk that were not received."""
+        self._delimiter = False
+        """Whether the line end after a chunk comes next."""
+        self._trailing = False
+
+    def decode(self, data: bytes, body: RequestBody) -> bytes | None:
+        """Feed a body; return what follows its end, `None` before the end. Raises `MalformedRequest`."""
+        data = self._buffer + data if self._buffer else data
+        self._buffer, position = b"", 0
+        while not self._trailing:
+            if self._missing:
+                part = data[position : position + self._missing]
+                body.feed(part)
+                position += len(part)
+                self._missing -= len(part)
+                if self._missing:
+                    return None
+                self._delimiter = True
+            if self._delimiter:
+                delimiter = data[position : position + 2]
+                if not b"\r\n".startswith(delimiter):
+                    raise MalformedRequest
+                if len(delimiter) < 2:
+                    self._buffer = delimiter
+                    return None
+                position += 2
+                self._delimiter = False
+            position = self._read_size(data, position)
+            if position < 0:
+                return None
+        return self._read_trailers(data[position:], body)
+
+    def _read_size(self, data: bytes, position: int) -> int:
+        """Read the line before a chunk; return where it ends, -1 if it is incomplete."""
+        match = _CHUNK.match(data, position)
+        if match is None:
+            rest = data[position:]
+            if b"\n" in rest or len(rest) > _CHUNK_LINE_BYTES:
+                raise MalformedRequest
+            self._buffer = rest
+            return -1
+        self._missing = int(match[1], 16)
+        self._trailing = not self._missing
+        return match.end()
+
+    def _read_trailers(self, data: bytes, body: RequestBody) -> bytes | None:
+        end = 2 if data.startswith(b"\r\n") else data.find(b"\r\n\r\n") + 4
+        if end == 3:
+            if len(data) > HEADER_BYTES:
+                raise MalformedRequest(431)
+            self._buffer = data
+            return None
+        trailers = data[:end]
+        names = {name.lower() for name, _ in _FIELD.findall(trailers)}
+        if _TRAILERS.fullmatch(trailers) is None or not _FRAMING_FIELDS.isdisjoint(names):
+            raise MalformedRequest
+        body.finish()
+        return data[end:]
+
+
+class ResponseEncoder:
+    """Encodes a response part by part (RFC 9112 4 and 6). Raises `ValueError` for an invalid response."""
+
+    __slots__ = ("_bodiless", "_chunked", "_method", "_remaining", "started")
+
+    def __init__(self, method: str, *, chunked: bool = True) -> None:
+        """Without `chunked`, a body of unknown length ends with its connection."""
+        self._method = method
+        self._chunked = chunked
+        self._bodiless = False
+        self._remaining: int | None = None
+        self.started = False
+
+    def head(self, status: int, headers: Headers, *, close: bool) -> bytes:
+        """Return the status line and the fields; `close` announces the end of the connection."""
+        lines = [b"%b: %b\r\n" % field for field in headers if field[0] not in _CONNECTION_FIELDS]
+        block = b"".join(lines)
+        if self.started or not 200 <= status <= 999:
+            raise ValueError("not a status of a response, or a second head")
+        if block.count(b"\n") != len(lines) or _RESPONSE_FIELDS.fullmatch(block) is None:
+            raise ValueError("not a field of a response")
+        lengths = {value for name, value in headers if name == b"content-length"}
+        if lengths:
+            length = lengths.pop()
+            if lengths or not length.isdigit():
+                raise ValueError("not a content-length")
+            self._remaining = int(length)
+        self.started = True
+        self._bodiless = self._method == "HEAD" or status in _BODILESS
+        framing = b""
+        if self._remaining is None and status not in _BODILESS and self._chunked:
+            framing = b"transfer-encoding: chunked\r\n"
+        end = b"connection: close\r\n\r\n" if close else b"\r\n"
+        return b"HTTP/1.1 %d \r\n%b%b%b%b" % (status, block, _date(int(time.time())), framing, end)
+
+    def body(self, data: bytes, *, end: bool) -> bytes:
+        """Return a part of the body, framed as the head announced."""
+        if not self.started:
+            raise ValueError("a body before its head")
+        if self._bodiless:
+            return b""
+        if self._remaining is None:
+            if not self._chunked:
+                return data
+            part = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+            return part + b"0\r\n\r\n" if end else part
+        self._remaining -= len(data)
+        if self._remaining < 0 or (self._remaining and end):
+            raise ValueError("a body of another length than announced")
+        return data
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return b"date: %b\r\n" % format_date_time(second).encode()
