@@ -40,7 +40,7 @@ def test_pulse_serves_its_page_its_numbers_and_its_events(pulse: DevServer) -> N
     assert all(0.5 < later - earlier < 2 for earlier, later in pairwise(times))
     request = pulse.wait_for(r"GET +/api/now")
     assert re.search(r"200 .*ms  cpu .*ms +[\d.]+ MiB  front → api  [0-9a-z]{26}", request)
-    pulse.wait_for("/api/events .*client went away")
+    pulse.wait_for("/api/events .*client disconnected")
 
 
 def raw_answer(port: int, host: str) -> bytes:

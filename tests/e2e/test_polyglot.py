@@ -138,7 +138,7 @@ def test_ticks_arrive_one_at_a_time_until_the_client_goes(polyglot: DevServer, l
     found = zip(events[::2], events[1::2], strict=True)
     assert [(first, json.loads(second[6:])) for first, second in found] == wanted
     assert all(0.3 < later - earlier < 1.2 for earlier, later in pairwise(times))
-    polyglot.wait_for(f"/{lane}/events .*client went away", after=before)
+    polyglot.wait_for(f"/{lane}/events .*client disconnected", after=before)
 
 
 @pytest.mark.parametrize("lane", LANES)

@@ -103,7 +103,9 @@ def test_a_body_over_the_limit_after_the_head(cache: Path, version: str) -> None
     async def test(site: Hosted) -> tuple[Answer, RequestRecord]:
         return await ask(version, site.port, "/e", flood()), await site.recorded()
 
-    answer, record = hosted(cache, test, max_body=100_000)
+    # A client of HTTP/1.1 sends more than the smaller limit before the guest has responded.
+    max_body = 1_000_000 if version == "1.1" else 100_000
+    answer, record = hosted(cache, test, max_body=max_body)
     assert (answer.status, answer.whole) == (200, False)
     assert (record.status, record.code) == (200, "body-too-large")
 
