@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from docs.reference_tables import CONTROL_CODES, ENVIRONMENT, LIMITS, TIMELINE_CODES
-from doors.tables.guest.problem import PROBLEM_TYPES as TABLES_CODES
+from doors.tables.guest.problem import KINDS as TABLES_CODES
 from engine.control.errors import DEFAULT_STATUS, STATUS
 from engine.errors import SvcError
 from engine.gateway.problem import PROBLEM_TYPES as PLATFORM_CODES

@@ -22,7 +22,7 @@ from engine.control.routes.deployments import MAX_BLOB_BYTES
 from engine.deploy.history import MAX_DEPLOYMENTS
 from engine.gateway.app import MAX_BODY, MAX_DEPTH
 from engine.http.connection_limits import PER_ADDRESS
-from engine.http.timeouts import HEAD_SECONDS, IDLE_SECONDS
+from engine.http.timeouts import HEADER_SECONDS, IDLE_SECONDS
 from engine.manifest.load import MAX_BYTES as MAX_MANIFEST
 from engine.manifest.schema import ResourceTable
 from engine.service.health_check import TIMEOUT_SECONDS as HEALTH_CHECK_SECONDS
@@ -96,7 +96,7 @@ LIMITS: dict[str, list[Row]] = {
     "Connections": [
         ("connections of one client address, per process", str(PER_ADDRESS), "`--per-address`", "closed"),
         ("request head", "32 KiB", "", "431"),
-        ("time for a request head", f"{HEAD_SECONDS:.0f} s from its first byte", "", "closed"),
+        ("time for a request head", f"{HEADER_SECONDS:.0f} s from its first byte", "", "closed"),
         ("keep-alive idle time", f"{IDLE_SECONDS:.0f} s", "", "closed"),
         ("graceful shutdown", "10 s", "`--grace`, 0 to 900 s", "requests are cut"),
         ("worker processes", "1", "`--workers`, 1 to 64", ""),
