@@ -67,7 +67,7 @@ async def test_invalid_project_name_shows_error(here: Path) -> None:
     async with opened(here) as (app, pilot):
         await pilot.press("n", *"Not_good", "enter")
         await until(pilot, lambda: bool(str(app.screen.query_one("#wrong").render())))
-        assert "not a name for a Project" in str(app.screen.query_one("#wrong").render())
+        assert "is not a valid project name" in str(app.screen.query_one("#wrong").render())
         app.screen.query_one(Input).value = "taken"
         await pilot.press("enter")
         await until(pilot, lambda: "not empty" in str(app.screen.query_one("#wrong").render()))
