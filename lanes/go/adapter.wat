@@ -1,10 +1,10 @@
 ;; What stands between a Go program for GOOS=wasip1 and WASI 0.2: three core modules of the component.
 ;; Source: the canonical ABI, and the witx of wasi_snapshot_preview1.
 
-;; Memory for what the host returns. Go's heap can not give it: the host asks while it holds the instance, and
+;; Memory for what the host returns. Go's heap cannot provide it: the host asks while it holds the instance, and
 ;; a garbage collection would call out. It is an array of the guest library's, used round and round: Go copies
 ;; what it gets before it asks again for that much. Pages of our own would not do: Go takes all memory after
-;; its data for its heap, whoever asked for it.
+;; its data for its heap, whichever call requested it.
 (core module $allocator
   (import "main" "svc_arena" (func $arena (result i32)))
   (import "main" "memory" (memory 1))

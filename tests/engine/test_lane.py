@@ -1,4 +1,4 @@
-"""What a failed build has to say."""
+"""Errors of failed builds."""
 
 from engine.lane import BuildFailed, Diagnostic
 

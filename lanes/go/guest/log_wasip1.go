@@ -17,7 +17,7 @@ func openDoor() *batch {
 		return nil
 	}
 	return &batch{send: func(document []byte) {
-		// That nobody takes it is no reason to fail.
+		// A closed stream is not an error here.
 		_ = wasi.Post(context.Background(), wasi.Outgoing{
 			Method:    "POST",
 			Secure:    endpoint.Scheme == "https",

@@ -90,7 +90,7 @@ func (w *responseWriter) sniff(data []byte) {
 // Flush sends what was written.
 func (w *responseWriter) Flush() { _ = w.FlushError() }
 
-// FlushError sends what was written, and tells when nobody takes it any more.
+// FlushError sends the written data, and returns an error if the client has disconnected.
 func (w *responseWriter) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)

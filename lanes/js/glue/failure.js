@@ -21,7 +21,7 @@ function svcShown(value) {
   try {
     return typeof value === 'object' ? JSON.stringify(value) : String(value);
   } catch {
-    return 'that can not be shown';
+    return 'that cannot be shown';
   }
 }
 
@@ -39,7 +39,7 @@ export function svcDescribe(error, depth = 0) {
     const cause = told.map((one) => `\n  caused by ${svcDescribe(one, depth + 1)}`).join('');
     return `${error.name}: ${error.message}${hint}\n${stack}`.trimEnd() + cause;
   } catch {
-    return 'Error: an error that can not be shown';
+    return 'Error: an error that cannot be shown';
   }
 }
 

@@ -1,4 +1,4 @@
-"""Artifacts of every kind, and Deployments made of them, for the tests of what a deploy keeps."""
+"""Artifacts of every kind, and deployments of them, for the tests of stored deployments."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -57,7 +57,7 @@ def component_artifact(
 
 
 def image_artifact(folder: Path, files: dict[str, str] | None = None) -> Artifact:
-    """Have the static lane make an image for deploying."""
+    """Build a static bundle in deploy mode."""
     site = folder / "site"
     for name, text in (files or FILES).items():
         (site / name).parent.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,7 @@ class Project:
         return self.root.parent / "cache"
 
     def go(self) -> tuple[Artifact, bool]:
-        """Build as `svc build` does; return the artifact, and whether it was built anew."""
+        """Build as `svc build` does; return the artifact, and whether it was built again."""
 
         async def main() -> tuple[Artifact, bool]:
             builder = Builder({"static": self.lane}, self.cache, "deploy", self.environ)
@@ -206,7 +206,7 @@ def test_only_the_latest_notes_are_kept(project: Project) -> None:
     assert len(list((project.cache / "builds").rglob("*.json"))) == 8
 
 
-def test_a_cache_that_can_not_be_written_is_no_error(project: Project) -> None:
+def test_a_cache_that_cannot_be_written_is_no_error(project: Project) -> None:
     project.cache.mkdir()
     (project.cache / "builds").write_text("a file in the way")
     assert [project.anew(), project.anew()] == [True, True]

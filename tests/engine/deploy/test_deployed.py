@@ -1,4 +1,4 @@
-"""What every lane builds is served from a bucket alone: packed, recorded, put live, unpacked, asked."""
+"""Artifacts of every lane are served from a bucket alone: packed, recorded, put live, unpacked, asked."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ LANES = ("js", "go", "rust")
 
 @pytest.fixture(scope="module")
 def toolchains(cache: Path) -> Iterator[None]:
-    """The Rust of `make test-tools`, and a Go that keeps its things in the tests' cache."""
+    """The Rust of `make test-tools`, and a Go with its caches in the tests' cache folder."""
     made = cache / "rust-toolchain"
     with pytest.MonkeyPatch.context() as patch:
         if (made / "complete").exists():

@@ -1,4 +1,4 @@
-"""What was unpacked and no record names is swept, and nothing beside it."""
+"""Garbage collection of unpacked packages."""
 
 import os
 import time
@@ -125,7 +125,7 @@ def test_nothing_unpacked_is_removed_while_it_is_not_known_what_is_needed(tmp_pa
     opened(tmp_path / "bucket", scenario)
 
 
-def test_a_folder_that_can_not_be_looked_at_is_an_error_of_its_own(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_looked_at_is_an_error_of_its_own(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         (tmp_path / "unpacked").write_text("a file")
         with pytest.raises(PackageError, match="cannot remove unpacked packages"):

@@ -1,4 +1,4 @@
-"""What was deployed is on record, one deployment at a time is live, and only garbage is swept."""
+"""Deployment records, activation and garbage collection."""
 
 import asyncio
 import json

@@ -97,7 +97,7 @@ def test_of_a_changed_image_only_the_changed_files_are_sent(tmp_path: Path) -> N
     opened(tmp_path / "bucket", scenario)
 
 
-def test_a_folder_that_is_served_as_it_is_can_not_be_packed(tmp_path: Path) -> None:
+def test_a_folder_that_is_served_as_it_is_cannot_be_packed(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="has no artifact"):
         pack(FolderArtifact(tmp_path))
 
@@ -139,7 +139,7 @@ def test_a_package_whose_blobs_are_gone_is_missing_and_a_changed_one_is_damaged(
     opened(tmp_path / "bucket", scenario)
 
 
-def test_what_was_unpacked_and_then_changed_is_unpacked_anew(tmp_path: Path) -> None:
+def test_what_was_unpacked_and_then_changed_is_unpacked_again(tmp_path: Path) -> None:
     artifact = made("image", tmp_path / "build")
 
     async def scenario(bucket: FolderBucket) -> None:
@@ -153,7 +153,7 @@ def test_what_was_unpacked_and_then_changed_is_unpacked_anew(tmp_path: Path) -> 
     opened(tmp_path / "bucket", scenario)
 
 
-def test_a_folder_that_can_not_be_unpacked_to_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_unpacked_to_is_a_clear_error(tmp_path: Path) -> None:
     async def scenario(bucket: FolderBucket) -> None:
         package = (await stored(bucket, made("js", tmp_path / "build"))).package
         (tmp_path / "file").write_text("a file")
@@ -194,7 +194,7 @@ def index_of(digest: str, size: int) -> bytes:
 
 
 def refused(tmp_path: Path, kind: str, files: dict[str, bytes]) -> None:
-    """Have whoever deploys store a package of their own making, and see it refused."""
+    """Store a forged package and assert that it is refused."""
 
     async def scenario(bucket: FolderBucket) -> None:
         named = {name: [await bucket.blobs.put(data), len(data)] for name, data in files.items()}

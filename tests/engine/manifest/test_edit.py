@@ -312,7 +312,7 @@ def comments(text: str) -> list[str]:
 
 
 def same_around(before: str, after: str) -> tuple[str, str]:
-    """What is left of two texts without what they begin and end with alike."""
+    """Return the differing middle parts of two texts."""
     start = alike(before, after)
     end = alike(before[start:][::-1], after[start:][::-1])
     return before[start : len(before) - end], after[start : len(after) - end]

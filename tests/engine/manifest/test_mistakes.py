@@ -104,7 +104,7 @@ def test_a_mistake_has_its_place_its_key_and_a_remedy(
 
 
 @pytest.mark.parametrize("name", ["Shop", "a--b", "a-", "1a", "a" * 40, ""])
-def test_a_name_that_can_not_be_in_an_address(tmp_path: Path, name: str) -> None:
+def test_a_name_that_cannot_be_in_an_address(tmp_path: Path, name: str) -> None:
     found = problems(tmp_path, f'[project]\nname = "{name}"\n{A}')
     assert [(p.line, p.key) for p in found] == [(2, "project.name")]
     assert "a letter first" in found[0].hint

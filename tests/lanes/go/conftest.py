@@ -50,7 +50,7 @@ func main() {
 
 @pytest.fixture(scope="session", autouse=True)
 def go_settings(cache: Path) -> Iterator[None]:
-    """Keep what Go compiles beside the other toolchains' things, and let it download nothing."""
+    """Place Go's caches beside the other toolchains, and disable downloads."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GOCACHE", str(cache / "go-build"))
         patch.setenv("GOPATH", str(cache / "go-path"))
@@ -70,7 +70,7 @@ def go(cache: Path) -> Go:
 
 @dataclass
 class Reply(Answer):
-    """What else is seen of an answer: all fields in their order, and when each piece of the body came."""
+    """A response with all header fields in order, and the arrival time of each piece of the body."""
 
     fields: list[tuple[str, str]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)

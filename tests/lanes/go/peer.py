@@ -25,7 +25,7 @@ class Peer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that leave are no errors here."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -38,7 +38,7 @@ class _Handler(BaseHTTPRequestHandler):
         return parsed
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _answer(self) -> None:
         body = self._body()

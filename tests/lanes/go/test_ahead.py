@@ -1,4 +1,4 @@
-"""What is deployed begins in a snapshot of Go's started runtime: requests see no trace of that."""
+"""Pre-initialized Go components."""
 
 import json
 import time

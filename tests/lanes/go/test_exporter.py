@@ -1,4 +1,4 @@
-"""What an exporter of OpenTelemetry's kind needs of Go: a transport of its own, goroutines, gzip."""
+"""OpenTelemetry exporters in Go guests."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What Go makes of a module: components, inputs, errors with their places, and nothing left behind."""
+"""The go lane: components, inputs, errors with their positions, and cleanup."""
 
 import asyncio
 import os
@@ -236,8 +236,8 @@ def test_the_workspace_beside_go_mod(module: Module, go: Go) -> None:
     assert (module.workdir / "go.work").read_text() == text
 
 
-def test_a_folder_that_can_not_be_written(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders that are read-only are no hindrance to root: a folder of that name is."""
+def test_a_folder_that_cannot_be_written(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root can write to read-only folders, so a folder of that name blocks the file instead."""
     module.program(LITE)
     (module.workdir / "go.work").mkdir()
     monkeypatch.setenv("GOWORK", "off")
@@ -270,7 +270,7 @@ wait
 
 @pytest.fixture
 def started(module: Module, go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a Go on PATH that never ends a build; return the file with its processes."""
+    """Add a Go to PATH whose builds never finish; return the file with its process ids."""
     folder, started = tmp_path / "bin", tmp_path / "started"
     folder.mkdir()
     program = folder / "go"
@@ -337,7 +337,7 @@ def test_own_components_of_any_toolchain(module: Module) -> None:
     assert taken.digest == made.digest
 
 
-def test_a_place_that_can_not_be_written(module: Module, tmp_path: Path, go: Go) -> None:
+def test_a_place_that_cannot_be_written(module: Module, tmp_path: Path, go: Go) -> None:
     cache = tmp_path / "cache"
     unfinished = shutil.ignore_patterns(".installing-*")
     source, copy = module.cache / "toolchains", cache / "toolchains"

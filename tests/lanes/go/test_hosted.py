@@ -1,4 +1,4 @@
-"""What only a hosted program of net/http has: its outcome, what it prints, its limits, what egress allows."""
+"""net/http in a hosted program: outcome, output and limits."""
 
 import json
 from collections.abc import Callable, Iterator

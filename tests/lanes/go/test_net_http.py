@@ -163,7 +163,7 @@ def test_what_handlers_of_the_standard_library_do(ask: Ask) -> None:
 
 
 def one_at_a_time(times: Sequence[float]) -> bool:
-    """Whether four pieces came as they were made, a tenth of a second apart; a busy machine may be late."""
+    """Return whether four pieces arrived as they were sent, a tenth of a second apart; a busy machine may be late."""
     return len(times) == 4 and times[-1] - times[0] > 0.15
 
 
@@ -251,13 +251,13 @@ def test_bodies_read_late_closed_early_and_cut_off(ask: Ask) -> None:
     assert not ask("/fetch?url=URL/cut").text.endswith("<nil>")
 
 
-def test_a_body_that_can_not_be_read_does_not_arrive_as_a_whole(ask: Ask, other: Peer) -> None:
+def test_a_body_that_cannot_be_read_does_not_arrive_as_a_whole(ask: Ask, other: Peer) -> None:
     other.seen.clear()
     assert "error: " in ask("/broken-upload?url=URL/x").text
     assert other.seen == []
 
 
-def test_a_body_is_closed_when_it_can_not_be_sent(ask: Ask) -> None:
+def test_a_body_is_closed_when_it_cannot_be_sent(ask: Ask) -> None:
     closed = quote("http://127.0.0.1:1", safe="")
     assert ask(f"/closed-upload?url={closed}").text == "true io: read/write on closed pipe"
 

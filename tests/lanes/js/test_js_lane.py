@@ -320,7 +320,7 @@ def test_a_cache_that_is_deleted_while_one_works_is_made_again(sources: Sources,
     assert sources.with_lane(build).component.is_file()
 
 
-def test_a_file_that_can_not_be_written_is_an_error_of_the_build(sources: Sources) -> None:
+def test_a_file_that_cannot_be_written_is_an_error_of_the_build(sources: Sources) -> None:
     sources.write("index.js", HELLO.replace("hello", f"blocked {sources.root}"))
     sources.build()
     toolchains, sources.cache = sources.cache / "toolchains", sources.root / "blocked"

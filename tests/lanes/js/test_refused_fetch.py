@@ -1,4 +1,4 @@
-"""A fetch that the host refuses at once rejects its promise, whatever its body, and the program goes on."""
+"""A fetch that the host refuses rejects its promise, whatever its body, and the program continues."""
 
 import asyncio
 import json

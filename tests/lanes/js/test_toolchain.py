@@ -26,7 +26,7 @@ def without(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the package index be one that nobody answers at."""
+    """Use a package index that is unreachable."""
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)

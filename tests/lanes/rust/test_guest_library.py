@@ -167,7 +167,7 @@ class Peer:
         self._calls.append(asyncio.create_task(self._answer(reader, writer)))
 
     async def finish(self) -> None:
-        """Let go of whoever still waits."""
+        """Release the waiting requests."""
         self._all.set()
         await asyncio.gather(*self._calls)
 

@@ -1,4 +1,4 @@
-"""What cargo makes of a crate: components, inputs, errors with their places, and nothing left behind."""
+"""The rust lane: components, inputs, errors with their positions, and cleanup."""
 
 import asyncio
 import os
@@ -123,7 +123,7 @@ def test_a_compile_error_has_its_place_in_the_project(crate: Crate) -> None:
     assert "error" in error.output and "mismatched types" in error.output
 
 
-def test_colours_are_for_terminals(crate: Crate, capsys: pytest.CaptureFixture[str]) -> None:
+def test_colors_are_for_terminals(crate: Crate, capsys: pytest.CaptureFixture[str]) -> None:
     crate.program(handler('let n: u32 = "x";\nOk(Response::text("x"))'))
     error = failure(crate)
     shown = {}
@@ -187,7 +187,7 @@ def test_no_manifest_and_a_broken_one(crate: Crate) -> None:
     assert "cargo failed" in error.message and "Cargo.toml" in error.output
 
 
-def test_a_crate_that_can_not_be_downloaded(crate: Crate) -> None:
+def test_a_crate_that_cannot_be_downloaded(crate: Crate) -> None:
     crate.program(HELLO, MANIFEST + 'serde = "1"\n')
     error = failure(crate)
     assert "serde" in error.output and "cargo fetch" in error.hint
@@ -204,7 +204,7 @@ def test_a_network_that_does_not_answer(crate: Crate, monkeypatch: pytest.Monkey
     assert any("spurious network error" in line for line in crate.reported)
 
 
-def test_a_place_that_can_not_be_written(crate: Crate) -> None:
+def test_a_place_that_cannot_be_written(crate: Crate) -> None:
     crate.program(HELLO)
     crate.write("target", "a file is in the way")
     error = failure(crate)

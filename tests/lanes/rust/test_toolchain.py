@@ -1,4 +1,4 @@
-"""What is missing of the machine is told with the command to run."""
+"""Missing Rust tools are reported with the command that installs them."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What happens while an image is being made: cancellation, files that vanish, slow progress."""
+"""Packing of static bundles: cancellation, vanishing files, slow progress."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from lanes.static.pack import Packing, pack
 
 
 class Watched(ThreadPoolExecutor):
-    """Threads that tell when they are given work."""
+    """Threads that signal when they receive work."""
 
     def __init__(self, told: Callable[[], None]) -> None:
         super().__init__(2)

@@ -215,7 +215,7 @@ def test_an_image_does_not_depend_on_what_was_compressed_before(shop: Workshop, 
     asyncio.run(other.lane.aclose())
 
 
-def test_a_damaged_image_or_store_is_made_anew(shop: Workshop) -> None:
+def test_a_damaged_image_or_store_is_made_again(shop: Workshop) -> None:
     shop.write("a.js", "function a() {}\n" * 300)
     image = shop.image()
     sha256, _ = shop.files(image)["a.js"].encodings["br"]
@@ -241,7 +241,7 @@ def test_builds_at_once_end_with_one_image(shop: Workshop) -> None:
     assert not list(shop.cache.rglob("new-*"))
 
 
-def test_a_cache_that_can_not_be_written_is_told(shop: Workshop) -> None:
+def test_a_cache_that_cannot_be_written_is_told(shop: Workshop) -> None:
     shop.write("index.html", "x")
     shop.cache.write_text("a file where the cache should be")
     assert "cannot be packed" in shop.failure().message

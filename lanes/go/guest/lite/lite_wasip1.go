@@ -73,7 +73,7 @@ func (b *lazyBody) Read(to []byte) (int, error) {
 	return b.reader.Read(to)
 }
 
-// watched ends the request's context when nobody takes the response any more.
+// watched ends the request's context when the client has disconnected.
 type watched struct {
 	writer *wasi.Writer
 	gone   context.CancelFunc

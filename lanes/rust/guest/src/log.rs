@@ -88,7 +88,7 @@ pub fn record(level: Level, message: &str, values: &[(&str, &dyn Value)]) {
     if telemetry::is_open() {
         telemetry::add(level.severity(), message, values);
     } else {
-        // In one piece, so that no other line comes between. That nobody reads it is no reason to fail.
+        // One write, so that no other line comes between. A closed stream is not an error here.
         let _ = std::io::stderr().write_all(line(level, message, values).as_bytes());
     }
 }

@@ -116,7 +116,7 @@ impl Response {
         self
     }
 
-    /// Set a header, in place of every one of that name.
+    /// Set a header and remove all others of that name.
     pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         let name = name.into();
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
@@ -173,7 +173,7 @@ pub(crate) fn fields(list: &[(String, Vec<u8>)]) -> Result<Fields> {
         let reason = match refusal {
             HeaderError::Syntax => "is not valid",
             HeaderError::Forbidden => "is the host's own affair",
-            HeaderError::Immutable => "can not be changed",
+            HeaderError::Immutable => "cannot be changed",
         };
         let refused = list.iter().find(|field| Fields::from_list(std::slice::from_ref(field)).is_err());
         let name = refused.map_or("", |(name, _)| name);

@@ -37,7 +37,7 @@ pub fn serve<A: Answer>(request: u32, place: u32, handle: fn(Request) -> A) {
     let place = ResponseOutparam::from_handle(place);
     match handle(Request::of(IncomingRequest::from_handle(request))).answer() {
         Ok(response) => match response.send(place) {
-            // A client that went away is nobody's fault, and nobody is left to tell.
+            // A disconnected client is not an error, and cannot receive a response.
             Err(error) if error.kind() != ErrorKind::Gone => fail(&error),
             _ => {}
         },

@@ -91,7 +91,7 @@ pub(crate) fn flush() {
         }
     });
     if let Some((url, records)) = batch {
-        // That nobody takes it is no reason to fail.
+        // A closed stream is not an error here.
         let _ = client::post(url).json(format!("{HEAD}{records}{TAIL}")).start();
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 
 /// A body that is written piece by piece: each write leaves at once, and waits while the other side is slow.
 ///
-/// A write fails with [`ErrorKind::Gone`] ([`io::ErrorKind::BrokenPipe`]) when nobody reads any more.
+/// A write fails with [`ErrorKind::Gone`] ([`io::ErrorKind::BrokenPipe`]) when the reader is gone.
 #[derive(Debug)]
 pub struct Writer {
     // The stream goes before the body that it belongs to, so it stands first.

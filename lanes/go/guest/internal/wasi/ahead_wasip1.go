@@ -7,7 +7,7 @@ import (
 )
 
 // added is what the lane adds to Go's runtime. One without it has initialized the packages of the program by itself,
-// can not be started before there is a request, and always waits in its network poller.
+// cannot be started before there is a request, and always waits in its network poller.
 type added interface {
 	// Renew fetches what the runtime got when it started and two runs must not share, and returns the environment.
 	Renew() []string

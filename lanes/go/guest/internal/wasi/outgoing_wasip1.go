@@ -97,7 +97,7 @@ func begin(ctx context.Context, request Outgoing) (future, body int32, err error
 	return future, body, nil
 }
 
-// refusal returns why a request is refused whose body nobody wants; nil while that is open.
+// refusal returns the reason if the request was refused and its body is not read; nil if undecided.
 func refusal(future int32) error {
 	futureGet(future, results())
 	if byteAt(0) == 0 || byteAt(8) != 0 || byteAt(16) == 0 {

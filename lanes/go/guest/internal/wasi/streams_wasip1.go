@@ -10,7 +10,7 @@ import (
 // readSize is the most that is asked for at once, in bytes.
 const readSize = 65536
 
-// ErrGone tells that nobody takes what is written any more.
+// ErrGone reports that the reader of a stream is gone.
 var ErrGone = errors.New("the other side is gone")
 
 // ErrBroken tells that a body ended before its end.

@@ -6,7 +6,7 @@ use super::row::Row;
 use super::value::Value;
 use super::Outcome;
 
-const UNREADABLE: &str = "the tables answered what can not be read";
+const UNREADABLE: &str = "the response of the tables cannot be read";
 
 /// The rows of a query.
 pub(super) fn rows(said: &str) -> Result<Vec<Row>, &'static str> {

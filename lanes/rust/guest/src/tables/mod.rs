@@ -141,7 +141,7 @@ pub fn batch(statements: impl IntoIterator<Item = Statement>) -> Result<Vec<Outc
     Ok(answer::outcomes(&said)?)
 }
 
-/// Write a statement as JSON; the error says which parameter can not be sent.
+/// Write a statement as JSON; the error says which parameter cannot be sent.
 fn written(sql: &Sql, params: &[&dyn Param]) -> std::result::Result<String, String> {
     use crate::json::Value as _;
     let mut json = String::with_capacity(sql.0.len() + 32 + 16 * params.len());
