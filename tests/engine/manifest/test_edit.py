@@ -196,7 +196,7 @@ def test_a_manifest_with_mistakes_is_not_edited(tmp_path: Path) -> None:
         plan(tmp_path, [ADD])
 
 
-def test_what_somebody_else_wrote_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+def test_write_after_a_concurrent_edit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "svc.toml").write_text(HEAD + FRONT + API)
     edit = plan(tmp_path, [ADD])
     (tmp_path / "svc.toml").write_text(HEAD + FRONT + API + "# mine\n")

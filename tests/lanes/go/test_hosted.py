@@ -119,7 +119,7 @@ def test_a_body_shorter_than_announced_is_told(ask: Ask) -> None:
     assert "content-length" in answer.report.detail
 
 
-def test_a_failure_harms_nobody(module: Module, artifact: ComponentArtifact) -> None:
+def test_handler_failure_leaves_other_requests_running(module: Module, artifact: ComponentArtifact) -> None:
     targets = ["/panic", "/items/1", "/deadlock", "/items/2", "/memory", "/items/3"]
     outcomes = [answer.report.outcome for answer in module.ask(artifact, *targets)]
     assert outcomes == ["guest-failed", "ok", "guest-failed", "ok", "memory-limit", "ok"]
@@ -132,7 +132,7 @@ def test_what_egress_does_not_allow_is_told(ask: Ask, other: Peer) -> None:
     assert other.seen == []
 
 
-def test_nobody_there_is_told(ask: Ask) -> None:
+def test_unreachable_host_is_reported(ask: Ask) -> None:
     closed = "http://127.0.0.1:1"
     said = ask(f"/fetch?url={quote(closed, safe='')}", egress=(closed,)).text
     assert said == 'error: Get "http://127.0.0.1:1": connection-refused'

@@ -163,7 +163,7 @@ def test_what_handlers_of_the_standard_library_do(ask: Ask) -> None:
 
 
 def one_at_a_time(times: Sequence[float]) -> bool:
-    """Return whether four pieces arrived as they were sent, a tenth of a second apart; a busy machine may be late."""
+    """Return whether four pieces arrived as they were sent, a tenth of a second apart."""
     return len(times) == 4 and times[-1] - times[0] > 0.15
 
 

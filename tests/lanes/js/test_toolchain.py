@@ -111,7 +111,7 @@ def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert "SVC_HOME" in caught.value.hint
 
 
-def test_a_registry_that_nobody_answers_at_is_told_soon(
+def test_unreachable_registry_is_reported_soon(
     monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
 ) -> None:
     asyncio.run(ensure(cache, print))

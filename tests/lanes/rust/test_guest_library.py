@@ -136,7 +136,7 @@ def test_too_much_memory_is_no_plain_failure(ask: Ask) -> None:
     assert ask("/memory", memory_limit_mb=32).report.outcome == "memory-limit"
 
 
-def test_a_failure_harms_nobody(crate: Crate, artifact: ComponentArtifact) -> None:
+def test_handler_failure_leaves_other_requests_running(crate: Crate, artifact: ComponentArtifact) -> None:
     outcomes = [answer.report.outcome for answer in crate.ask(artifact, "/panic", "/env", "/fail", "/env")]
     assert outcomes == ["guest-failed", "ok", "guest-failed", "ok"]
 
