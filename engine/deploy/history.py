@@ -99,9 +99,8 @@ class History:
         for part in deployment.resources.values():
             await package_store.touch(self._bucket.blobs, part.package)
         before = await self.live(project)
-        flips = (*(before.flips if before is not None else ()), Activation(id_, at_ns, by, message))[
-            -MAX_ACTIVATIONS:
-        ]
+        earlier = before.flips if before is not None else ()
+        flips = (*earlier, Activation(id_, at_ns, by, message))[-MAX_ACTIVATIONS:]
         answer = await self._cells.cas(LIVE + project, _FLIPS.dump_json(flips), revision)
         if isinstance(answer, Conflict):
             return answer

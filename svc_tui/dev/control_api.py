@@ -1,7 +1,6 @@
-"""The control API of a Project that runs for its developer: its subjects, put together, and served.
+"""Control API of a Project in development.
 
-Apart from `development.py` because the framework under it takes half a second to load, which is done while
-the Project is served already; and from `control.py`, which needs no engine that runs.
+The web framework takes half a second to load, so `svc dev` imports this module while it serves already.
 """
 
 from collections.abc import AsyncIterator
@@ -19,20 +18,20 @@ from svc_tui.composition import door_stats, project_api
 from svc_tui.dev.server import DevContext
 
 
-def subjects(context: DevContext) -> tuple[Blueprint, ...]:
-    """Return the subjects of a Project in development."""
+def blueprints(context: DevContext) -> tuple[Blueprint, ...]:
+    """Return the routes for a Project in development."""
     project, dev = context.dev.project, context.dev
-    there = SingleProject(project.name, context.folder)
+    projects = SingleProject(project.name, context.folder)
     return (
         *project_api(project.name, context.folder),
         manifest.blueprint(EditableManifest(project)),
-        state.blueprint(DevStatus(dev, context.rates, context.uses, context.port), there, door_stats()),
-        requests.blueprint(there, dev, context.replayer),
+        state.blueprint(DevStatus(dev, context.rates, context.uses, context.port), projects, door_stats()),
+        requests.blueprint(projects, dev, context.replayer),
     )
 
 
 @asynccontextmanager
 async def serving(context: DevContext) -> AsyncIterator[Endpoint]:
-    """Serve the control API of a Project, and announce it in the folder. Raises `SvcError`."""
-    async with serve_local(context.folder, subjects(context), announce=True) as presence:
-        yield presence
+    """Serve the control API and publish its endpoint in the data folder. Raises `SvcError`."""
+    async with serve_local(context.folder, blueprints(context), announce=True) as endpoint:
+        yield endpoint

@@ -122,7 +122,9 @@ async def run_dev(
         stack.push_async_callback(opened.aclose)
         runner = Runner(settings.cache)
         stack.push_async_callback(runner.aclose)
-        fleet = _fleet(settings, data, timeline, opened, reporter) if len(settings.sockets) > 1 else None
+        workers = (
+            _worker_pool(settings, data, timeline, opened, reporter) if len(settings.sockets) > 1 else None
+        )
         versions = VersionFactory(runner, settings.mode, reporter.progress, lambda _: opened)
         table = ServingTable(versions, DOMAIN, front=True)
         registered = lanes()
@@ -135,7 +137,7 @@ async def run_dev(
             environ=os.environ,
             report=reporter.progress,
             on_built=on_built,
-            forward=fleet.publish if fleet else None,
+            forward=workers.publish if workers else None,
         )
         dev = DevProject(project, table, config)
         await dev.start()
@@ -157,7 +159,9 @@ async def run_dev(
         presence: asyncio.Future[Endpoint] = loop.create_future()
         stack.push_async_callback(_join, loop.create_task(_control(context, stop, presence)))
         serving = loop.create_task(
-            fleet.run(stop) if fleet else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
+            workers.run(stop)
+            if workers
+            else serve(gateway, settings.sockets[0], stop=stop, grace=GRACE_SECONDS)
         )
         stack.push_async_callback(_join, serving)
         watcher = Watcher(project.root)
@@ -184,7 +188,7 @@ async def _first_done(*tasks: "asyncio.Task[None]") -> None:
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _fleet(
+def _worker_pool(
     settings: Settings, data: Path, timeline: TimelineBus, opened: Doors, reporter: Reporter
 ) -> WorkerPool:
     config = WorkerConfig(
