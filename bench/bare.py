@@ -22,7 +22,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def lifespan(receive: Any, send: Any) -> None:
-    """Say that all is well, until the server ends."""
+    """Acknowledge lifespan events until shutdown."""
     while True:
         message = await receive()
         await send({"type": message["type"] + ".complete"})

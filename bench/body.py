@@ -1,6 +1,6 @@
-"""MB a second of bodies in each lane on a service, against a bare Hypercorn: a process and a connection each.
+"""Body throughput in MB/s of each lane, against bare Hypercorn: one process, one connection each.
 
-Responses and uploads of 64 KiB, 1 MiB and 64 MiB, of bytes that are no text. Rounds are interleaved; the
+Responses and uploads of 64 KiB, 1 MiB and 64 MiB, of binary data. Rounds are interleaved; the
 median of their ratios counts. Before them each server sends and echoes a body that is compared to the byte.
 """
 
@@ -160,7 +160,7 @@ class Transfers:
         stack.callback(self._process.kill)
 
     def ask(self, line: str) -> str:
-        """Have the client do something; return what it says of it."""
+        """Send one command to the client and return its reply."""
         assert self._process.stdin is not None and self._process.stdout is not None
         print(line, file=self._process.stdin, flush=True)
         return self._process.stdout.readline().strip() or sys.exit(f"{line}: the client failed")

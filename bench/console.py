@@ -1,4 +1,4 @@
-"""What the Console costs and how quick it is: Tables, Logs under load, and the engine with the Console open.
+"""Cost and latency of the Console: Tables, Logs under load, and the engine with the Console open.
 
 `python -m bench.console [SECONDS]`: how long Logs are left open.
 """
@@ -10,7 +10,7 @@ from bench.processes import write_results
 
 
 def main(seconds: float) -> None:
-    """Measure, print and keep."""
+    """Measure, print and store the results."""
     tables = console_tables.figures()
     print(
         f"tables: first rows after {tables['first_ms']:.0f} ms, others after {tables['jump_ms']:.0f} ms,"

@@ -51,7 +51,7 @@ def record(number: int, now_ns: int) -> Record:
 
 
 def fill(root: Path, count: int) -> None:
-    """Have a Project's timeline hold so many records, of the last hour."""
+    """Fill a Project's timeline with `count` records of the last hour."""
     path = timeline_path(root)
     store = TimelineStore(path, KEEP)
     now = time.time_ns()

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was acknowledged over all rounds, and what of it was not found, or found by half."""
+    """Acknowledged writes over all rounds, and how many of them are missing or incomplete."""
 
     acked: int
     missing: int

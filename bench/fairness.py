@@ -40,7 +40,7 @@ def _request(path: str) -> bytes:
 
 @contextlib.asynccontextmanager
 async def heavy(port: int, path: str | None) -> AsyncIterator[None]:
-    """Have a guest run that never ends; its client leaves when the block does."""
+    """Run a guest that never ends, until the block exits."""
     if path is None:
         yield
         return

@@ -27,7 +27,7 @@ class Load(threading.Thread):
         self.asked = self.failed = self.mixed = 0
 
     def run(self) -> None:
-        """Ask until told to stop, at an even rate."""
+        """Send requests at an even rate until stopped."""
         due = time.monotonic()
         while not self._stop_asked.wait(max(0.0, due - time.monotonic())):
             due += CLIENTS / RATE

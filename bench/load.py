@@ -17,11 +17,11 @@ from typing import Any
 
 PIECE = 256 << 10
 LISTEN_SECONDS = 0.1
-"""How long SIGTERM may wait to be heard."""
+"""Maximum delay in handling SIGTERM."""
 
 
 class Client:
-    """One connection that asks, waits for the whole answer, and asks again."""
+    """One connection that sends a request after each complete response."""
 
     __slots__ = ("asked", "buffer", "socket")
 
@@ -32,7 +32,7 @@ class Client:
         self.asked = 0.0
 
     def answered(self) -> int:
-        """Read what is there; return the status when an answer is whole, 0 while it is not, -1 at its end."""
+        """Read available bytes. Return the status of a complete response, 0 for a partial one, -1 at EOF."""
         try:
             data = self.socket.recv(PIECE)
         except ConnectionError:
@@ -80,7 +80,7 @@ class Load:
         self._stopped = True
 
     def run(self, seconds: float) -> dict[str, Any]:
-        """Load the server; return what came of it. Answers to what was asked last are not waited for."""
+        """Load the server and return the figures. Responses in flight at the end do not count."""
         self._requests = self._failed = 0
         began = now = time.perf_counter()
         for client in self._clients.values():
@@ -114,7 +114,7 @@ class Load:
             self._lose(client)
 
     def _heard(self, number: int) -> Client | None:
-        """Read what came on a connection; return it when an answer is whole and the next may be asked for."""
+        """Read from a connection; return it once the response is complete."""
         client = self._clients[number]
         status = client.answered()
         if not status:

@@ -1,4 +1,4 @@
-"""What a process holds, as Linux tells it: memory, processor time, threads, open files."""
+"""Resources of a process from /proc: memory, CPU time, threads, open files."""
 
 import os
 import re

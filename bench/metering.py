@@ -1,9 +1,9 @@
-"""What meters and limits cost: hellos of a service with all of them, against one that has none.
+"""Cost of metering and limits: hello requests with all of them, against a service without.
 
-Neighbours on the machine's processors change its speed by a third, for seconds at a time: so both are loaded
-by turns of a fraction of a second. Where a process comes to lie in memory makes a difference for as long as
-it lives: so both are started anew several times. The medians of the turns' ratios count: of requests a
-second, and of processor time a request.
+Other tenants change the machine's speed by a third, for seconds at a time. Both services are therefore loaded
+by turns of a fraction of a second. The memory layout of a process affects its speed for its life, so both
+are restarted several times. The results are medians of the ratios per turn: requests per second, and CPU time
+per request.
 """
 
 import os
@@ -32,7 +32,7 @@ MEMORY = {"rust": 2 << 20, "js": 16 << 20, "go": 8 << 20}
 
 @contextmanager
 def started(servers: list[Serving]) -> Iterator[None]:
-    """Have services run as long as the block does."""
+    """Run services until the block exits."""
     try:
         for server in servers:
             server.start()

@@ -80,6 +80,6 @@ def loaded(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def write_results(name: str, values: dict[str, Any]) -> None:
-    """Keep the figures of one benchmark in `bench-results.json`."""
+    """Write the figures of one benchmark to `bench-results.json`."""
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     RESULTS.write_text(json.dumps({**results, name: values}, indent=1, sort_keys=True) + "\n")

@@ -50,16 +50,16 @@ class Silent:
     """A teller that says nothing."""
 
     def building(self, resource: str, line: str) -> None:
-        """Hear nothing."""
+        """Ignore the event."""
 
     def built(self, resource: Resource, artifact: Artifact, seconds: float, *, unchanged: bool) -> None:
-        """Hear nothing."""
+        """Ignore the event."""
 
     def uploading(self, done: int, total: int) -> None:
-        """Hear nothing."""
+        """Ignore the event."""
 
     def step(self, step: str, text: str) -> None:
-        """Hear nothing."""
+        """Ignore the event."""
 
 
 class Serving:
@@ -109,7 +109,7 @@ class Serving:
         self.process.communicate()
 
     def stop(self) -> None:
-        """Let it end well."""
+        """Stop the service gracefully."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.terminate()

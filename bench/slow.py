@@ -1,4 +1,4 @@
-"""What a slow client costs: memory of the service while a guest sends 1 GB to a client that lags behind.
+"""Cost of a slow client: memory of the service while a guest sends 1 GB to a client that lags behind.
 
 The client reads in pieces, with a pause after each, until it has it all. The most that the service's own
 memory grows meanwhile is the figure; its peer is the same service before the request.

@@ -1,8 +1,8 @@
-"""Everything that guests and clients do to a server, for minutes, and whether the server stays as it was.
+"""Soak test: minutes of normal and hostile traffic, then a comparison of the server's resources.
 
 Short answers, echoed uploads, event streams, crashes, loops over the run limit, memory over its limit, and
 clients that leave in the middle of a download or an upload. Memory, open files and threads are compared
-between two moments at which nobody is connected: after a time to warm up, and at the end.
+between two moments without connections: after the warm-up, and at the end.
 `python -m bench.soak SECONDS`
 """
 
@@ -123,7 +123,7 @@ class Visitors:
         self.check("hog", b"memory-limit" in await self.ask("/hog", of="small"))
 
     async def stream(self) -> None:
-        """Hear a few events, then leave."""
+        """Read a few events, then disconnect."""
         reader, writer = await self._open(request("/events"))
         try:
             for number in range(random.randint(1, 20)):
@@ -189,7 +189,7 @@ async def leave(writer: asyncio.StreamWriter) -> None:
 
 
 async def crowd(visitors: Visitors, pid: int, seconds: float) -> Held:
-    """Let all clients go on for a time; return what the server holds when they have left."""
+    """Run all clients for `seconds`; return the server's resources after they disconnected."""
     until = time.monotonic() + seconds
     clients = asyncio.gather(*(visitors.go_on(until) for _ in range(CLIENTS)))
     while not clients.done():
@@ -211,7 +211,7 @@ def tell(now: Held, visitors: Visitors) -> None:
 
 
 def flat(first: Held, last: Held) -> bool:
-    """Whether the server is as it was: some memory more or less, and nothing else."""
+    """Return whether resources did not grow, apart from some memory."""
     return (
         last.rss <= first.rss * (1 + GROWTH) + SLACK
         and last.files <= first.files

@@ -1,8 +1,8 @@
 """A thousand event streams of one event a second on one process: how soon, how punctual, how much memory.
 
 All streams are opened at once and read for half a minute. An event carries the time at which its guest meant
-to send it; what the client's clock, the same, says more is its lateness. How soon the first events come is
-the processor's time for opening one, a thousand times, and what else goes on there: so it is measured too.
+to send it; the client runs on the same clock, so the difference is its lateness. The delay of first events
+is the CPU time for a thousand starts plus the machine's other load, so that load is measured too.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _EVENT = re.compile(rb"data: (\d+)\n\n")
 
 @dataclass
 class Heard:
-    """What all clients heard: seconds to the first event, and how late each later one was.
+    """Results of all clients: seconds to the first event, and the lateness of each later one.
 
     `begun` is set when every one of `streams` has had its first event or is lost.
     """
@@ -60,7 +60,7 @@ class Heard:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     def check(self) -> None:
-        """Look whether all have begun."""
+        """Set `begun` once every stream has started."""
         if len(self.firsts) + self.lost >= self.streams:
             self.begun.set()
 
@@ -101,7 +101,7 @@ class Client(asyncio.Protocol):
 
 
 async def crowd(port: int, streams: int, seconds: float, pid: int) -> tuple[Heard, Held, Held]:
-    """Open the streams and read them; return what was heard, and what the process held at both ends."""
+    """Open and read the streams; return the results, and the server's resources before and after."""
     heard = Heard(streams)
     loop = asyncio.get_running_loop()
     clients = await asyncio.gather(

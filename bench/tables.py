@@ -1,4 +1,4 @@
-"""What the tables Door costs: point reads and durable inserts a second at the Door, point reads for a guest.
+"""Cost of the tables Door: point reads and durable inserts a second at the Door, point reads for a guest.
 
 At the Door each is compared with the standard library's sqlite3 doing the same work in the same run: JSON
 in, one statement, JSON out, on a file of the same kind (write-ahead log, full synchronisation). Rounds take

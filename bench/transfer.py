@@ -29,7 +29,7 @@ class Connection:
         self._unsent: list[bytes | memoryview] = []
 
     def request(self, method: bytes, path: bytes, body: list[bytes]) -> tuple[int, bytes]:
-        """Send a request; return the length of the response, and what came of its body with its head."""
+        """Send a request; return the response length and the body bytes that arrived with the head."""
         size = sum(map(len, body))
         head = b"%s %s HTTP/1.1\r\nhost: %s\r\ncontent-length: %d\r\n\r\n" % (method, path, self._host, size)
         self._unsent = [head, *body]
@@ -56,7 +56,7 @@ class Connection:
                 self._unsent[0] = memoryview(self._unsent[0])[sent:]
 
     def _receive(self, into: memoryview) -> int:
-        """Wait until something comes; go on sending meanwhile: a server may answer while it still reads."""
+        """Wait for bytes and continue to send meanwhile: a server may respond while it still reads."""
         while True:
             try:
                 count = self._socket.recv_into(into)

@@ -22,7 +22,7 @@ from svc_tui.main import run
 from svc_tui.serve import server
 
 MEMORY = "SVC_BENCH_MEMORY"
-"""Tells the bytes that an instance has: how it is given back depends on them, with meters and without."""
+"""Memory of an instance in bytes. Its release depends on this value, with metering and without."""
 
 _compile_config = config.compile_config
 

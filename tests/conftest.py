@@ -10,11 +10,11 @@ from xdist.scheduler import LoadFileScheduling
 import svc_tui.composition  # noqa: F401 - registers the lanes with the manifest
 
 TOGETHER = ("tests/conformance/",)
-"""Folders whose tests share what they saw."""
+"""Folders whose tests share state."""
 
 
 class Files(LoadFileScheduling):
-    """Gives workers whole files, so that what a file sets up is set up once, in the order of the tests."""
+    """Assigns whole files to workers, so that module fixtures are set up once."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -25,7 +25,7 @@ class Files(LoadFileScheduling):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make up fewer examples where slow tests are left out; let no load of the machine fail one."""
+    """Generate fewer examples for `make check`, and disable deadlines that depend on the machine's load."""
     patient = settings(settings.default, deadline=2000, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("whole", patient)
     settings.register_profile("fast", patient, max_examples=patient.max_examples // 5)
@@ -34,13 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files:
-    """Say how tests are dealt out when there are several workers."""
+    """Return the scheduler that assigns whole files to workers."""
     return Files(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have workers begin with the long files, so that they end at about the same time."""
+    """Run long files first, so that workers finish at about the same time."""
     if hasattr(config, "workerinput"):
         slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
         all_ = Counter(item.path for item in items)
@@ -49,13 +49,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Where tests marked `anyio` run."""
+    """The backend of tests marked `anyio`."""
     return "asyncio"
 
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache folder of this session; `SVC_TEST_CACHE` keeps it for the next one."""
+    """The toolchain cache: `SVC_TEST_CACHE`, or a folder of this session."""
     folder = Path(os.environ.get("SVC_TEST_CACHE") or tmp_path_factory.mktemp("svc cache ü"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -1,4 +1,4 @@
-"""The documentation is complete and true: what it lists is what there is."""
+"""The documentation is complete and matches the code."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The house is in order: who may import whom, the commands that it promises, and what it never names."""
+"""Repository rules: import contracts, make targets, and strings that no file contains."""
 
 import re
 import subprocess

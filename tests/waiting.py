@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does, where nothing tells of it."""
+"""Polling for state changes of other threads and processes."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds. Fails after `seconds`."""
     end, pause = time.monotonic() + seconds, threading.Event()
     while not holds():
         assert time.monotonic() < end

@@ -23,7 +23,7 @@ FLAGS = (
 
 
 class Refused(Exception):
-    """What the browser does not do now."""
+    """An action that the browser refused."""
 
 
 class Page:
@@ -66,7 +66,7 @@ class Page:
         await self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     async def press_until(self, key: str, script: str) -> None:
-        """Press a key until something holds: what comes before a page's first paint is dropped."""
+        """Press a key until a condition holds. Keys before a page's first paint are dropped."""
         end = asyncio.get_running_loop().time() + SECONDS
         while True:
             await self.press(key)

@@ -83,7 +83,7 @@ def terminal(
 ) -> Iterator[Terminal]:
     """Open a window with a shell in a folder, and call a program there."""
     assert shutil.which("tmux"), "this test needs tmux on PATH (Debian: apt install tmux)"
-    # The path of a socket may have about a hundred characters, so it is no part of the test's folder.
+    # The path of a socket may have about a hundred characters, so it is not in the test's folder.
     place = Path(f"/tmp/svc-tmux-{os.getpid()}-{time.monotonic_ns()}")
     place.mkdir(mode=0o700)
     opened = Terminal(place / "tmux")

@@ -1,4 +1,4 @@
-"""Many people on one page: streams cost no thread, and nobody waits for another's to end."""
+"""Many visitors of one page: streams use no threads and do not delay each other."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ CLIENTS = 200
 
 
 async def first_event(port: int) -> asyncio.StreamWriter:
-    """Open the stream and hear its first event; return the connection, which stays open."""
+    """Open the stream, read its first event and return the open connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /api/events HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n")
     await reader.readuntil(b"data: ")

@@ -1,4 +1,4 @@
-"""`make demo`, as someone types it who has just cloned the repository."""
+"""`make demo` in a fresh clone."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What `svc dev` serves is what `svc logs` shows: meanwhile, across a restart, and afterwards."""
+"""`svc logs` shows the requests of `svc dev`: live, across a restart, and afterwards."""
 
 import json
 import queue
@@ -76,7 +76,7 @@ class Follower:
             self._rows.put(line)
 
     def until_request(self, request_id: str) -> None:
-        """Take documents up to the one that ends a request."""
+        """Read documents up to the end of a request."""
         while not self.seen or (self.seen[-1]["request_id"], self.seen[-1].get("root")) != (request_id, True):
             self.seen.append(json.loads(self._rows.get(timeout=WITHIN_SECONDS)))
 

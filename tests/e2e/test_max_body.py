@@ -1,4 +1,4 @@
-"""`--max-body`: how much a request may carry, whoever of the processes takes it, announced or not."""
+"""`--max-body`: the request body limit, in every worker, with and without content-length."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -209,7 +209,7 @@ def test_logs_are_followed_through_a_restart(tmp_path: Path, project: Path, envi
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # What runs the tests in the background may have it ignored.
+            # A test runner in the background may ignore SIGINT.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         heard = threading.Condition()

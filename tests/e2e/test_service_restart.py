@@ -1,4 +1,4 @@
-"""`svc serve` below a program that keeps its sockets, as systemd does: restarts that nobody notices."""
+"""`svc serve` with sockets from its parent, as under systemd: restarts without a failed request."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ SECONDS = 60
 
 
 class Supervisor:
-    """Keeps two listening sockets, and a place where it hears of states."""
+    """Holds two listening sockets and a notification socket."""
 
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.sockets = [socket.create_server(("127.0.0.1", 0), backlog=1024) for _ in range(2)]
@@ -65,7 +65,7 @@ class Supervisor:
         return (self.folder / "said").read_text()
 
     def state(self) -> str:
-        """Wait for the next state that the service tells of."""
+        """Wait for the next state notification of the service."""
         return self.heard.recv(256).decode()
 
     def close(self) -> None:
@@ -113,14 +113,14 @@ def deploy(supervisor: Supervisor, project: Path, environ: dict[str, str]) -> No
 
 @dataclass(slots=True)
 class Load:
-    """Clients that ask without a pause: some on a new connection each time, some on one that they keep."""
+    """Clients that send requests without a pause, on new and on persistent connections."""
 
     port: int
     answers: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def ask(self, project: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Ask once; return whether the connection goes on. Raises when there is no whole answer."""
+        """Send one request; return whether the connection stays open. Raises without a complete response."""
         writer.write(b"GET / HTTP/1.1\r\nhost: web--%s.localhost\r\n\r\n" % project.encode())
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
@@ -145,7 +145,7 @@ class Load:
                 while await self.ask(project, reader, writer) and keeps and not over.is_set():
                     asked += 1
             except (asyncio.IncompleteReadError, ConnectionError) as error:
-                # Closed between two requests: all clients ask anew then (RFC 9112 9.3.1).
+                # Closed between two requests: clients then retry (RFC 9112 9.3.1).
                 if not asked or getattr(error, "partial", b""):
                     raise
             finally:

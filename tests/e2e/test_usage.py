@@ -1,4 +1,4 @@
-"""What `svc dev` served is what `svc usage` shows: meanwhile, afterwards, and with two of them at once."""
+"""`svc usage` shows the requests of `svc dev`: live, afterwards, and with two servers at once."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`svc dev --workers 2`: two processes that serve the same, as far as anyone can tell."""
+"""`svc dev --workers 2`: two processes that serve the same Project."""
 
 import os
 import select
