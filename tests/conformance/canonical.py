@@ -47,7 +47,7 @@ class Place:
         return Place(self.at + _payload_offset(cases), payload)
 
     def handle(self) -> "Place":
-        """Return the position of the handle in a result or option that should have one."""
+        """Return the position of the handle inside a result or option that contains one."""
         kind = resolve(self.type)
         if isinstance(kind, Result):
             return self["ok"].handle()
