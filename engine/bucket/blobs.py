@@ -46,35 +46,35 @@ class FolderBlobs:
         """See the protocol. A `Path` that cannot be read raises OSError."""
         if isinstance(content, bytes | Path):
             return await self._threads.call(self._put, content, digest)
-        incoming = BlobWriter(self._incoming)
+        writer = BlobWriter(self._incoming)
         try:
             async for chunk in rechunk(content):
-                await self._threads.call(incoming.write, chunk)
-            return await self._threads.call(self._take, incoming, digest)
+                await self._threads.call(writer.write, chunk)
+            return await self._threads.call(self._commit, writer, digest)
         finally:
-            incoming.close()
+            writer.close()
 
     def _put(self, content: bytes | Path, digest: Digest | None) -> Digest:
-        found = digest_of(content)
-        _check_same(found, digest)
-        if self._keep(found) and self._intact(found):
-            return found
-        incoming = BlobWriter(self._incoming)
+        actual = digest_of(content)
+        _check_same(actual, digest)
+        if self._touch(actual) and self._intact(actual):
+            return actual
+        writer = BlobWriter(self._incoming)
         try:
             if isinstance(content, Path):
-                incoming.copy(content)
+                writer.copy(content)
             else:
-                incoming.write(content)
-            return self._take(incoming, digest)
+                writer.write(content)
+            return self._commit(writer, digest)
         finally:
-            incoming.close()
+            writer.close()
 
-    def _take(self, incoming: BlobWriter, digest: Digest | None) -> Digest:
-        found = incoming.digest
-        _check_same(found, digest)
-        incoming.commit()
-        self._name(incoming.path, found)
-        return found
+    def _commit(self, writer: BlobWriter, digest: Digest | None) -> Digest:
+        actual = writer.digest
+        _check_same(actual, digest)
+        writer.commit()
+        self._name(writer.path, actual)
+        return actual
 
     def _name(self, path: Path, digest: Digest) -> None:
         try:
@@ -92,7 +92,7 @@ class FolderBlobs:
         """See the protocol."""
         reading = VerifyingReader(self._path(digest), digest)
         try:
-            while chunk := await self._threads.call(self._seen, reading.next, digest):
+            while chunk := await self._threads.call(self._checked, reading.next, digest):
                 yield chunk
         finally:
             reading.close()
@@ -104,11 +104,11 @@ class FolderBlobs:
     def _verify(self, digest: Digest) -> None:
         reading = VerifyingReader(self._path(digest), digest)
         try:
-            self._seen(reading.rest, digest)
+            self._checked(reading.rest, digest)
         finally:
             reading.close()
 
-    def _seen(self, step: Callable[[], T], digest: Digest) -> T:
+    def _checked(self, step: Callable[[], T], digest: Digest) -> T:
         """Run a step of reading; move the file to `damaged/` if it is corrupt."""
         try:
             return step()
@@ -152,9 +152,9 @@ class FolderBlobs:
 
     async def touch(self, digest: Digest) -> bool:
         """See the protocol."""
-        return await self._threads.call(self._keep, digest)
+        return await self._threads.call(self._touch, digest)
 
-    def _keep(self, digest: Digest) -> bool:
+    def _touch(self, digest: Digest) -> bool:
         path = self._path(digest)
         try:
             with self._naming:
@@ -232,19 +232,19 @@ class FolderBlobs:
         await self._threads.aclose()
 
 
-def _check_same(found: Digest, digest: Digest | None) -> None:
-    if digest is not None and digest != found:
-        raise DigestMismatch(digest, f"sha256:{found}")
+def _check_same(actual: Digest, digest: Digest | None) -> None:
+    if digest is not None and digest != actual:
+        raise DigestMismatch(digest, f"sha256:{actual}")
 
 
 def _listing(folder: Path) -> list[BlobInfo]:
     """Return the blobs of a folder. Other files and files removed meanwhile are skipped."""
-    found = []
+    blobs = []
     try:
         for path in filter(lambda path: is_digest(path.name), folder.iterdir()):
             with suppress(FileNotFoundError):
                 status = path.stat()
-                found.append(BlobInfo(Digest(path.name), status.st_size, status.st_mtime_ns))
+                blobs.append(BlobInfo(Digest(path.name), status.st_size, status.st_mtime_ns))
     except OSError as error:
         raise disk_error(folder, error) from error
-    return found
+    return blobs

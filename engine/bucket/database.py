@@ -81,8 +81,8 @@ class Database:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         for setting in ("journal_mode=wal", "synchronous=full", "fullfsync=1"):
             connection.execute(f"pragma {setting}").fetchall()
-        if (found := connection.execute("pragma quick_check(1)").fetchall()) != [("ok",)]:
-            raise apsw.CorruptError(str(found[0][0]))
+        if (problems := connection.execute("pragma quick_check(1)").fetchall()) != [("ok",)]:
+            raise apsw.CorruptError(str(problems[0][0]))
         connection.execute(_SCHEMA)
 
     async def read(self, work: Callable[[Execute], T]) -> T:

@@ -85,9 +85,9 @@ class DigestMismatch(BucketError):
 
     code = "digest-mismatch"
 
-    def __init__(self, digest: str, found: str) -> None:
+    def __init__(self, digest: str, actual: str) -> None:
         super().__init__(
-            f"the upload of sha256:{digest} is {found}", "Restart the upload from the beginning."
+            f"the upload of sha256:{digest} is {actual}", "Restart the upload from the beginning."
         )
 
 

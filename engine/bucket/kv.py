@@ -44,9 +44,9 @@ class DatabaseKeyValue:
 
         def work(run: Execute) -> int | Conflict:
             rows = run(_GET, key)
-            found = rows[0][1] if rows else None
-            if found != revision:
-                return Conflict(found)
+            current = rows[0][1] if rows else None
+            if current != revision:
+                return Conflict(current)
             return int(run(_SET, key, value)[0][0])
 
         return await self._database.write(work, TOPIC)

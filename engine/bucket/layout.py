@@ -58,13 +58,13 @@ def _version(root: Path) -> int | None:
         text = (root / VERSION).read_bytes().decode(errors="replace")
     except FileNotFoundError:
         return None
-    found = _LINE.fullmatch(text)
-    if found is None:
+    match = _LINE.fullmatch(text)
+    if match is None:
         raise BucketError(
             f"{root / VERSION} is corrupt",
             f"Restore it from a backup; its content for this svc is: svc bucket, layout {CURRENT}",
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def _write(root: Path, version: int) -> None:

@@ -206,10 +206,10 @@ def is_digest(text: str) -> bool:
 
 def as_digest(text: str) -> Digest:
     """Return a string, with or without the prefix `sha256:`, as a digest. Raises `BadName`."""
-    found = text.removeprefix("sha256:")
-    if not is_digest(found):
+    digest = text.removeprefix("sha256:")
+    if not is_digest(digest):
         raise BadName(f"invalid sha256 {text[:80]!r}", "Use 64 lower-case hexadecimal digits.")
-    return Digest(found)
+    return Digest(digest)
 
 
 def check_name(name: str) -> str:

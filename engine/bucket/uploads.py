@@ -63,10 +63,10 @@ class Upload:
                 durable.sync(self._descriptor)
                 durable.sync_folder(self.path.parent)
                 return False
-            found = digest_of(self.path)
-            if found != self._digest:
+            actual = digest_of(self.path)
+            if actual != self._digest:
                 self._drop()
-                raise DigestMismatch(self._digest, f"sha256:{found}")
+                raise DigestMismatch(self._digest, f"sha256:{actual}")
             commit_file(self._descriptor)
         except OSError as error:
             raise disk_error(self.path, error) from error

@@ -64,12 +64,12 @@ def problem_members(error: SvcError) -> dict[str, Any]:
     """Return an error's problem document. Details that callers may not see go to the log only."""
     if error.public_message != error.message:
         _log.error("%s (%s)", error.message, error.hint)
-    found = {
+    document = {
         "title": error.public_message,
         "status": STATUS.get(error.code, DEFAULT_STATUS),
         "code": error.code,
     }
-    return found | ({"hint": error.hint} if error.hint else {})
+    return document | ({"hint": error.hint} if error.hint else {})
 
 
 def problem_response(error: SvcError, **more: Any) -> Response:

@@ -129,8 +129,8 @@ class Deployer:
             await self._check_revision(name, spec.revision)
             steps.put_nowait(Step("policy", "checking what the deploy changes"))
             candidate = await self._candidate(spec)
-            found = changes(await self._live_resources(name), candidate.deployment.resources, {})
-            enforce_policy(found, allow=spec.allow_new_capability)
+            differences = changes(await self._live_resources(name), candidate.deployment.resources, {})
+            enforce_policy(differences, allow=spec.allow_new_capability)
             publication = await self._publication(candidate)
             _check_secrets(publication)
             steps.put_nowait(Step("policy", "compiling and linking components"))
@@ -202,8 +202,8 @@ class Deployer:
 
     async def rollback_changes(self, project: str, id_: str) -> list[Change]:
         """Return the changes that `rollback` would make."""
-        wanted = await self._with_imports(await self.history.get(project, id_))
-        return await self.changes(project, wanted, await self._sizes(wanted))
+        resources = await self._with_imports(await self.history.get(project, id_))
+        return await self.changes(project, resources, await self._sizes(resources))
 
     async def set_secret(self, project: str, name: str, value: str) -> None:
         """Set a secret; it applies from the next request. Raises `SecretError`."""
@@ -299,8 +299,8 @@ class Deployer:
             if part.imports is None and kind_of(part.lane) == "component":
                 with suppress(SvcError):
                     artifact = await package_store.unpack(self.bucket.blobs, part.package, self._unpacked)
-                    found = await asyncio.to_thread(component_imports, artifact)
-                    known[name] = replace(part, imports=tuple(sorted(found or ())))
+                    imported = await asyncio.to_thread(component_imports, artifact)
+                    known[name] = replace(part, imports=tuple(sorted(imported or ())))
         return known
 
     async def _sizes(self, resources: Mapping[str, DeployedResource]) -> dict[Digest, int]:

@@ -33,15 +33,15 @@ async def run_gc_daily(
         try:
             if not await _claim_run(cells, now_ns()):
                 continue
-            swept = await collect()
+            report = await collect()
         except SvcError as error:
             log("warning", f"{error.message} ({error.hint})" if error.hint else error.message)
             continue
-        if swept != GcReport(0, 0, 0):
+        if report != GcReport(0, 0, 0):
             log(
                 "info",
-                f"removed what no deployment needs: {swept.blobs} contents of {swept.size} bytes,"
-                f" {swept.unpacked} unpacked packages, {swept.uploads} uploads given up",
+                f"removed what no deployment needs: {report.blobs} blobs of {report.size} bytes,"
+                f" {report.unpacked} unpacked packages, {report.uploads} abandoned uploads",
             )
 
 

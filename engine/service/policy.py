@@ -45,27 +45,29 @@ def changes(
 
     `sizes` are the known sizes of packages in bytes.
     """
-    found: list[Change] = []
+    result: list[Change] = []
     for name, new in after.items():
         old = before.get(name)
         if old is None:
-            found.append(Change(name, "resource", "", f"{new.lane}, {_access(new)}"))
+            result.append(Change(name, "resource", "", f"{new.lane}, {_access(new)}"))
             continue
-        found += _settings(old, new)
+        result += _settings(old, new)
         if old.artifact != new.artifact or old.package != new.package:
-            shown, wanted = (f"sha256:{each.artifact} {sizes.get(each.package, 0)}" for each in (old, new))
-            found.append(Change(name, "artifact", shown, wanted))
+            old_artifact, new_artifact = (
+                f"sha256:{each.artifact} {sizes.get(each.package, 0)}" for each in (old, new)
+            )
+            result.append(Change(name, "artifact", old_artifact, new_artifact))
         if old.imports is not None and new.imports is not None:
-            found += _imports(name, set(old.imports), set(new.imports))
+            result += _imports(name, set(old.imports), set(new.imports))
     for name, old in before.items():
         if name not in after:
-            found.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
-    return found
+            result.append(Change(name, "resource", f"{old.lane}, {_access(old)}", ""))
+    return result
 
 
-def enforce_policy(found: Iterable[Change], *, allow: bool) -> None:
+def enforce_policy(differences: Iterable[Change], *, allow: bool) -> None:
     """Raise `PolicyViolation` for imports that the live component does not have."""
-    grave = [change for change in found if change.grave]
+    grave = [change for change in differences if change.grave]
     if grave and not allow:
         added = "; ".join(f"{change.resource} now imports {change.after}" for change in grave)
         raise PolicyViolation(
@@ -75,7 +77,7 @@ def enforce_policy(found: Iterable[Change], *, allow: bool) -> None:
 
 
 def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
-    shown: dict[str, Callable[[DeployedResource], str]] = {
+    formatters: dict[str, Callable[[DeployedResource], str]] = {
         "lane": lambda r: r.lane,
         "access": _access,
         "spa": lambda r: _yes(r.spa),
@@ -85,7 +87,7 @@ def _settings(old: DeployedResource, new: DeployedResource) -> Iterator[Change]:
         "memory_limit_mb": lambda r: str(r.memory_limit_mb),
         "secrets": lambda r: ", ".join(r.secrets),
     }
-    for what, show in shown.items():
+    for what, show in formatters.items():
         before, after = show(old), show(new)
         if before != after:
             yield Change(new.name, what, before, after)

@@ -102,33 +102,33 @@ class WorkerPool:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all workers until `stop` is set, then stop them gracefully."""
-        keepers = [asyncio.create_task(self._supervise(i, stop)) for i in range(len(self._sockets))]
+        supervisors = [asyncio.create_task(self._supervise(i, stop)) for i in range(len(self._sockets))]
         try:
-            await asyncio.gather(*keepers)
+            await asyncio.gather(*supervisors)
         finally:
             for opened in (opened for each in self._sockets for opened in each):
                 opened.close()
 
-    async def _supervise(self, place: int, stop: asyncio.Event) -> None:
+    async def _supervise(self, index: int, stop: asyncio.Event) -> None:
         stopping = asyncio.create_task(stop.wait())
         while not stop.is_set():
             began = time.monotonic()
-            worker = self._workers[place] = await self._spawn(place)
-            hearing = asyncio.create_task(self._read_messages(worker))
-            await asyncio.wait({hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            worker = self._workers[index] = await self._spawn(index)
+            reading = asyncio.create_task(self._read_messages(worker))
+            await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
-                await self._stop(worker, hearing)
+                await self._stop(worker, reading)
                 break
             status = await worker.process.wait()
             how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-            self._warn(f"worker {place + 1} {how}; starting another")
+            self._warn(f"worker {index + 1} {how}; starting another")
             if time.monotonic() - began < PAUSE_SECONDS:
                 await asyncio.wait({stopping}, timeout=PAUSE_SECONDS)
         stopping.cancel()
 
-    async def _spawn(self, place: int) -> _Worker:
+    async def _spawn(self, index: int) -> _Worker:
         ours, theirs = socket.socketpair()
-        inherited = [theirs.fileno(), *(opened.fileno() for opened in self._sockets[place])]
+        inherited = [theirs.fileno(), *(opened.fileno() for opened in self._sockets[index])]
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -166,7 +166,7 @@ class WorkerPool:
         await worker.set_exited()
         worker.channel.close()
 
-    async def _stop(self, worker: _Worker, hearing: asyncio.Task[None]) -> None:
+    async def _stop(self, worker: _Worker, reading: asyncio.Task[None]) -> None:
         """Terminate a worker; kill it after the timeout."""
         if worker.process.returncode is None:
             worker.process.terminate()
@@ -175,4 +175,4 @@ class WorkerPool:
         except TimeoutError:
             worker.process.kill()
             await worker.process.wait()
-        await hearing
+        await reading

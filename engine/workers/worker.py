@@ -61,41 +61,41 @@ class RecordReporter:
 
 async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Sequence[Door]) -> None:
     """Serve what the pool publishes until the channel closes or SIGTERM arrives."""
-    start = await channel.receive()
-    if not isinstance(start, WorkerConfig):
+    config = await channel.receive()
+    if not isinstance(config, WorkerConfig):
         return
-    stop, runner, reporters = asyncio.Event(), Runner(start.cache), list[RecordReporter]()
+    stop, runner, reporters = asyncio.Event(), Runner(config.cache), list[RecordReporter]()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     LogForwarder(lambda level, text: channel.send(WorkerWarning(text))).install()
 
-    def made(project: str, timeline: TimelineBus) -> None:
+    def report_records(project: str, timeline: TimelineBus) -> None:
         reporters.append(RecordReporter(channel, project, lambda name: tenants.uses(name)))
         timeline.subscribe(reporters[-1])
         timeline.on_recording(reporters[-1])
 
     tenants = Tenants(
-        doors, lambda project: start.data / project if start.multi_project else start.data, made
+        doors, lambda project: config.data / project if config.multi_project else config.data, report_records
     )
-    versions = VersionFactory(runner, start.mode, lambda line: None, tenants.doors)
-    site = ServingTable(versions, start.domain, front=not start.multi_project)
-    settings = GatewaySettings(start.dev, start.max_body, start.dev, start.scheme)
+    versions = VersionFactory(runner, config.mode, lambda line: None, tenants.doors)
+    site = ServingTable(versions, config.domain, front=not config.multi_project)
+    settings = GatewaySettings(config.dev, config.max_body, config.dev, config.scheme)
     gateway = Gateway(lambda: site.routes, tenants.timeline, settings)
     serving: asyncio.Task[None] | None = None
     stopping = asyncio.create_task(stop.wait())
     try:
         while True:
-            hearing = asyncio.create_task(channel.receive())
-            await asyncio.wait({hearing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            receiving = asyncio.create_task(channel.receive())
+            await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
-                hearing.cancel()
+                receiving.cancel()
                 break
-            if hearing.result() is None:
+            if receiving.result() is None:
                 runner.stop_all()
                 break
-            message: Publish | Serve = hearing.result()
+            message: Publish | Serve = receiving.result()
             if isinstance(message, Publish):
                 ready = await site.prepare(message.publication, lenient=True)
-                site.activate(ready, replace_all=not start.multi_project)
+                site.activate(ready, replace_all=not config.multi_project)
                 channel.send(Published(message.number))
             elif serving is None:
                 serving = asyncio.create_task(
@@ -103,9 +103,9 @@ async def serve_worker(channel: Channel, sockets: list[socket.socket], doors: Se
                         gateway,
                         sockets,
                         stop=stop,
-                        grace=start.grace,
-                        certificate=start.certificate,
-                        limiter=ConnectionLimiter(start.per_address),
+                        grace=config.grace,
+                        certificate=config.certificate,
+                        limiter=ConnectionLimiter(config.per_address),
                     )
                 )
     finally:

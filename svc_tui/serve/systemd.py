@@ -31,19 +31,19 @@ class SystemdHandoff:
 
         Raises `SvcError` for a descriptor that is not a listening TCP socket.
         """
-        meant, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
+        listen_pid, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
         environ.pop("LISTEN_FDNAMES", None)
-        given = int(count) if meant == str(pid) and count.isdecimal() else 0
-        sockets = [_listening(FIRST_DESCRIPTOR + i) for i in range(given)]
+        number = int(count) if listen_pid == str(pid) and count.isdecimal() else 0
+        sockets = [_listening(FIRST_DESCRIPTOR + i) for i in range(number)]
         return cls(sockets, environ.pop("NOTIFY_SOCKET", ""))
 
     def claim(self, host: str, port: int) -> list[socket.socket]:
         """Return the sockets that listen on an address; the caller then owns them."""
-        wanted = [(parse_ip(each), port) for each in resolve_localhost(host) if parse_ip(each)]
-        found = [each for each in self.sockets if _address(each) in wanted]
-        for each in found:
+        addresses = [(parse_ip(each), port) for each in resolve_localhost(host) if parse_ip(each)]
+        claimed = [each for each in self.sockets if _address(each) in addresses]
+        for each in claimed:
             self.sockets.remove(each)
-        return found
+        return claimed
 
     def require_all_claimed(self, unit: str) -> None:
         """Raise `SvcError` for an unclaimed socket, whose clients would wait forever.

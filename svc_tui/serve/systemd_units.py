@@ -140,13 +140,13 @@ def _quoted(word: str) -> str:
 
 
 def _absolute(options: Sequence[str]) -> list[str]:
-    made = []
+    result = []
     for before, option in zip(("", *options), options, strict=False):
         name, equals, path = option.partition("=")
         if before in _PATHS:
-            made.append(str(Path(option).expanduser().absolute()))
+            result.append(str(Path(option).expanduser().absolute()))
         elif equals and name in _PATHS:
-            made.append(f"{name}={Path(path).expanduser().absolute()}")
+            result.append(f"{name}={Path(path).expanduser().absolute()}")
         else:
-            made.append(option)
-    return made
+            result.append(option)
+    return result

@@ -34,44 +34,46 @@ class Passwords:
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
-        self._nobody = _decoy_hash(self._hasher)
+        self._decoy = _decoy_hash(self._hasher)
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
-        self._asked = 0
+        self._pending = 0
 
     async def hash(self, password: str) -> str:
         """Return the hash of a new password. Raises `BadPassword` and `TooManyAttempts`."""
         return await self._work(self._hash, validate_new(password), None)
 
-    async def matches(self, kept: str | None, password: str) -> bool:
+    async def matches(self, password_hash: str | None, password: str) -> bool:
         """Return whether the password matches the hash. Raises `TooManyAttempts`.
 
         `None` (unknown user) matches nothing and takes as long.
         """
-        return await self._work(self._matches, password, kept)
+        return await self._work(self._matches, password, password_hash)
 
-    def outdated(self, kept: str) -> bool:
+    def outdated(self, password_hash: str) -> bool:
         """Return whether the hash uses weaker parameters than the current ones."""
-        return self._hasher.check_needs_rehash(kept)
+        return self._hasher.check_needs_rehash(password_hash)
 
-    def _hash(self, password: str, _kept: str | None) -> str:
+    def _hash(self, password: str, _password_hash: str | None) -> str:
         return self._hasher.hash(password)
 
-    def _matches(self, password: str, kept: str | None) -> bool:
+    def _matches(self, password: str, password_hash: str | None) -> bool:
         try:
-            found = self._hasher.verify(kept or self._nobody, normalize(password))
+            valid = self._hasher.verify(password_hash or self._decoy, normalize(password))
         except (VerificationError, InvalidHashError, BadPassword):
             return False
-        return found and kept is not None
+        return valid and password_hash is not None
 
-    async def _work(self, step: Callable[[str, str | None], T], password: str, kept: str | None) -> T:
-        if self._asked >= MAX_CONCURRENT + MAX_WAITING:
+    async def _work(
+        self, step: Callable[[str, str | None], T], password: str, password_hash: str | None
+    ) -> T:
+        if self._pending >= MAX_CONCURRENT + MAX_WAITING:
             raise TooManyAttempts("too many concurrent logins", 1)
-        self._asked += 1
+        self._pending += 1
         try:
             async with self._slots:
-                return await asyncio.to_thread(step, password, kept)
+                return await asyncio.to_thread(step, password, password_hash)
         finally:
-            self._asked -= 1
+            self._pending -= 1
 
 
 def _decoy_hash(hasher: PasswordHasher) -> str:
@@ -88,20 +90,20 @@ def normalize(password: str) -> str:
 
     Raises `BadPassword`.
     """
-    found = unicodedata.normalize("NFC", password[: MAX_LENGTH * 4])
-    if len(found) > MAX_LENGTH:
+    normalized = unicodedata.normalize("NFC", password[: MAX_LENGTH * 4])
+    if len(normalized) > MAX_LENGTH:
         raise BadPassword(f"a password has at most {MAX_LENGTH} characters")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in found):
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in normalized):
         raise BadPassword("a password cannot contain control characters")
-    return found
+    return normalized
 
 
 def validate_new(password: str) -> str:
     """Return a new password in canonical form. Raises `BadPassword`."""
-    found = normalize(password)
-    if len(found) < MIN_LENGTH:
+    normalized = normalize(password)
+    if len(normalized) < MIN_LENGTH:
         raise BadPassword(
             f"a password has at least {MIN_LENGTH} characters",
             "Use several random words.",
         )
-    return found
+    return normalized

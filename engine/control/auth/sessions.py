@@ -91,11 +91,11 @@ class Sessions:
         known = self._cache.get(key)
         if known and known.until > self._clock() and known.revision == self._accounts.revision:
             return known.principal
-        found = await self._valid(key)
-        if found is None:
+        valid = await self._valid(key)
+        if valid is None:
             self._cache.pop(key, None)
             return None
-        session, user, revision = found
+        session, user, revision = valid
         if len(self._cache) >= MAX_CACHED:
             self._cache.clear()
         principal = _principal(session, user)
@@ -104,8 +104,8 @@ class Sessions:
 
     async def find(self, token: str) -> Session | None:
         """Return the session of a token, or `None` if it is invalid or expired."""
-        found = await self._valid(_key(token))
-        return found[0] if found else None
+        valid = await self._valid(_key(token))
+        return valid[0] if valid else None
 
     async def _valid(self, key: str) -> tuple[Session, User, int | None] | None:
         cell = await self._kv.get(key)
@@ -177,8 +177,8 @@ class Sessions:
 
     async def tokens(self, user: User) -> list[Session]:
         """Return the user's tokens that have not expired, oldest first."""
-        found = [session for _, session in await self._of(user, "token") if not self._expired(session)]
-        return sorted(found, key=lambda session: session.created_ns)
+        tokens = [session for _, session in await self._of(user, "token") if not self._expired(session)]
+        return sorted(tokens, key=lambda session: session.created_ns)
 
     async def revoke(self, token: str) -> None:
         """Revoke a session or token immediately."""
@@ -186,24 +186,24 @@ class Sessions:
 
     async def revoke_token(self, user: User, name: str) -> int:
         """Revoke the user's tokens with this name; return their number."""
-        found = [cell for cell, session in await self._of(user, "token") if session.name == name]
-        for cell in found:
+        entries = [cell for cell, session in await self._of(user, "token") if session.name == name]
+        for cell in entries:
             await self._remove(cell.key)
-        return len(found)
+        return len(entries)
 
     async def revoke_sessions(self, user: User) -> int:
         """Revoke all sessions of the user, but not their tokens; return their number."""
-        found = await self._of(user, "session")
-        for cell, _ in found:
+        entries = await self._of(user, "session")
+        for cell, _ in entries:
             await self._remove(cell.key)
-        return len(found)
+        return len(entries)
 
     async def remove_invalidated(self, user: User) -> int:
         """Remove the user's sessions that a password change has invalidated; return their number."""
-        found = [cell for cell in await self._kv.list(PREFIX) if _is_old(_decoded(cell), user)]
-        for cell in found:
+        entries = [cell for cell in await self._kv.list(PREFIX) if _is_old(_decoded(cell), user)]
+        for cell in entries:
             await self._remove(cell.key)
-        return len(found)
+        return len(entries)
 
     async def renew(self, token: str, user: User) -> None:
         """Extend one session of the user beyond a password change."""

@@ -38,8 +38,8 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     async def plan(project: str, data: types.PlanRequest) -> types.PlanOut:
         """Return what a deploy would change, and which blobs must be uploaded."""
         require(project, "deployer")
-        wanted = await asyncio.to_thread(read_project, data.manifest, project)
-        read_packages(wanted, {name: part.package for name, part in data.parts.items()})
+        manifest_project = await asyncio.to_thread(read_project, data.manifest, project)
+        read_packages(manifest_project, {name: part.package for name, part in data.parts.items()})
         resources = {
             name: DeployedResource.of(
                 resource,
@@ -47,14 +47,14 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
                 as_digest(data.parts[name].artifact),
                 data.parts[name].imports,
             )
-            for name, resource in wanted.resources.items()
+            for name, resource in manifest_project.resources.items()
         }
         sizes = {as_digest(part.package): part.size for part in data.parts.values()}
         live = await history.live(project)
-        found = await service.changes(project, resources, sizes)
+        changes = await service.changes(project, resources, sizes)
         missing = [digest for digest in data.blobs if not await blobs.touch(as_digest(digest))]
         revision, name = (live.revision, live.deployment) if live is not None else (None, None)
-        return types.PlanOut(revision=revision, live=name, changes=_changes(found), missing=missing)
+        return types.PlanOut(revision=revision, live=name, changes=_changes(changes), missing=missing)
 
     @routes.get("/v1/projects/<project>/blobs/<digest>")
     @validate_response(types.UploadOut)
@@ -88,10 +88,10 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     async def deploy(project: str, data: types.DeployRequest) -> Response:
         """Deploy a manifest. Responds with NDJSON: steps, then the live deployment (`done`) or an `error`."""
         caller = require(project, "deployer")
-        wanted = await asyncio.to_thread(read_project, data.manifest, project)
+        manifest_project = await asyncio.to_thread(read_project, data.manifest, project)
         spec = DeploySpec(
-            project=wanted,
-            packages=read_packages(wanted, data.packages),
+            project=manifest_project,
+            packages=read_packages(manifest_project, data.packages),
             by=caller.name,
             revision=data.revision,
             commit=data.commit,
@@ -139,8 +139,8 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         """Return what a rollback to this deployment would change."""
         require(project, "deployer")
         live = await _live(project)
-        found = await service.rollback_changes(project, deployment)
-        return types.RollbackPlanOut(revision=live.revision, live=live.deployment, changes=_changes(found))
+        changes = await service.rollback_changes(project, deployment)
+        return types.RollbackPlanOut(revision=live.revision, live=live.deployment, changes=_changes(changes))
 
     @routes.post("/v1/projects/<project>/rollback")
     @validate_request(types.RollbackRequest)
@@ -162,10 +162,10 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
         return _went_live(await history.get(project, (await _live(project)).deployment))
 
     async def _live(project: str) -> Live:
-        found = await history.live(project)
-        if found is None:
+        live = await history.live(project)
+        if live is None:
             raise NotFound(f"{project} has no live deployment", "Deploy it with `svc deploy`.")
-        return found
+        return live
 
     def _went_live(deployment: Deployment) -> types.LiveOut:
         mounted: dict[str, list[str]] = {}
@@ -213,8 +213,8 @@ def blueprint(service: Deployer, url_of: Callable[[str, str], str]) -> Blueprint
     return routes
 
 
-def _changes(found: list[Change]) -> list[types.ChangeOut]:
-    return [types.ChangeOut(**asdict(change)) for change in found]
+def _changes(changes: list[Change]) -> list[types.ChangeOut]:
+    return [types.ChangeOut(**asdict(change)) for change in changes]
 
 
 def _deployment(deployment: Deployment, live: bool) -> types.DeploymentOut:

@@ -144,11 +144,11 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
     async def window(project: str, query_args: WindowQuery) -> Response:
         """Send matching records: after a cursor, before one, or the last. Requires the role viewer."""
         require(project, "viewer")
-        wish, wanted = query_args, query_args.filter()
-        if wish.after is not None and wish.before is not None:
+        query, record_filter = query_args, query_args.filter()
+        if query.after is not None and query.before is not None:
             raise SvcError("`after` and `before` exclude each other", code="invalid")
         return await _answer(
-            projects.data_dir(project), lambda reader: _window(reader, wanted, wish), wish.below
+            projects.data_dir(project), lambda reader: _window(reader, record_filter, query), query.below
         )
 
     @routes.get("/v1/projects/<project>/logs/records")
@@ -157,19 +157,19 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
     async def records(project: str, query_args: RecordsQuery) -> Response:
         """Send the records at the given cursors, omitting removed ones. Requires the role viewer."""
         require(project, "viewer")
-        wish = query_args
-        if (wish.start is None) == (wish.cursors is None):
+        query = query_args
+        if (query.start is None) == (query.cursors is None):
             raise SvcError("pass either `from` or `cursors`", code="invalid")
-        cursors = [int(each) for each in wish.cursors.split(",")] if wish.cursors is not None else []
+        cursors = [int(each) for each in query.cursors.split(",")] if query.cursors is not None else []
         if len(cursors) > MAX_CURSORS:
             raise SvcError(f"more than {MAX_CURSORS} cursors in one request", code="invalid")
 
         def read(reader: TimelineReader) -> list[StoredRecord]:
-            if wish.start is None:
+            if query.start is None:
                 return reader.by_cursors(cursors)
-            return reader.between(wish.start, wish.start + wish.n - 1)
+            return reader.between(query.start, query.start + query.n - 1)
 
-        return await _answer(projects.data_dir(project), read, wish.below)
+        return await _answer(projects.data_dir(project), read, query.below)
 
     @routes.get("/v1/projects/<project>/logs/cursors")
     @sends(ndjson.MEDIA_TYPE)
@@ -187,14 +187,14 @@ def blueprint(projects: Projects, stretch: int = SCAN_RECORDS) -> Blueprint:
     return routes
 
 
-def _window(reader: TimelineReader, wanted: RecordFilter, wish: WindowQuery) -> list[StoredRecord]:
-    oldest, newest = wish.between(reader)
-    if wish.after is not None:
-        found = reader.after(max(wish.after, oldest), wanted, wish.n).entries if wish.n else []
-        return [entry for entry in found if entry.cursor <= newest]
-    if wish.before is not None:
-        newest = min(newest, wish.before - 1)
-    return reader.tail(wish.n, wanted, after=oldest, upto=newest)
+def _window(reader: TimelineReader, record_filter: RecordFilter, query: WindowQuery) -> list[StoredRecord]:
+    oldest, newest = query.between(reader)
+    if query.after is not None:
+        entries = reader.after(max(query.after, oldest), record_filter, query.n).entries if query.n else []
+        return [entry for entry in entries if entry.cursor <= newest]
+    if query.before is not None:
+        newest = min(newest, query.before - 1)
+    return reader.tail(query.n, record_filter, after=oldest, upto=newest)
 
 
 async def _answer(data: Path, read: Callable[[TimelineReader], list[StoredRecord]], below: bool) -> Response:
@@ -228,37 +228,39 @@ def _add_below(reader: TimelineReader, entries: list[StoredRecord], documents: l
 
 
 async def _cursors(
-    path: Path, wanted: RecordFilter, wish: CursorsQuery, stretch: int
+    path: Path, record_filter: RecordFilter, query: CursorsQuery, stretch: int
 ) -> AsyncIterator[bytes]:
     try:
-        first, last = await run_blocking(lambda: _bounds(path, wish))
+        first, last = await run_blocking(lambda: _bounds(path, query))
         yield ndjson.line({"first": first, "last": last})
         begins = range(first - 1, last, stretch)
-        for after in reversed(begins) if wish.newest else begins:
-            yield _line(await run_blocking(partial(_skim, path, wanted, after, min(after + stretch, last))))
-        if wish.follow:
-            with closing(TimelineFollower(path, wanted, max(first - 1, last))) as follower:
+        for after in reversed(begins) if query.newest else begins:
+            yield _line(
+                await run_blocking(partial(_skim, path, record_filter, after, min(after + stretch, last)))
+            )
+        if query.follow:
+            with closing(TimelineFollower(path, record_filter, max(first - 1, last))) as follower:
                 async for piece in _follow_cursors(follower, stretch):
                     yield piece
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})
 
 
-def _bounds(path: Path, wish: CursorsQuery) -> tuple[int, int]:
+def _bounds(path: Path, query: CursorsQuery) -> tuple[int, int]:
     """Return the first and the last cursor to scan."""
     reader = open_reader(path)
     if reader is None:
         return _EMPTY_RANGE
     try:
         first, last = reader.bounds()
-        after, upto = wish.between(reader)
-        return max(first, (wish.after or 0) + 1, after + 1), min(last, upto)
+        after, upto = query.between(reader)
+        return max(first, (query.after or 0) + 1, after + 1), min(last, upto)
     finally:
         reader.close()
 
 
-def _skim(path: Path, wanted: RecordFilter, after: int, upto: int) -> CursorPage:
-    with closing(TimelineFollower(path, wanted, after)) as follower:
+def _skim(path: Path, record_filter: RecordFilter, after: int, upto: int) -> CursorPage:
+    with closing(TimelineFollower(path, record_filter, after)) as follower:
         return follower.scan_cursors(upto - after)
 
 
@@ -266,35 +268,37 @@ async def _follow_cursors(follower: TimelineFollower, stretch: int) -> AsyncIter
     yield ndjson.line({"live": follower.position})
     quiet = 0.0
     while True:
-        skimmed = await run_blocking(partial(follower.scan_cursors, stretch))
-        if skimmed.missed:
-            yield ndjson.line({"missed": skimmed.missed})
-        if skimmed.offsets != "[]":
-            yield _line(skimmed)
+        page = await run_blocking(partial(follower.scan_cursors, stretch))
+        if page.missed:
+            yield ndjson.line({"missed": page.missed})
+        if page.offsets != "[]":
+            yield _line(page)
             quiet = 0.0
         if quiet >= ndjson.KEEPALIVE_SECONDS:
             yield ndjson.line({"live": follower.position})
             quiet = 0.0
-        if skimmed.upto - skimmed.after < stretch:
+        if page.upto - page.after < stretch:
             await asyncio.sleep(ndjson.POLL_SECONDS)
             quiet += ndjson.POLL_SECONDS
 
 
-def _line(skimmed: CursorPage) -> bytes:
-    return f'{{"after": {skimmed.after}, "upto": {skimmed.upto}, "offsets": {skimmed.offsets}}}\n'.encode()
+def _line(page: CursorPage) -> bytes:
+    return f'{{"after": {page.after}, "upto": {page.upto}, "offsets": {page.offsets}}}\n'.encode()
 
 
-async def _records(path: Path, wanted: RecordFilter, wish: LogsQuery) -> AsyncIterator[bytes]:
-    since_ns, until_ns = wish.times()
+async def _records(path: Path, record_filter: RecordFilter, query: LogsQuery) -> AsyncIterator[bytes]:
+    since_ns, until_ns = query.times()
     position = 0
     try:
-        with closing(select(path, wanted, RecordRange(since_ns, wish.after, wish.tail, until_ns))) as pages:
+        with closing(
+            select(path, record_filter, RecordRange(since_ns, query.after, query.tail, until_ns))
+        ) as pages:
             while (page := await run_blocking(lambda: next(pages, None))) is not None:
                 yield _record_lines(page)
                 position = page.upto
-        if wish.follow:
+        if query.follow:
             yield ndjson.line({"upto": position})
-            async for piece in _follow_records(TimelineFollower(path, wanted, position)):
+            async for piece in _follow_records(TimelineFollower(path, record_filter, position)):
                 yield piece
     except SvcError as error:
         yield ndjson.line({"error": problem_members(error)})

@@ -95,10 +95,10 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
     async def recorded(project: str, id: str) -> RecordedExchangeOut:
         """Return a recorded request and its response. Requires the role viewer."""
         require(project, "viewer")
-        kept, entries = await asyncio.to_thread(
+        exchange, entries = await asyncio.to_thread(
             _read, projects.data_dir(project) / database.TIMELINE_FILE, id
         )
-        return RecordedExchangeOut(**_members(kept, entries))
+        return RecordedExchangeOut(**_members(exchange, entries))
 
     @routes.post("/v1/projects/<project>/requests/<id>/replay")
     @validate_response(ReplayOut)
@@ -108,8 +108,8 @@ def blueprint(projects: Projects, dev: DevProject, replayer: Replayer) -> Bluepr
         Requires the role deployer. A request with an incomplete body is rejected (`not-replayable`).
         """
         require(project, "deployer")
-        kept, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
-        done = await replayer.replay(kept, dev.project.recorded or frozenset())
+        exchange, _ = await asyncio.to_thread(_read, projects.data_dir(project) / database.TIMELINE_FILE, id)
+        done = await replayer.replay(exchange, dev.project.recorded or frozenset())
         entries = [StoredRecord(0, record) for record in done.records]
         return ReplayOut(**_members(done.exchange, entries), left_out=list(done.omitted_headers))
 
@@ -120,9 +120,9 @@ def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[StoredRec
     reader = open_reader(path)
     if reader is not None:
         try:
-            kept = reader.exchange(request_id)
-            if kept is not None:
-                return kept, reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
+            exchange = reader.exchange(request_id)
+            if exchange is not None:
+                return exchange, reader.after(0, RecordFilter(request_id=request_id), MAX_RECORDS).entries
         finally:
             reader.close()
     raise NotFound(
@@ -132,24 +132,26 @@ def _read(path: Path, request_id: str) -> tuple[RecordedExchange, list[StoredRec
     )
 
 
-def _members(kept: RecordedExchange, entries: Sequence[StoredRecord]) -> dict[str, Any]:
+def _members(exchange: RecordedExchange, entries: Sequence[StoredRecord]) -> dict[str, Any]:
     records = [entry.record for entry in entries]
     spans = [record for record in records if isinstance(record, RequestRecord)]
     root = next((span for span in spans if span.root), None)
     request = RecordedRequestOut(
-        method=kept.method,
-        target=kept.target,
-        scheme=kept.scheme,
-        authority=kept.authority,
-        **_sent(kept.request),
+        method=exchange.method,
+        target=exchange.target,
+        scheme=exchange.scheme,
+        authority=exchange.authority,
+        **_sent(exchange.request),
     )
-    response = RecordedResponseOut(status=kept.status, complete=kept.response.ended, **_sent(kept.response))
+    response = RecordedResponseOut(
+        status=exchange.status, complete=exchange.response.ended, **_sent(exchange.response)
+    )
     return {
-        "request_id": kept.request_id,
-        "time": format_utc(kept.time_ns),
+        "request_id": exchange.request_id,
+        "time": format_utc(exchange.time_ns),
         "replay_of": _replay_of(records),
         "request": request,
-        "response": response if kept.status else None,
+        "response": response if exchange.status else None,
         "code": root.code if root is not None else "",
         "wall_ns": root.wall_ns if root is not None else 0,
         "compute_ns": sum(span.compute_ns for span in spans),
@@ -166,5 +168,5 @@ def _sent(sent: RecordedMessage) -> dict[str, Any]:
 def _replay_of(records: Iterable[Record]) -> str | None:
     """Return the id of the request that these records are a replay of."""
     head = replay_note("")
-    told = (r.text for r in records if isinstance(r, PlatformRecord) and r.text.startswith(head))
-    return next((text.removeprefix(head) for text in told), None)
+    texts = (r.text for r in records if isinstance(r, PlatformRecord) and r.text.startswith(head))
+    return next((text.removeprefix(head) for text in texts), None)

@@ -200,10 +200,10 @@ class ServiceStatus:
 
     def project(self, name: str) -> Project:
         """Return the live version of a project. Raises `NotFound`."""
-        found = self._site.project(name)
-        if found is None:
+        project = self._site.project(name)
+        if project is None:
             raise unknown_project(name)
-        return found
+        return project
 
     def status(self, project: str, resource: str) -> ResourceStatus:
         """Return the status of a Resource."""
