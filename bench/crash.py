@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doors.tables.door import TablesDoor
-from doors.tables.sqlite.connections import FILE, open_owner
+from doors.tables.sqlite.connections import DATABASE_NAME, open_owner
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
 
 ROUNDS = 50
@@ -42,7 +42,7 @@ class Outcome:
 
 def crash(folder: Path, rounds: int) -> Outcome:
     """Run so many rounds over one file in a folder."""
-    owner = open_owner(folder / FILE)
+    owner = open_owner(folder / DATABASE_NAME)
     owner.execute("create table left_side (n integer primary key, padding text)")
     owner.execute("create table right_side (n integer primary key, padding text)")
     owner.close()
@@ -52,7 +52,7 @@ def crash(folder: Path, rounds: int) -> Outcome:
     damaged = False
     for _ in range(rounds):
         acked |= _round(folder, max(acked | left, default=0) + 1)
-        database = sqlite3.connect(folder / FILE)
+        database = sqlite3.connect(folder / DATABASE_NAME)
         damaged |= database.execute("pragma integrity_check").fetchall() != [("ok",)]
         left = {n for (n,) in database.execute("select n from left_side")}
         right = {n for (n,) in database.execute("select n from right_side")}

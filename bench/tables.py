@@ -19,7 +19,7 @@ from statistics import median
 from bench import tables_guest
 from bench.processes import write_results
 from doors.tables.door import ProjectTables, TablesDoor
-from doors.tables.sqlite.connections import FILE, open_owner
+from doors.tables.sqlite.connections import DATABASE_NAME, open_owner
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse
 
 ROUNDS = 5
@@ -103,7 +103,7 @@ def library_inserts(database: sqlite3.Connection, requests: list[bytes]) -> floa
 
 async def measure(folder: Path) -> dict[str, list[float]]:
     """Return what each side did in each round."""
-    owner = open_owner(folder / FILE)
+    owner = open_owner(folder / DATABASE_NAME)
     for sql in SCHEMA:
         owner.execute(sql)
     owner.close()

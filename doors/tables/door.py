@@ -8,10 +8,10 @@ import time
 from collections.abc import Awaitable
 from pathlib import Path
 
-from doors.tables.guest.open_database import Store
+from doors.tables.guest.open_database import OpenDatabase
 from doors.tables.guest.problem import Problem
 from doors.tables.guest.protocol import Request, read_request
-from doors.tables.sqlite.connections import FILE, MAX_BYTES
+from doors.tables.sqlite.connections import DATABASE_NAME, MAX_BYTES
 from engine.door import DoorContext, DoorRequest, DoorResponse, LogEntry
 
 MAX_OPEN = 64
@@ -57,8 +57,8 @@ class ProjectTables:
         self._door = door
         self._place = place
         self._max_bytes = max_bytes
-        self._store: Store | None = None
-        self._opening: asyncio.Future[Store] | None = None
+        self._store: OpenDatabase | None = None
+        self._opening: asyncio.Future[OpenDatabase] | None = None
         self._closing: set[asyncio.Future[None]] = set()
         self._reported = ""
         self.asked = 0
@@ -67,7 +67,7 @@ class ProjectTables:
     @property
     def path(self) -> Path:
         """The file of the tables."""
-        return self._place.folder / FILE
+        return self._place.folder / DATABASE_NAME
 
     @property
     def idle(self) -> bool:
@@ -100,16 +100,16 @@ class ProjectTables:
         except Problem as problem:
             return self._refuse(problem, request)
 
-    async def _opened(self) -> Store:
+    async def _opened(self) -> OpenDatabase:
         if self._opening is None:
             if self._closing:
                 await asyncio.wait(self._closing)
             loop = asyncio.get_running_loop()
-            self._opening = loop.run_in_executor(None, Store, self.path, self._max_bytes)
+            self._opening = loop.run_in_executor(None, OpenDatabase, self.path, self._max_bytes)
             self._opening.add_done_callback(self._keep)
         return await asyncio.shield(self._opening)
 
-    def _keep(self, opening: "asyncio.Future[Store]") -> None:
+    def _keep(self, opening: "asyncio.Future[OpenDatabase]") -> None:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._store = opening.result()

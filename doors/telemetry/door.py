@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from doors.telemetry import otlp_json, otlp_protobuf
 from doors.telemetry.http import PLAIN_BYTES, Encoding, Refused, accepted, encoding_of, plain, refusal
-from doors.telemetry.record import PARTS, BadRecord, TooMany, entry_of
+from doors.telemetry.record import PARTS, BadRecord, LimitExceeded, entry_of
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry, OpenDoor
 
 AT_ONCE_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}
@@ -120,7 +120,7 @@ class _Telemetry:
                     entries.append(entry_of(record, around, now_ns, request.caller))
         except Refused as refused:
             return refusal(encoding, refused)
-        except TooMany:
+        except LimitExceeded:
             message = f"there are more than {PARTS} records in one request: export smaller batches"
             return refusal(encoding, Refused(413, message))
         except ValueError as error:

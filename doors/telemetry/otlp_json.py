@@ -12,10 +12,10 @@ from typing import Any
 
 from doors.telemetry.record import (
     ATTRIBUTES,
-    Allowance,
     BadRecord,
     GuestRecord,
     Pairs,
+    RecordBudget,
     Texts,
     of_resource,
     of_scope,
@@ -42,7 +42,7 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
         document = json.loads(data)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    allowance = Allowance()
+    allowance = RecordBudget()
     for outer in _list(_object(document, "the document"), "resourceLogs"):
         allowance.take()
         of_one = _object(outer, "resourceLogs")

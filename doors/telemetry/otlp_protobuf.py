@@ -9,10 +9,10 @@ from typing import Any
 
 from doors.telemetry.record import (
     ATTRIBUTES,
-    Allowance,
     BadRecord,
     GuestRecord,
     Pairs,
+    RecordBudget,
     Texts,
     of_resource,
     of_scope,
@@ -42,7 +42,7 @@ def read(data: bytes) -> Iterator[tuple[GuestRecord | BadRecord, Texts]]:
         except DecodeError:
             raise ValueError(f"a {message.DESCRIPTOR.name} in it is malformed") from None
 
-    allowance = Allowance()
+    allowance = RecordBudget()
     for outer in _fields(memoryview(data), 1):
         allowance.take()
         shared = of_resource(_pairs(part(Resource, outer).attributes))

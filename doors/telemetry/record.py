@@ -46,11 +46,11 @@ class BadRecord(Exception):
     """A record that is not one; the message says why."""
 
 
-class TooMany(Exception):
+class LimitExceeded(Exception):
     """A request of more parts than are looked at."""
 
 
-class Allowance:
+class RecordBudget:
     """Counts the parts of one request. `take` raises `TooMany` for the first that is too much."""
 
     def __init__(self, left: int = PARTS) -> None:
@@ -60,7 +60,7 @@ class Allowance:
         """Count one."""
         self._left -= 1
         if self._left < 0:
-            raise TooMany
+            raise LimitExceeded
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 
-class CellLine(Input):
+class CellInput(Input):
     """The line in which a cell is edited, or a filter is written."""
 
     GROUP: ClassVar[str] = "Tables"

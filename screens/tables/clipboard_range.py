@@ -8,13 +8,13 @@ from screens.tables.cells import read
 from screens.tables.grid import TableColumn
 from svc_tui.client import SvcError
 
-MOST = 10_000
+MAX_ROWS = 10_000
 """Rows of a range; more are for an import, which holds none of them in memory."""
 Texts = Sequence[Sequence[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class PastedRange:
     """What was pasted: its names, its rows as texts, and whether the names were its first row."""
 
     names: tuple[str, ...]
@@ -22,17 +22,17 @@ class Range:
     header: bool
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Range":
+    def of(cls, told: Mapping[str, Any]) -> "PastedRange":
         """Return what `POST /import/preview?format=tsv` tells. Raises `SvcError` for too much."""
-        if told["count"] > MOST:
+        if told["count"] > MAX_ROWS:
             raise SvcError(
-                f"{told['count']:,} rows were pasted, and {MOST:,} can be",
+                f"{told['count']:,} rows were pasted, and {MAX_ROWS:,} can be",
                 "Save them as a file and import that: i.",
             )
         return cls(tuple(each["name"] for each in told["columns"]), told["rows"], told["header"])
 
 
-def targets(pasted: Range, columns: Sequence[TableColumn], first: int) -> list[TableColumn | None]:
+def targets(pasted: PastedRange, columns: Sequence[TableColumn], first: int) -> list[TableColumn | None]:
     """Return which column of the table each pasted one goes to; None where there is none.
 
     Names of the table's own columns say it; without them it is one after another, from number `first` on.
@@ -46,7 +46,7 @@ def targets(pasted: Range, columns: Sequence[TableColumn], first: int) -> list[T
     return [*free, *[None] * len(pasted.names)][: len(pasted.names)]
 
 
-def cells(pasted: Range, to: Sequence[TableColumn | None]) -> list[dict[str, Any]]:
+def cells(pasted: PastedRange, to: Sequence[TableColumn | None]) -> list[dict[str, Any]]:
     """Return the rows as cells by column. Raises `SvcError` for the first that its column does not take.
 
     Where there is no text there is no cell, but for columns of texts.

@@ -8,7 +8,7 @@ LEAST, MOST, STEP = 4, 200, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class LayoutColumn:
     """One column: its name, whether it is hidden, and its width in cells where somebody has said one."""
 
     name: str
@@ -17,39 +17,39 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class ColumnLayout:
     """All columns in their order."""
 
-    columns: tuple[Shown, ...] = ()
+    columns: tuple[LayoutColumn, ...] = ()
 
-    def of(self, names: Sequence[str]) -> "Arrangement":
+    def for_columns(self, names: Sequence[str]) -> "ColumnLayout":
         """Return this for columns as they are now: those that are new stand at the end."""
         kept = [each for each in self.columns if each.name in names]
         known = {each.name for each in kept}
-        return Arrangement((*kept, *(Shown(name) for name in names if name not in known)))
+        return ColumnLayout((*kept, *(LayoutColumn(name) for name in names if name not in known)))
 
-    def shown(self) -> list[Shown]:
+    def shown(self) -> list[LayoutColumn]:
         """Return the columns that are not hidden."""
         return [each for each in self.columns if not each.hidden]
 
-    def turned(self, index: int) -> "Arrangement":
+    def toggled(self, index: int) -> "ColumnLayout":
         """Return this with a column hidden, or shown again; the last one that is shown stays."""
         column = self.columns[index]
         if not column.hidden and len(self.shown()) == 1:
             return self
         return self._with(index, replace(column, hidden=not column.hidden))
 
-    def moved(self, index: int, by: int) -> "Arrangement":
+    def moved(self, index: int, by: int) -> "ColumnLayout":
         """Return this with a column somewhere else."""
         columns = list(self.columns)
         columns.insert(max(0, min(index + by, len(columns) - 1)), columns.pop(index))
-        return Arrangement(tuple(columns))
+        return ColumnLayout(tuple(columns))
 
-    def widened(self, index: int, by: int, now: int) -> "Arrangement":
+    def widened(self, index: int, by: int, now: int) -> "ColumnLayout":
         """Return this with a column wider or narrower; `now` is its width where nobody has said one."""
         column = self.columns[index]
         width = max(LEAST, min((column.width or now) + by * STEP, MOST))
         return self._with(index, replace(column, width=width))
 
-    def _with(self, index: int, column: Shown) -> "Arrangement":
-        return Arrangement((*self.columns[:index], column, *self.columns[index + 1 :]))
+    def _with(self, index: int, column: LayoutColumn) -> "ColumnLayout":
+        return ColumnLayout((*self.columns[:index], column, *self.columns[index + 1 :]))

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from screens.tables.column_layout import Arrangement
+from screens.tables.column_layout import ColumnLayout
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Row
 from screens.widgets.virtual_rows import VirtualRows
@@ -19,7 +19,7 @@ from screens.widgets.virtual_rows import VirtualRows
 class _Listed:
     """The columns as rows of a list."""
 
-    def __init__(self, arrangement: Arrangement, about: Mapping[str, str]) -> None:
+    def __init__(self, arrangement: ColumnLayout, about: Mapping[str, str]) -> None:
         self.arrangement, self._about = arrangement, about
 
     def count(self) -> int:
@@ -64,9 +64,9 @@ class ColumnsScreen(ModalScreen[None]):
 
     def __init__(
         self,
-        arrangement: Arrangement,
+        arrangement: ColumnLayout,
         about: Mapping[str, tuple[str, int]],
-        heard: Callable[[Arrangement], None],
+        heard: Callable[[ColumnLayout], None],
     ) -> None:
         """`about` has the type of each column, and its own width."""
         super().__init__()
@@ -87,7 +87,7 @@ class ColumnsScreen(ModalScreen[None]):
 
     def on_virtual_rows_opened(self) -> None:
         """Hide the column, or show it."""
-        self._take(self._listed.arrangement.turned(self._row))
+        self._take(self._listed.arrangement.toggled(self._row))
 
     def action_move(self, by: int) -> None:
         """Move the column."""
@@ -100,7 +100,7 @@ class ColumnsScreen(ModalScreen[None]):
         name = self._listed.arrangement.columns[self._row].name
         self._take(self._listed.arrangement.widened(self._row, by, self._widths[name]))
 
-    def _take(self, arrangement: Arrangement) -> None:
+    def _take(self, arrangement: ColumnLayout) -> None:
         self._listed.arrangement = arrangement
         self.query_one(VirtualRows).reload()
         self._heard(arrangement)

@@ -11,7 +11,7 @@ from typing import Any
 from screens.tables.cells import is_cut, sent
 
 Key = tuple[Any, ...]
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 """How many steps can be undone."""
 
 
@@ -175,7 +175,7 @@ class Draft:
         self._step(replace(self._state, new=rows))
 
     def _step(self, state: _State) -> None:
-        self._before = [*self._before, self._state][-MOST_STEPS:]
+        self._before = [*self._before, self._state][-MAX_STEPS:]
         self._state, self._after = state, []
 
     def _move(self, back: list[_State], forth: list[_State]) -> bool:

@@ -12,17 +12,17 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from screens.files import parse_path
-from screens.tables.cell_input import CellLine
+from screens.tables.cell_input import CellInput
 from screens.tables.cells import NOW, as_text, is_cut, read
 from screens.tables.draft import New
 from screens.tables.external_editor import command_of, edited
 from screens.tables.files import blob_of
-from screens.tables.grid import Grid, Seen, TableColumn, default
+from screens.tables.grid import Grid, TableColumn, TableRow, default
 from screens.tables.table_view import ShownTable
 from screens.tables.text_screen import TextScreen
 from svc_tui.client import SvcError
 
-MOST_LINE, MOST_HERE = 1000, 100_000
+MAX_LINE_LENGTH, MAX_TEXT_LENGTH = 1000, 100_000
 """Characters of a cell that is edited in one line, and of one that is edited in the Console at all."""
 
 
@@ -35,30 +35,30 @@ class EditedTable(ShownTable):
 
     def action_edit(self) -> None:
         """Edit the cell that the cursor is on; a boolean turns at once."""
-        row, column = self._here(), self._column()
-        if row is None or column is None or not self._may():
+        row, column = self._current_row(), self._current_column()
+        if row is None or column is None or not self._may_edit():
             return
         if column.generated:
             self.notify(f"{column.name} is computed", severity="warning", markup=False)
             return
-        if isinstance(row, Seen) and (edit := self._grid_now().draft.edit(row.key)) and edit.deleted:
+        if isinstance(row, TableRow) and (edit := self._grid_now().draft.edit(row.key)) and edit.deleted:
             self.notify("the row is deleted; d takes that back", severity="warning")
             return
         value = self._value(row, column)
         if column.type.form == "bool" and isinstance(value, bool):
             self._set(row, column, not value)
         elif is_cut(value):
-            self._do("edit", self._fetch, row, column)
+            self._start_work("edit", self._fetch, row, column)
         else:
             self._begin(row, column, as_text(value))
 
     def action_edit_outside(self) -> None:
         """Edit the cell in one's own editor, while the Console waits."""
-        row, column = self._here(), self._column()
-        if row is not None and column is not None and self._may() and not column.generated:
-            self._do("edit", self._edit_outside, row, column)
+        row, column = self._current_row(), self._current_column()
+        if row is not None and column is not None and self._may_edit() and not column.generated:
+            self._start_work("edit", self._edit_outside, row, column)
 
-    async def _edit_outside(self, row: New | Seen, column: TableColumn) -> None:
+    async def _edit_outside(self, row: New | TableRow, column: TableColumn) -> None:
         try:
             value = await self._complete(row, column)
             command = command_of(os.environ)
@@ -73,35 +73,35 @@ class EditedTable(ShownTable):
         except SvcError as error:
             self.show_error(error)
 
-    async def _complete(self, row: New | Seen, column: TableColumn) -> Any:
+    async def _complete(self, row: New | TableRow, column: TableColumn) -> Any:
         """Return a cell, read whole where only its beginning is shown. Raises `SvcError`."""
         value = self._value(row, column)
-        if is_cut(value) and isinstance(row, Seen):
+        if is_cut(value) and isinstance(row, TableRow):
             return await asyncio.to_thread(self._whole, self._grid_now(), row, column)
         return value
 
-    async def _fetch(self, row: New | Seen, column: TableColumn) -> None:
+    async def _fetch(self, row: New | TableRow, column: TableColumn) -> None:
         try:
             self._begin(row, column, as_text(await self._complete(row, column)))
         except SvcError as error:
             self.show_error(error)
 
-    def _begin(self, row: New | Seen, column: TableColumn, text: str) -> None:
+    def _begin(self, row: New | TableRow, column: TableColumn, text: str) -> None:
         """Edit a text where there is room for it; at once, so that the next key goes there."""
-        if len(text) > MOST_HERE:
+        if len(text) > MAX_TEXT_LENGTH:
             self.notify(f"{column.name} has {len(text):,} characters; E edits it in $EDITOR", markup=False)
-        elif "\n" in text or len(text) > MOST_LINE:
+        elif "\n" in text or len(text) > MAX_LINE_LENGTH:
             taken = partial(self._written, row, column)
             self.app.push_screen(TextScreen(f"{column.name}  {column.type.name}", text, column.type), taken)
         else:
             self._editing = (row, column)
-            self._ask(f"{column.name}  {column.type.name}", text, self._rule(column))
+            self._open_line(f"{column.name}  {column.type.name}", text, self._rule(column))
 
-    def _written(self, row: New | Seen, column: TableColumn, text: str | None) -> None:
+    def _written(self, row: New | TableRow, column: TableColumn, text: str | None) -> None:
         if text is not None:
             self._set(row, column, read(text, column.type))
 
-    def _whole(self, grid: Grid, row: Seen, column: TableColumn) -> Any:
+    def _whole(self, grid: Grid, row: TableRow, column: TableColumn) -> Any:
         """Return a cell that was cut, whole."""
         params = {"key": json.dumps(list(row.key)), "column": column.name}
         return self.client.call_sync("GET", f"/grid/{grid.id}/cell", params=params)["value"]
@@ -116,7 +116,7 @@ class EditedTable(ShownTable):
             about.insert(0, "base64, or @ and the path of a file")
         return " · ".join([*about, *([column.note] if column.note else [])])
 
-    @on(Input.Changed, "CellLine")
+    @on(Input.Changed, "CellInput")
     def _typed(self, event: Input.Changed) -> None:
         """Say at once what is wrong with a value."""
         if self._editing is None:
@@ -136,10 +136,10 @@ class EditedTable(ShownTable):
         )
         self.query_one("#asked", Static).update(said)
 
-    @on(Input.Submitted, "CellLine")
+    @on(Input.Submitted, "CellInput")
     def _answered(self, event: Input.Submitted) -> None:
         if self._editing is None:
-            self._do("open", self._filter, self._grid_now(), event.value)
+            self._start_work("open", self._filter, self._grid_now(), event.value)
         else:
             self._take_line()
 
@@ -150,11 +150,11 @@ class EditedTable(ShownTable):
         """
         if self._editing is None:
             return True
-        text = self.query_one(CellLine).value
+        text = self.query_one(CellInput).value
         row, column = self._editing
         if column.type.form == "bytes" and text.startswith("@"):
             self.action_close_line()
-            self._do("edit", self._take_file, row, column, text[1:])
+            self._start_work("edit", self._take_file, row, column, text[1:])
             return False
         try:
             value = read(text, column.type)
@@ -165,7 +165,7 @@ class EditedTable(ShownTable):
         self._set(row, column, value)
         return True
 
-    async def _take_file(self, row: New | Seen, column: TableColumn, name: str) -> None:
+    async def _take_file(self, row: New | TableRow, column: TableColumn, name: str) -> None:
         """Have a blob be what is in a file."""
         try:
             self._set(row, column, await asyncio.to_thread(blob_of, parse_path(name)))
@@ -174,8 +174,8 @@ class EditedTable(ShownTable):
 
     def action_null(self) -> None:
         """Have the cell be null."""
-        row, column = self._editing or (self._here(), self._column())
-        if row is None or column is None or not self._may():
+        row, column = self._editing or (self._current_row(), self._current_column())
+        if row is None or column is None or not self._may_edit():
             return
         if not column.nullable:
             self.notify(f"{column.name} needs a value", severity="warning", markup=False)
@@ -189,21 +189,21 @@ class EditedTable(ShownTable):
         if isinstance(row, New) and column is not None:
             self.action_close_line()
             self._grid_now().draft.clear_new(row.number, column.name)
-            self._drawn()
+            self._redraw()
 
-    def _set(self, row: New | Seen, column: TableColumn, value: Any) -> None:
+    def _set(self, row: New | TableRow, column: TableColumn, value: Any) -> None:
         grid = self._grid_now()
         if isinstance(row, New):
             grid.draft.set_new(row.number, column.name, value)
         else:
             grid.draft.set(row.key, column.name, row.cells[grid.names[column.name]], value)
-        self._drawn()
+        self._redraw()
 
     def action_add(self) -> None:
         """Add a row, at the top, with every cell left to its default."""
-        if self._may():
+        if self._may_edit():
             self._grid_now().draft.add([{}])
-            self._drawn()
+            self._redraw()
             self.rows.cursor_row = 0
             needed = [each for each in self._grid_now().columns if default(each) == "needed"]
             first = (
@@ -216,15 +216,15 @@ class EditedTable(ShownTable):
 
     def action_delete(self) -> None:
         """Delete the marked rows, or that of the cursor; those that are deleted already come back."""
-        if not self._may():
+        if not self._may_edit():
             return
-        grid, here, marks = self._grid_now(), self._here(), self.rows.marks
+        grid, here, marks = self._grid_now(), self._current_row(), self.rows.marks
         if marks:
             new = [row.number for row in grid.draft.new if ("new", row.number) in marks]
             seen = [row for row in grid.shown_rows(0, grid.count()) if row.key in marks]
         else:
             new = [here.number] if isinstance(here, New) else []
-            seen = [here] if isinstance(here, Seen) else []
+            seen = [here] if isinstance(here, TableRow) else []
         if len(new) + len(seen) < len(marks):
             self.notify(
                 f"{len(marks)} rows are marked, and only {len(new) + len(seen)} of them are held here",
@@ -237,7 +237,7 @@ class EditedTable(ShownTable):
         if seen:
             grid.draft.delete({row.key: dict(zip(names, row.cells, strict=True)) for row in seen})
         self.rows.unmark()
-        self._drawn()
+        self._redraw()
 
     def action_undo(self) -> None:
         """Take the last change back."""
@@ -249,16 +249,16 @@ class EditedTable(ShownTable):
 
     def _stepped(self, done: bool, otherwise: str) -> None:
         if done:
-            self._drawn()
+            self._redraw()
         else:
             self.notify(otherwise, timeout=2)
 
     def action_copy(self) -> None:
         """Copy the cell."""
-        if (row := self._here()) is not None and (column := self._column()) is not None:
-            self._do("copy", self._copy, row, column)
+        if (row := self._current_row()) is not None and (column := self._current_column()) is not None:
+            self._start_work("copy", self._copy, row, column)
 
-    async def _copy(self, row: New | Seen, column: TableColumn) -> None:
+    async def _copy(self, row: New | TableRow, column: TableColumn) -> None:
         try:
             text = as_text(await self._complete(row, column))
         except SvcError as error:

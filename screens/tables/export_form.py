@@ -12,7 +12,7 @@ from screens.file_form import FileForm, PathField
 from screens.files import format_size, parse_path, write_file
 from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
-from screens.tables.files import WHOLE, format_of
+from screens.tables.files import DATABASE_FORMATS, format_of
 from screens.tables.grid import Grid
 from screens.tables.query import Query
 from svc_tui.client import SvcError
@@ -65,7 +65,7 @@ class ExportForm(FileForm[Path]):
             return "/export", {"format": format, "table": self._grid.table}
         if wanted != SHOWN:
             raise SvcError(f"rows can not be {wanted}", f"Write {SHOWN} or {ALL}.")
-        if format in WHOLE:
+        if format in DATABASE_FORMATS:
             raise SvcError(
                 f"a .{format} file has whole tables, not the rows that are shown",
                 f"Write {ALL} at rows, or a file of rows: .csv, .json or .jsonl.",

@@ -20,12 +20,12 @@ FORMATS = {
     ".sqlite": "db",
     ".sqlite3": "db",
 }
-WHOLE = frozenset({"sql", "db"})
+DATABASE_FORMATS = frozenset({"sql", "db"})
 """Formats whose files bring tables of their own."""
 PIECE = 1 << 18
-LOOKED_AT = 4 << 20
+PREVIEW_BYTES = 4 << 20
 """Bytes at the beginning of a file that are looked at for a preview."""
-MOST_BLOB = 20 << 20
+MAX_BLOB_BYTES = 20 << 20
 """Bytes of a file that becomes a cell: all changes together have 32 MiB, as base64."""
 
 
@@ -45,8 +45,8 @@ def beginning(path: Path, format: str) -> tuple[bytes, bool]:
     Of a longer file it is its first lines, as far as the format has lines; else nothing.
     """
     with _reading(path), path.open("rb") as file:
-        found = file.read(LOOKED_AT + 1)
-    if len(found) <= LOOKED_AT:
+        found = file.read(PREVIEW_BYTES + 1)
+    if len(found) <= PREVIEW_BYTES:
         return found, True
     return (found[: found.rfind(b"\n") + 1], False) if format in ("csv", "jsonl") else (b"", False)
 
@@ -54,10 +54,10 @@ def beginning(path: Path, format: str) -> tuple[bytes, bool]:
 def blob_of(path: Path) -> dict[str, str]:
     """Return a file as the cell of a blob. Raises `SvcError`."""
     with _reading(path), path.open("rb") as file:
-        found = file.read(MOST_BLOB + 1)
-    if len(found) > MOST_BLOB:
+        found = file.read(MAX_BLOB_BYTES + 1)
+    if len(found) > MAX_BLOB_BYTES:
         raise SvcError(
-            f"{path} has more than {format_size(MOST_BLOB)}", "A cell that is edited takes no more."
+            f"{path} has more than {format_size(MAX_BLOB_BYTES)}", "A cell that is edited takes no more."
         )
     return {"base64": b64encode(found).decode()}
 

@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 
 from screens.project_client import ProjectClient
 from screens.tables.cells import is_cut, piece
-from screens.tables.column_layout import Arrangement
+from screens.tables.column_layout import ColumnLayout
 from screens.tables.draft import Draft, Edit, Key, New
 from screens.tables.query import Query
-from screens.tables.widths import CAP, MEASURED, Width, measured
+from screens.tables.widths import DEFAULT_MAX_WIDTH, MEASURED, Width, measured
 from screens.widgets.columns import Column
 from screens.widgets.row_source import Cell, Piece, Row, RowsUnavailable
 from svc_tui.client import SvcError
@@ -52,7 +52,7 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Seen:
+class TableRow:
     """A row that is there: its key, its cells in the order of the columns, its version."""
 
     key: Key
@@ -75,12 +75,12 @@ class Grid:
         self.reason: str = opened["reason"]
         self.editable: bool = opened["editable"]
         self.total: int = opened["count"]
-        self.arrangement = Arrangement().of([column.name for column in self.columns])
+        self.arrangement = ColumnLayout().for_columns([column.name for column in self.columns])
         self.widths = self._measured(())
         self.changed: dict[Key, str] = {}
         """Rows that somebody else changed while they were shown."""
         self._link = link
-        self._held: WeakValueDictionary[int, Seen] = WeakValueDictionary()
+        self._held: WeakValueDictionary[int, TableRow] = WeakValueDictionary()
         """The rows that the list holds, by number."""
         self._lock = threading.Lock()
 
@@ -102,7 +102,7 @@ class Grid:
             own = self.widths[self.names[column.name]]
             wish = own.wish if width is None else width
             columns.append(Column(title(column), width or own.own, column.type.align_right, preferred=wish))
-            if width is None and column.type.is_long and (wish > CAP or at == len(wanted)):
+            if width is None and column.type.is_long and (wish > DEFAULT_MAX_WIDTH or at == len(wanted)):
                 long.append((wish, at))
         if long:
             _, longest = max(long)
@@ -122,7 +122,7 @@ class Grid:
         ):
             self.widths = before.widths
             return
-        rows = [row.cells for row in self.rows_at(len(self.draft.new), MEASURED) if isinstance(row, Seen)]
+        rows = [row.cells for row in self.rows_at(len(self.draft.new), MEASURED) if isinstance(row, TableRow)]
         self.widths = self._measured(rows)
 
     def _measured(self, rows: Sequence[Sequence[Any]]) -> tuple[Width, ...]:
@@ -132,7 +132,7 @@ class Grid:
         """Return how many rows there are, with those that are new."""
         return len(self.draft.new) + self.total
 
-    def at(self, index: int) -> New | Seen | None:
+    def at(self, index: int) -> New | TableRow | None:
         """Return what is in a row, as far as it was read."""
         new = self.draft.new
         if index < len(new):
@@ -140,7 +140,7 @@ class Grid:
         with self._lock:
             return self._held.get(index - len(new))
 
-    def place(self, key: Key) -> int | None:
+    def row_of(self, key: Key) -> int | None:
         """Return the row of a key, among those that are held."""
         with self._lock:
             found = next((index for index, seen in self._held.items() if seen.key == key), None)
@@ -155,13 +155,13 @@ class Grid:
             rows += [self._row(seen) for seen in self._read(first, left)]
         return rows
 
-    def _read(self, start: int, n: int) -> list[Seen | None]:
+    def _read(self, start: int, n: int) -> list[TableRow | None]:
         try:
             found = self._link.call_sync("GET", f"/grid/{self.id}/rows", params={"start": start, "n": n})
         except SvcError as error:
             raise RowsUnavailable(error.message) from error
         rows = [
-            Seen(tuple(key), tuple(cells), version) if key is not None else None
+            TableRow(tuple(key), tuple(cells), version) if key is not None else None
             for key, cells, version in zip(found["keys"], found["rows"], found["versions"], strict=True)
         ]
         with self._lock:
@@ -170,10 +170,10 @@ class Grid:
                     self._held[start + offset] = seen
         return rows
 
-    def rows_at(self, start: int, n: int) -> list[New | Seen | None]:
+    def rows_at(self, start: int, n: int) -> list[New | TableRow | None]:
         """Return rows, read where they are not held; None for one that is gone. Raises `SvcError`."""
         new = self.draft.new
-        found: list[New | Seen | None] = list(new[start : start + n])
+        found: list[New | TableRow | None] = list(new[start : start + n])
         at, end = max(start - len(new), 0), min(max(start + n - len(new), 0), self.total)
         while at < end:
             try:
@@ -183,27 +183,27 @@ class Grid:
             at += WINDOW
         return found
 
-    def shown_rows(self, first: int, end: int) -> list[Seen]:
+    def shown_rows(self, first: int, end: int) -> list[TableRow]:
         """Return the rows between two numbers that are held."""
         numbers = range(max(first - len(self.draft.new), 0), max(end - len(self.draft.new), 0))
         with self._lock:
             return [self._held[number] for number in numbers if number in self._held]
 
-    def written_over(self, seen: Seen, column: TableColumn) -> bool:
+    def has_conflict(self, seen: TableRow, column: TableColumn) -> bool:
         """Whether somebody else has written a cell that waits to be changed."""
         edit = self.draft.edit(seen.key)
         if edit is None or column.name not in edit.was or is_cut(edit.was[column.name]):
             return False
         return bool(edit.was[column.name] != seen.cells[self.names[column.name]])
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Have every row read again."""
         with self._lock:
             self._held.clear()
 
     # Lines
 
-    def _row(self, seen: Seen | None) -> Row:
+    def _row(self, seen: TableRow | None) -> Row:
         if seen is None:
             return Row(("gone",), (((("−", "dim"),)), ((("deleted by somebody else", "dim"),))))
         edit = self.draft.edit(seen.key)
@@ -211,10 +211,10 @@ class Grid:
         cells = [self._cell(each, seen.cells[self.names[each.name]], edit) for each in self.shown()]
         return Row(seen.key, ((sign,), *cells), seen)
 
-    def _sign(self, seen: Seen, edit: Edit | None) -> Piece:
+    def _sign(self, seen: TableRow, edit: Edit | None) -> Piece:
         if edit is None:
             return _SIGNS["changed"] if seen.key in self.changed else ("", "")
-        if any(self.written_over(seen, column) for column in self.columns):
+        if any(self.has_conflict(seen, column) for column in self.columns):
             return _SIGNS["conflict"]
         return _SIGNS["deleted" if edit.deleted else "edited"]
 

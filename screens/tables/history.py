@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-MOST = 500
+MAX_STATEMENTS = 500
 """How many statements are remembered."""
 
 
-class Kept(Protocol):
+class HistoryStore(Protocol):
     """Where statements stay when the Console ends. What can not be read or written is left out."""
 
     def read(self) -> Sequence[str]:
@@ -20,7 +20,7 @@ class Kept(Protocol):
 class History:
     """All statements, the latest last, and which of them is looked at."""
 
-    def __init__(self, kept: Kept | None = None) -> None:
+    def __init__(self, kept: HistoryStore | None = None) -> None:
         self._kept = kept
         self._all: list[str] | None = None
         self._back = 0
@@ -29,7 +29,7 @@ class History:
     def ran(self, statement: str) -> None:
         """Remember a statement; one that was run before moves to the end."""
         statement = statement.strip()
-        self._all = [*(each for each in self._read() if each != statement), statement][-MOST:]
+        self._all = [*(each for each in self._read() if each != statement), statement][-MAX_STATEMENTS:]
         self._back = 0
         if self._kept is not None:
             self._kept.write(self._all)

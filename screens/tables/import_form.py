@@ -14,7 +14,7 @@ from screens.file_form import FileForm, PathField
 from screens.files import parse_path, progress_bar
 from screens.form import Field, require_filled
 from screens.project_client import ProjectClient
-from screens.tables.files import WHOLE, beginning, format_of, pieces
+from screens.tables.files import DATABASE_FORMATS, beginning, format_of, pieces
 from screens.tables.preview import lines
 from screens.widgets.content import to_content
 from svc_tui.client import SvcError
@@ -83,7 +83,7 @@ class ImportForm(FileForm[str]):
 
     def _preview(self, name: str, table: str, tables: Collection[str], room: int) -> Content:
         path, format = parse_path(name), format_of(name)
-        if format in WHOLE:
+        if format in DATABASE_FORMATS:
             return Content("the file has tables of its own")
         to = table or path.stem
         found, whole = beginning(path, format)
@@ -105,7 +105,7 @@ class ImportForm(FileForm[str]):
         require_filled([("file", self.value("file"))])
         name = self.value("file").strip()
         format = format_of(name)
-        table = "" if format in WHOLE else self.value("table").strip() or parse_path(name).stem
+        table = "" if format in DATABASE_FORMATS else self.value("table").strip() or parse_path(name).stem
         params = {"format": format, "table": table}
         if table and table not in await self._tables():
             params["create"] = "true"

@@ -7,8 +7,8 @@ from typing import Any
 
 from textual import events
 
-from screens.tables.cell_input import CellLine
-from screens.tables.clipboard_range import MOST, Range, cells, targets
+from screens.tables.cell_input import CellInput
+from screens.tables.clipboard_range import MAX_ROWS, PastedRange, cells, targets
 from screens.tables.draft import New
 from screens.tables.editing import EditedTable
 from screens.tables.grid import Grid
@@ -30,15 +30,15 @@ class PastedTable(EditedTable):
     def on_paste(self, event: events.Paste) -> None:
         """Take a range, or one cell."""
         grid = self._grid
-        if grid is None or not event.text or self.query_one("#line").display or not self._may():
+        if grid is None or not event.text or self.query_one("#line").display or not self._may_edit():
             return
         event.stop()
-        self._do("paste", self._look_at, grid, _lines(event.text))
+        self._start_work("paste", self._look_at, grid, _lines(event.text))
 
-    def on_cell_line_lines(self, event: CellLine.Lines) -> None:
+    def on_cell_input_lines(self, event: CellInput.Lines) -> None:
         """Go on with a text of several lines where there is room for it; of anything else take the first."""
         if self._editing is None or not self._editing[1].type.is_long:
-            self.query_one(CellLine).insert_text_at_cursor(event.pasted.splitlines()[0])
+            self.query_one(CellInput).insert_text_at_cursor(event.pasted.splitlines()[0])
             return
         row, column = self._editing
         self.action_close_line()
@@ -51,7 +51,7 @@ class PastedTable(EditedTable):
         first = max(self.rows.cursor_column - 1, 0)
         try:
             told = await asyncio.to_thread(self._preview, text)
-            pasted = Range.of(told)
+            pasted = PastedRange.of(told)
             to = targets(pasted, grid.shown(), first)
             rows = await asyncio.to_thread(cells, pasted, to)
         except SvcError as error:
@@ -66,19 +66,19 @@ class PastedTable(EditedTable):
             if choice == "new":
                 self._new(grid, rows)
             elif choice == "over":
-                self._do("paste", self._over, grid, rows, at)
+                self._start_work("paste", self._over, grid, rows, at)
 
         self.app.push_screen(PasteScreen(grid.table, told, to), chosen)
 
     def _preview(self, text: str) -> Any:
         sent = text.encode("utf-8", "replace")
         pieces = (sent[at : at + _PIECE] for at in range(0, len(sent), _PIECE))
-        params = {"format": "tsv", "rows": MOST}
+        params = {"format": "tsv", "rows": MAX_ROWS}
         return self.client.call_sync("POST", "/import/preview", params=params, content=pieces)
 
     def _new(self, grid: Grid, rows: Sequence[Mapping[str, Any]]) -> None:
         grid.draft.add(rows)
-        self._drawn()
+        self._redraw()
         self.rows.cursor_row = 0
 
     async def _over(self, grid: Grid, rows: Sequence[Mapping[str, Any]], at: int) -> None:
@@ -96,4 +96,4 @@ class PastedTable(EditedTable):
             elif row is not None and not ((edit := grid.draft.edit(row.key)) and edit.deleted):
                 seen[row.key] = {name: (row.cells[grid.names[name]], now) for name, now in made.items()}
         grid.draft.write(seen, new, rows[len(there) :])
-        self._drawn()
+        self._redraw()

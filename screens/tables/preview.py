@@ -6,7 +6,7 @@ from typing import Any
 from screens.widgets.columns import COLUMN_GAP, PlacedColumn, fit_cell
 from screens.widgets.row_source import Cell, Line, Piece
 
-MOST_COLUMNS, MOST_ROWS = 5, 5
+MAX_COLUMNS, MAX_ROWS = 5, 5
 WIDTH = 14
 """Cells of a column; more columns and rows are counted."""
 
@@ -16,8 +16,8 @@ def lines(title: str, told: Mapping[str, Any], room: int, *, whole: bool = True)
 
     `told` is what `POST /import/preview` answers, of the file or of its first lines.
     """
-    fitting = min(MOST_COLUMNS, max((room + COLUMN_GAP) // (WIDTH + COLUMN_GAP), 1))
-    columns, rows = told["columns"][:fitting], told["rows"][:MOST_ROWS]
+    fitting = min(MAX_COLUMNS, max((room + COLUMN_GAP) // (WIDTH + COLUMN_GAP), 1))
+    columns, rows = told["columns"][:fitting], told["rows"][:MAX_ROWS]
     more = len(told["columns"]) - len(columns)
     count = f"{told['count']:,} row{'' if told['count'] == 1 else 's'}" if whole else "by its first lines"
     beside = f", {more} more column{'' if more == 1 else 's'}" if more else ""

@@ -55,7 +55,7 @@ class ResultRows:
         return as_text(value) if not isinstance(value, dict | list) else json.dumps(value, ensure_ascii=False)
 
 
-def said(result: Mapping[str, Any]) -> str:
+def describe_result(result: Mapping[str, Any]) -> str:
     """Return what a statement did, for people."""
     if result["columns"]:
         count = len(result["rows"])

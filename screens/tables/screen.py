@@ -15,7 +15,7 @@ from screens.tables.conflicts import Conflicts
 from screens.tables.draft import Key
 from screens.tables.export_form import ExportForm
 from screens.tables.grid import Grid
-from screens.tables.history import History, Kept
+from screens.tables.history import History, HistoryStore
 from screens.tables.import_form import ImportForm
 from screens.tables.pasting import PastedTable
 from screens.tables.query import Query
@@ -46,8 +46,8 @@ class TablesScreen(PastedTable):
         & VirtualRows { height: 1fr; }
         & #line { display: none; height: auto; background: $surface; padding: 0 1; }
         & #line > #asked { height: auto; color: $foreground-muted; }
-        & CellLine { height: 1; border: none; padding: 0; background: $surface; }
-        & CellLine:focus { border: none; }
+        & CellInput { height: 1; border: none; padding: 0; background: $surface; }
+        & CellInput:focus { border: none; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -75,7 +75,7 @@ class TablesScreen(PastedTable):
         Binding("y", "copy", "Copy", show=False, id="tables.copy"),
     ]
 
-    def __init__(self, link: ProjectClient, kept: Kept | None = None) -> None:
+    def __init__(self, link: ProjectClient, kept: HistoryStore | None = None) -> None:
         """`kept` is where statements of SQL stay."""
         super().__init__(link)
         self._history = History(kept)
@@ -153,7 +153,7 @@ class TablesScreen(PastedTable):
     def action_apply(self) -> None:
         """Apply what waits, with the cell that is being edited: all of it or nothing."""
         if self._take_line() and self._grid is not None and len(self._grid.draft):
-            self._do("apply", self._apply, self._grid, "refuse")
+            self._start_work("apply", self._apply, self._grid, "refuse")
 
     async def _apply(self, grid: Grid, conflicts: str) -> None:
         waits = grid.draft.changes()
@@ -188,7 +188,7 @@ class TablesScreen(PastedTable):
         where = f"{row}, {column}" if column else row
         self.banner = f"nothing was changed: {where}: {first['message']}{more}"
         new = [row.number for row in grid.draft.new]
-        place = new.index(which) if isinstance(which, int) else grid.place(which)
+        place = new.index(which) if isinstance(which, int) else grid.row_of(which)
         if place is not None:
             self.rows.cursor_row = place
         if column and (number := grid.number(column)) is not None:
@@ -205,11 +205,11 @@ class TablesScreen(PastedTable):
         def chosen(choice: str | None) -> None:
             now = {key: row for key, _, row in told}
             if choice == "rest":
-                self._do("apply", self._apply, grid, "skip")
+                self._start_work("apply", self._apply, grid, "skip")
             elif choice in ("mine", "theirs"):
                 grid.draft.settle(now, mine=choice == "mine")
-                self._drawn()
+                self._redraw()
                 if choice == "mine":
-                    self._do("apply", self._apply, grid, "refuse")
+                    self._start_work("apply", self._apply, grid, "refuse")
 
         self.app.push_screen(Conflicts(grid.table, [column.name for column in grid.columns], told), chosen)

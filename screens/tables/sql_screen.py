@@ -12,7 +12,7 @@ from screens.console_screen import StopWorkersFirst
 from screens.project_client import ProjectClient
 from screens.tables.column_types import fetch_types
 from screens.tables.history import History
-from screens.tables.result import ResultRows, line_and_column, position, said
+from screens.tables.result import ResultRows, describe_result, line_and_column, position
 from screens.tables.table_view import Nothing
 from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
@@ -131,7 +131,7 @@ class SqlScreen(StopWorkersFirst, Screen[bool]):
         self._result = ResultRows(result, self._types)
         rows = self.query_one(VirtualRows)
         rows.set_source(self._result, self._result.columns())
-        self._tell(said(result), "$text-success" if not result["cut"] else "$text-warning")
+        self._tell(describe_result(result), "$text-success" if not result["cut"] else "$text-warning")
 
     def _wrong(self, text: str, error: SvcError) -> None:
         """Say what is wrong, and go where it is."""

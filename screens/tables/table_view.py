@@ -16,13 +16,13 @@ from textual.widgets import Static
 
 from screens.console_screen import ConsoleScreen
 from screens.project_client import ProjectClient
-from screens.tables.cell_input import CellLine
+from screens.tables.cell_input import CellInput
 from screens.tables.cells import piece
-from screens.tables.column_layout import Arrangement
+from screens.tables.column_layout import ColumnLayout
 from screens.tables.column_types import fetch_types
 from screens.tables.columns_screen import ColumnsScreen
 from screens.tables.draft import Draft, New
-from screens.tables.grid import Grid, Seen, TableColumn
+from screens.tables.grid import Grid, TableColumn, TableRow
 from screens.tables.picker import Choice, ColumnPicker, TablePicker
 from screens.tables.query import Query, sort_words
 from screens.widgets.columns import Column, sanitize
@@ -31,7 +31,7 @@ from screens.widgets.virtual_rows import VirtualRows
 from svc_tui.client import SvcError
 from svc_tui.column_types import ColumnTypes
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often it is asked whether somebody else wrote something."""
 THEIRS = 24
 """Characters that are told of what somebody else wrote."""
@@ -62,9 +62,9 @@ class ShownTable(ConsoleScreen):
         super().__init__(link)
         self._drafts: dict[str, Draft] = {}
         self._grid: Grid | None = None
-        self._arranged: dict[str, Arrangement] = {}
+        self._arranged: dict[str, ColumnLayout] = {}
         self._wanted = ""
-        self._editing: tuple[New | Seen, TableColumn] | None = None
+        self._editing: tuple[New | TableRow, TableColumn] | None = None
         self._types: ColumnTypes | None = None
 
     def body(self) -> ComposeResult:
@@ -75,11 +75,11 @@ class ShownTable(ConsoleScreen):
         yield VirtualRows(Nothing(), (), cursor="cell", empty="")
         with Vertical(id="line"):
             yield Static(id="asked")
-            yield CellLine(select_on_focus=False)
+            yield CellInput(select_on_focus=False)
 
     def on_mount(self) -> None:
         """Look for what others write."""
-        self.set_interval(LOOK_SECONDS, self._look)
+        self.set_interval(POLL_SECONDS, self._poll)
 
     def engine_connected(self) -> None:
         """Open the table again that was open, or the first one; what waits stays."""
@@ -92,7 +92,7 @@ class ShownTable(ConsoleScreen):
         """The grid's list."""
         return self.query_one(VirtualRows)
 
-    def _do(self, group: str, work: Callable[..., Awaitable[None]], *given: Any) -> None:
+    def _start_work(self, group: str, work: Callable[..., Awaitable[None]], *given: Any) -> None:
         """Have work done in place of what its group does."""
         does: Any = partial(work, *given)
         self.run_worker(does, group=group, exclusive=group != "apply")
@@ -100,7 +100,7 @@ class ShownTable(ConsoleScreen):
     # Which table
 
     def _open(self, table: str, query: Query, line: str = "") -> None:
-        self._do("open", self._opened, table, query, line)
+        self._start_work("open", self._opened, table, query, line)
 
     async def _opened(self, table: str, query: Query, line: str = "") -> None:
         if self.client.state != "live":
@@ -113,51 +113,51 @@ class ShownTable(ConsoleScreen):
     async def _show(self, table: str, query: Query, line: str = "") -> None:
         """Show a table; an empty name is that of the first. Raises `SvcError`."""
         if not table:
-            names = await self._names()
+            names = await self._table_names()
             if not names:
-                self._none()
+                self._show_no_tables()
                 return
             table = names[0]
         draft = self._drafts.setdefault(table, Draft())
-        grid = await self._grid_of(table, query, draft)
+        grid = await self._open_grid(table, query, draft)
         if line:
-            await self._let_go(grid)
-            grid = await self._grid_of(table, query.filtered(line, grid.names), draft)
+            await self._close_grid(grid)
+            grid = await self._open_grid(table, query.filtered(line, grid.names), draft)
         await asyncio.to_thread(grid.measure, self._grid)
         before, self._grid = self._grid, grid
         self.banner = ""
         none = NO_ROWS if grid.editable else NO_ROWS_HERE
         self.rows.empty = NOTHING if query.conditions or query.search or line else none
-        grid.arrangement = self._arranged.get(grid.table, grid.arrangement).of(list(grid.names))
+        grid.arrangement = self._arranged.get(grid.table, grid.arrangement).for_columns(list(grid.names))
         column = self.rows.cursor_column if before is not None and before.table == grid.table else 1
         self.rows.set_source(grid, grid.titles())
         self.rows.cursor_column = column
-        self._tell()
+        self._update_status()
         self.refresh_bindings()
         if before is not None:
-            await self._let_go(before)
+            await self._close_grid(before)
 
-    async def _names(self) -> list[str]:
+    async def _table_names(self) -> list[str]:
         """Return the names of the tables that there are. Raises `SvcError`."""
         return [each["name"] for each in (await self.client.call("GET", "/tables"))["tables"]]
 
-    async def _grid_of(self, table: str, query: Query, draft: Draft) -> Grid:
+    async def _open_grid(self, table: str, query: Query, draft: Draft) -> Grid:
         self._types = self._types or await fetch_types(self.client)
         opened = await self.client.call("POST", "/grid", query.body(table))
         return Grid(self.client, self._types, query, draft, opened)
 
-    async def _let_go(self, grid: Grid) -> None:
+    async def _close_grid(self, grid: Grid) -> None:
         """Let go of a grid; one that is gone already is as well."""
         try:
             await self.client.call("DELETE", f"/grid/{grid.id}")
         except SvcError:
             return
 
-    def _none(self) -> None:
+    def _show_no_tables(self) -> None:
         self._grid = None
         self.rows.empty = NO_TABLES
         self.rows.set_source(Nothing(), (Column("", 1),))
-        self._tell()
+        self._update_status()
         self.refresh_bindings()
 
     def action_tables(self) -> None:
@@ -168,7 +168,7 @@ class ShownTable(ConsoleScreen):
 
     # What is told
 
-    def _tell(self) -> None:
+    def _update_status(self) -> None:
         grid = self._grid
         self.pending = sum(len(draft) for draft in self._drafts.values())
         self._tell_what_waits()
@@ -198,22 +198,22 @@ class ShownTable(ConsoleScreen):
     @on(VirtualRows.Loaded)
     def _tell_what_waits(self) -> None:
         """Say what waits, or what somebody else wrote into the cell of the cursor, which waits."""
-        grid, here, column = self._grid, self._here(), self._column()
+        grid, here, column = self._grid, self._current_row(), self._current_column()
         waiting = len(grid.draft) if grid is not None else 0
         elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
         said = f"changes wait in {elsewhere}" if elsewhere else ""
         if waiting:
             said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies"
-        if grid is not None and isinstance(here, Seen) and column and grid.written_over(here, column):
+        if grid is not None and isinstance(here, TableRow) and column and grid.has_conflict(here, column):
             theirs, _ = piece(here.cells[grid.names[column.name]])
             theirs = sanitize(theirs if len(theirs) <= THEIRS else f"{theirs[: THEIRS - 1]}…")
             said = f"somebody else wrote {theirs} here · ctrl+s asks"
         self.query_one("#waiting", Static).update(Content(said))
 
-    def _drawn(self) -> None:
+    def _redraw(self) -> None:
         """Draw again what waits."""
         self.rows.reload()
-        self._tell()
+        self._update_status()
 
     def on_virtual_list_failed(self, event: VirtualRows.Failed) -> None:
         """Tell that rows could not be had; what waits stays to be seen and copied."""
@@ -225,15 +225,15 @@ class ShownTable(ConsoleScreen):
         assert self._grid is not None
         return self._grid
 
-    def _here(self) -> New | Seen | None:
+    def _current_row(self) -> New | TableRow | None:
         return self._grid.at(self.rows.cursor_row) if self._grid is not None else None
 
-    def _column(self) -> TableColumn | None:
+    def _current_column(self) -> TableColumn | None:
         number = self.rows.cursor_column - 1
         shown = self._grid.shown() if self._grid is not None else []
         return shown[number] if 0 <= number < len(shown) else None
 
-    def _value(self, row: New | Seen, column: TableColumn) -> Any:
+    def _value(self, row: New | TableRow, column: TableColumn) -> Any:
         assert self._grid is not None
         if isinstance(row, New):
             return row.cells.get(column.name)
@@ -242,7 +242,7 @@ class ShownTable(ConsoleScreen):
             return edit.now[column.name]
         return row.cells[self._grid.names[column.name]]
 
-    def _may(self) -> bool:
+    def _may_edit(self) -> bool:
         """Say whether rows can be changed, and why not."""
         if self._grid is None:
             return False
@@ -253,11 +253,11 @@ class ShownTable(ConsoleScreen):
 
     # What is shown
 
-    def _ask(self, asked: str, value: str, rule: str) -> None:
+    def _open_line(self, asked: str, value: str, rule: str) -> None:
         self.query_one("#asked", Static).update(
             Content.from_markup("[b]$asked[/]  [dim]$rule[/]", asked=asked, rule=rule)
         )
-        line = self.query_one(CellLine)
+        line = self.query_one(CellInput)
         line.value = value
         line.cursor_position = len(value)
         self.query_one("#line").display = True
@@ -273,7 +273,7 @@ class ShownTable(ConsoleScreen):
         """Write a filter."""
         if self._grid is not None:
             self._editing = None
-            self._ask("filter", self._grid.query.words(), FILTERS)
+            self._open_line("filter", self._grid.query.words(), FILTERS)
 
     async def _filter(self, grid: Grid, line: str) -> None:
         """Show what passes a filter; what is wrong with it is said beside it, and it stays."""
@@ -323,24 +323,24 @@ class ShownTable(ConsoleScreen):
             return
         if grid.number(name) is None:
             index = [each.name for each in grid.arrangement.columns].index(name)
-            self._arrange(grid, grid.arrangement.turned(index))
+            self._arrange(grid, grid.arrangement.toggled(index))
         self.rows.cursor_column = grid.number(name) or 0
 
-    def _arrange(self, grid: Grid, arrangement: Arrangement) -> None:
+    def _arrange(self, grid: Grid, arrangement: ColumnLayout) -> None:
         grid.arrangement = self._arranged[grid.table] = arrangement
         if grid is self._grid:
             self.rows.set_columns(grid.titles())
 
     def action_sort(self, more: bool) -> None:
         """Sort by the column of the cursor: up, down, not."""
-        if self._grid is not None and (column := self._column()) is not None:
+        if self._grid is not None and (column := self._current_column()) is not None:
             self._open(self._grid.table, self._grid.query.sorted_by(column.name, more=more))
 
     # What others write
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if self._grid is not None and self.client.state == "live" and self.app.screen is self:
-            self._do("look", self._looked, self._grid)
+            self._start_work("look", self._looked, self._grid)
 
     async def _looked(self, grid: Grid) -> None:
         try:
@@ -355,7 +355,7 @@ class ShownTable(ConsoleScreen):
             self.engine_connected()
             return
         grid.changed.clear()
-        self._do("look", self._refresh_now, grid)
+        self._start_work("look", self._refresh_now, grid)
 
     async def _refresh_now(self, grid: Grid, *, marked: bool = True) -> None:
         try:
@@ -370,8 +370,8 @@ class ShownTable(ConsoleScreen):
         """
         top = self.rows.scroll_offset.y
         seen = grid.shown_rows(top, top + self.size.height)
-        here = self._here()
-        asked = [*seen, *([here] if isinstance(here, Seen) and here not in seen else [])]
+        here = self._current_row()
+        asked = [*seen, *([here] if isinstance(here, TableRow) and here not in seen else [])]
         wish = {"rows": [{"key": list(row.key), "version": row.version} for row in asked]}
         found = await self.client.call("POST", f"/grid/{grid.id}/refresh", wish)
         if grid is not self._grid:
@@ -382,8 +382,8 @@ class ShownTable(ConsoleScreen):
                 grid.changed[row.key] = "changed"
             if row is here and became["at"] is not None:
                 self.rows.cursor_row = became["at"] + len(grid.draft.new)
-        grid.forget()
-        self._drawn()
+        grid.clear_cache()
+        self._redraw()
 
     def _lost(self, grid: Grid, error: SvcError) -> None:
         """Tell of a table that is not there any more as it was; what waits stays."""

@@ -15,9 +15,9 @@ from svc_tui.column_types import TypeInfo
 
 MEASURED = 50
 """Rows that are measured."""
-CAP = 24
+DEFAULT_MAX_WIDTH = 24
 """Default maximum width of a column, in terminal cells. A column grows beyond it if there is room."""
-MOST = 200
+MAX_WIDTH = 200
 """Maximum width that a column can grow to, in terminal cells."""
 
 
@@ -46,5 +46,7 @@ def _width(title: str, type: TypeInfo, values: Sequence[Any]) -> Width:
     if not values:
         own = max(least, type.width)
         return Width(own, own)
-    wish = min(max(least, *(cell_len(sanitize(piece(value)[0][: MOST + 1])) for value in values)), MOST)
-    return Width(min(wish, max(CAP, least)), wish)
+    wish = min(
+        max(least, *(cell_len(sanitize(piece(value)[0][: MAX_WIDTH + 1])) for value in values)), MAX_WIDTH
+    )
+    return Width(min(wish, max(DEFAULT_MAX_WIDTH, least)), wish)

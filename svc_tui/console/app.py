@@ -25,7 +25,7 @@ from screens.login.screen import LoginScreen
 from screens.logs.screen import LogsScreen
 from screens.project_client import LinkState, ProjectClient
 from screens.start.screen import Choice, StartChoices, StartScreen
-from screens.tables.history import Kept
+from screens.tables.history import HistoryStore
 from screens.tables.screen import TablesScreen
 from screens.terminal_app import TerminalApp
 from screens.web_driver import BrowserDriver
@@ -80,7 +80,7 @@ class Console(TerminalApp[None]):
         *,
         keymap: dict[str, str] | None = None,
         deployer: Deployer | None = None,
-        sql_history: Kept | None = None,
+        sql_history: HistoryStore | None = None,
         theme_preference: ThemePreference | None = None,
     ) -> None:
         """Create the application. `keymap` overrides keys by binding id.

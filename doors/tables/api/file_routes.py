@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from quart import Blueprint, Response, request
 from quart_schema import document_response, validate_querystring
 
-from doors.tables.api.thread_stream import Sink, Stream
+from doors.tables.api.thread_stream import ChunkWriter, Stream
 from doors.tables.files.clipboard import Header, preview_pasted
 from doors.tables.files.exporter import save
 from doors.tables.files.format import Format, Progress
@@ -21,7 +21,7 @@ from doors.tables.files.importer import load
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import MAX_BYTES
 from doors.tables.sqlite.errors import Connection, TablesError, fold
-from doors.tables.sqlite.owner import place, reading, writing
+from doors.tables.sqlite.owner import database_path, open_for_reading, open_for_writing
 from doors.tables.types.infer import PREVIEW_ROWS, preview
 from doors.tables.types.registry import TypeName
 from engine.control import ndjson
@@ -173,7 +173,7 @@ def allowed(projects: Projects, project: str, role: Role) -> Path:
 
 async def _spooled(data: Path) -> BinaryIO:
     """Keep the body of the request in a file without a name, where the Project's data is."""
-    folder = place(data).parent
+    folder = database_path(data).parent
     with _room():
         file: BinaryIO = TemporaryFile(dir=folder if folder.exists() else None)  # noqa: SIM115
     try:
@@ -207,18 +207,18 @@ def _room() -> Iterator[None]:
         ) from error
 
 
-def _closing(file: BinaryIO, make: Callable[[Sink], None]) -> Callable[[Sink], None]:
-    def closed(sink: Sink) -> None:
+def _closing(file: BinaryIO, make: Callable[[ChunkWriter], None]) -> Callable[[ChunkWriter], None]:
+    def closed(sink: ChunkWriter) -> None:
         with file:
             make(sink)
 
     return closed
 
 
-def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: Sink) -> None:
+def _load(data: Path, file: BinaryIO, how: ImportQuery, sink: ChunkWriter) -> None:
     last, told = Progress(0), 0.0
     try:
-        with _room(), writing(data) as connection:
+        with _room(), open_for_writing(data) as connection:
             _check(how, {fold(name) for name in read(connection)})
             going: Iterator[Progress] = load(
                 connection, file, how.format, table=how.table, replace=how.replace
@@ -266,7 +266,7 @@ def _line(progress: Progress, *, done: bool) -> bytes:
     return ndjson.line(members)
 
 
-def _preview(file: BinaryIO, how: PreviewQuery, sink: Sink) -> None:
+def _preview(file: BinaryIO, how: PreviewQuery, sink: ChunkWriter) -> None:
     found = preview_pasted(file, how.header, how.rows) if how.format == "tsv" else preview(file, how.format)
     columns = [
         {"name": column.name, "type": column.type, "primary_key": column.primary_key}
@@ -278,10 +278,10 @@ def _preview(file: BinaryIO, how: PreviewQuery, sink: Sink) -> None:
         output.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def _save(data: Path, save: Save, sink: Sink) -> None:
+def _save(data: Path, save: Save, sink: ChunkWriter) -> None:
     output = sink.gathered()
     try:
-        with reading(data) as connection:
+        with open_for_reading(data) as connection:
             for _ in save(connection, output):
                 pass
         output.flush()

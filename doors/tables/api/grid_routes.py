@@ -17,16 +17,16 @@ from doors.tables.api.response_models import ColumnView, column_view
 from doors.tables.files.exporter import save_shown
 from doors.tables.files.format import ROWS, RowsFormat
 from doors.tables.grid.grid import Grid
-from doors.tables.grid.view_sql import Filter, Op, Sort, View
+from doors.tables.grid.view_sql import Filter, GridView, Op, Sort
 from doors.tables.sqlite.errors import TablesError
 from doors.tables.types.json import encode
 from engine.control.openapi import sends
 from engine.control.projects import Projects
 from engine.control.schema import StrictModel
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Rows of a window, and of those that a refresh is asked about."""
-_FARTHEST = 2**53
+_MAX_START = 2**53
 
 
 class SortBy(StrictModel):
@@ -56,9 +56,9 @@ class GridQuery(StrictModel):
     filter: list[FilterBy] = Field(default=[], max_length=64)
     search: str = Field(default="", max_length=1000)
 
-    def view(self) -> View:
+    def view(self) -> GridView:
         """Return it as a value."""
-        return View(
+        return GridView(
             self.table,
             tuple(Sort(each.column, each.descending) for each in self.sort),
             tuple(Filter(each.column, each.op, each.value) for each in self.filter),
@@ -87,8 +87,8 @@ class WindowQuery(BaseModel):
     """Which rows, counted from 0."""
 
     model_config = ConfigDict(extra="forbid")
-    start: int = Field(ge=0, le=_FARTHEST)
-    n: int = Field(ge=1, le=MOST_ROWS)
+    start: int = Field(ge=0, le=_MAX_START)
+    n: int = Field(ge=1, le=MAX_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class ShownRow(StrictModel):
 class Refresh(StrictModel):
     """The rows to tell about."""
 
-    rows: list[ShownRow] = Field(default=[], max_length=MOST_ROWS)
+    rows: list[ShownRow] = Field(default=[], max_length=MAX_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
         """Read one cell whole, of up to 64 MiB; needs the role viewer."""
         folder, key = allowed(projects, project, "viewer"), _key(query_args.key)
         found = await grids.use(
-            folder, grid, lambda grid: encode({"value": grid.whole(key, query_args.column)})
+            folder, grid, lambda grid: encode({"value": grid.full_cell(key, query_args.column)})
         )
         return Response(found, content_type="application/json")
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from doors.tables.grid.grid import Grid
-from doors.tables.grid.view_sql import View
+from doors.tables.grid.view_sql import GridView
 from doors.tables.sqlite.errors import TablesError
-from doors.tables.sqlite.owner import place
+from doors.tables.sqlite.owner import database_path
 from engine.control.errors import NotFound
 from engine.errors import SvcError
 
 IDLE_SECONDS = 600.0
 """How long a grid that nobody uses stays open."""
-MOST = 64
+MAX_OPEN = 64
 MOST_OF_A_PROJECT = 16
 _T = TypeVar("_T")
 
@@ -40,7 +40,7 @@ class Grids:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
-    async def open(self, data: Path, view: View, done: Callable[[Grid], _T]) -> tuple[str, _T]:
+    async def open(self, data: Path, view: GridView, done: Callable[[Grid], _T]) -> tuple[str, _T]:
         """Open a grid of the Project whose data is in this folder; return its id, and what `done` says of it.
 
         Raises `TablesError`, and `SvcError` with the code `unavailable` where too many are open.
@@ -51,7 +51,7 @@ class Grids:
         self._open[id] = opened
 
         def make() -> _T:
-            grid = opened.grid = Grid(place(data), view)
+            grid = opened.grid = Grid(database_path(data), view)
             grid.open()
             return done(grid)
 
@@ -111,9 +111,9 @@ class Grids:
 
     def _make_room(self, data: Path) -> None:
         here = sum(each.data == data for each in self._open.values())
-        if here < MOST_OF_A_PROJECT and len(self._open) < MOST:
+        if here < MOST_OF_A_PROJECT and len(self._open) < MAX_OPEN:
             return
-        many = f"{here} grids of this Project" if here >= MOST_OF_A_PROJECT else f"{MOST} grids"
+        many = f"{here} grids of this Project" if here >= MOST_OF_A_PROJECT else f"{MAX_OPEN} grids"
         raise SvcError(
             f"{many} are open already",
             f"Close one; a grid that nobody uses is closed after {IDLE_SECONDS / 60:.0f} minutes.",

@@ -3,7 +3,7 @@
 Settings of the connection, other files and transactions are refused, with the way that there is instead.
 """
 
-from doors.tables.guest.authorizer import Sandbox
+from doors.tables.guest.authorizer import GuestAuthorizer
 from doors.tables.guest.problem import Problem
 from doors.tables.sqlite.connections import apsw
 
@@ -23,7 +23,7 @@ _FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
 _DENIED = frozenset({"load_extension", "fts3_tokenizer"})
 
 
-class OwnersRights(Sandbox):
+class OwnerAuthorizer(GuestAuthorizer):
     """The authorizer of one statement that an owner wrote."""
 
     __slots__ = ()

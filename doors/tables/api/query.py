@@ -7,27 +7,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from doors.tables.api.owner_authorizer import OwnersRights, kind_refused, reads_only
-from doors.tables.guest.errors import GUESTS_OWN, explained
+from doors.tables.api.owner_authorizer import OwnerAuthorizer, kind_refused, reads_only
+from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan, make_plan, types_in
 from doors.tables.guest.problem import Problem
 from doors.tables.migrations import script
 from doors.tables.schema import notes
-from doors.tables.schema.references import broken
+from doors.tables.schema.references import find_broken
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.connections import Connection, Cursor
-from doors.tables.sqlite.errors import TablesError, changing
+from doors.tables.sqlite.errors import TablesError, transaction
 from doors.tables.sqlite.tokens import Statement, tokens
 from doors.tables.types.json import encode_rows, parameters
 from doors.tables.types.registry import TypeName
 from engine.errors import SvcError
 
-SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 """How long a statement may take."""
-MOST_ROWS = 10_000
-MOST_BYTES = 16 << 20
+MAX_ROWS = 10_000
+MAX_BYTES = 16 << 20
 """How many rows, and bytes of JSON, a result may have; the row that goes beyond the bytes is its last."""
-_STEPS = 20_000
+_STEPS_PER_CHECK = 20_000
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
 
@@ -67,7 +67,7 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
         if not write:
             raise _refused(reads_only())
         return _change(connection, sql, params)
-    rights = OwnersRights(writes=write)
+    rights = OwnerAuthorizer(writes=write)
     try:
         connection.authorizer = rights
         with _deadline(connection), _transaction(connection, rights, write):
@@ -76,13 +76,13 @@ def run(connection: Connection, sql: str, params: Sequence[Any], *, write: bool,
             rows, cut = _rows(connection, plan, plan.bind(parameters(list(params))), limit)
             changed = connection.changes() if plan.writes else 0
             return _document(plan, rows, cut, changed, connection.last_insert_rowid())
-    except (Problem, *GUESTS_OWN) as error:
-        raise _refused(explained(error, sql, rights.refusal)) from error
+    except (Problem, *GUEST_ERRORS) as error:
+        raise _refused(to_problem(error, sql, rights.refusal)) from error
     finally:
         connection.authorizer = None
 
 
-def _plan(connection: Connection, rights: OwnersRights, sql: str) -> Plan:
+def _plan(connection: Connection, rights: OwnerAuthorizer, sql: str) -> Plan:
     rights.lifted = True
     types = types_in(read(connection))
     rights.lifted = False
@@ -98,8 +98,8 @@ def _plan(connection: Connection, rights: OwnersRights, sql: str) -> Plan:
 
 @contextmanager
 def _deadline(connection: Connection) -> Iterator[None]:
-    end = time.monotonic() + SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    end = time.monotonic() + TIMEOUT_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
     try:
         yield
     finally:
@@ -107,7 +107,7 @@ def _deadline(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _transaction(connection: Connection, rights: OwnersRights, write: bool) -> Iterator[None]:
+def _transaction(connection: Connection, rights: OwnerAuthorizer, write: bool) -> Iterator[None]:
     _ours(connection, rights, "begin immediate" if write else "begin")
     try:
         yield
@@ -118,7 +118,7 @@ def _transaction(connection: Connection, rights: OwnersRights, write: bool) -> I
         raise
 
 
-def _ours(connection: Connection, rights: OwnersRights, sql: str) -> None:
+def _ours(connection: Connection, rights: OwnerAuthorizer, sql: str) -> None:
     rights.lifted = True
     connection.execute(sql)
     rights.lifted = False
@@ -135,7 +135,7 @@ def _rows(
         for row in cursor:
             if len(found) >= limit:
                 cut = "rows"
-            elif size > MOST_BYTES:
+            elif size > MAX_BYTES:
                 cut = "bytes"
             if cut is not None:
                 break
@@ -164,15 +164,15 @@ def _change(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
         raise TablesError(
             "a statement that changes the schema takes no parameters", "Write the value into it."
         )
-    with changing(connection, "the tables were not changed"):
-        sound = not broken(connection)
-        script.run(connection, "SQL", [Statement(1, sql)], seconds=SECONDS)
-        if sound and (now := broken(connection)):
+    with transaction(connection, "the tables were not changed"):
+        sound = not find_broken(connection)
+        script.run(connection, "SQL", [Statement(1, sql)], seconds=TIMEOUT_SECONDS)
+        if sound and (now := find_broken(connection)):
             raise TablesError(
                 f"something else needs what the statement takes away: {now}",
                 "Drop that view or trigger first, and make it anew after the change.",
             )
-        notes.forget_lost(connection)
+        notes.delete_orphans(connection)
     return _document(None, [], None, 0, 0)
 
 

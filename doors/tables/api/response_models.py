@@ -12,7 +12,7 @@ from doors.tables.types.registry import TYPES, Form, TypeName
 
 COUNT_SECONDS = 2.0
 """How long rows are counted at most; then their number is unknown."""
-_STEPS = 10_000
+_STEPS_PER_CHECK = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _counter(connection: Connection) -> Callable[[Table], int | None]:
     end = time.monotonic() + COUNT_SECONDS
 
     def count(table: Table) -> int | None:
-        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
         try:
             return int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
         except Error:

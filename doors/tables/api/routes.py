@@ -23,7 +23,7 @@ from doors.tables import migrations
 from doors.tables.api import file_routes, grid_routes, row_routes
 from doors.tables.api.file_routes import allowed
 from doors.tables.api.large_body import read_large
-from doors.tables.api.query import MOST_ROWS, Result, changes_schema
+from doors.tables.api.query import MAX_ROWS, Result, changes_schema
 from doors.tables.api.query import run as run_sql
 from doors.tables.api.response_models import (
     MigrationList,
@@ -40,27 +40,27 @@ from doors.tables.migrations import Migration
 from doors.tables.schema.apply import apply
 from doors.tables.sqlite.catalog import find, read
 from doors.tables.sqlite.errors import Connection, TablesError
-from doors.tables.sqlite.owner import reading, writing
+from doors.tables.sqlite.owner import open_for_reading, open_for_writing
 from engine.control.errors import NotFound
 from engine.control.projects import Projects
 
-MOST_SQL = 128 << 20
+MAX_MIGRATION_BYTES = 128 << 20
 """Bytes of the migrations that are applied at once."""
 _ROWS_HINT = "Rows are for `svc tables import`."
 _T = TypeVar("_T")
 
 
-class _Form(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class TableQuery(_Form):
+class TableQuery(_StrictModel):
     """Which table."""
 
     name: str
 
 
-class Query(_Form):
+class Query(_StrictModel):
     """One statement, with its parameters as the Door takes them. With `write` it may change rows.
 
     A statement that changes the schema needs `write`, the role owner, and no parameters.
@@ -69,24 +69,24 @@ class Query(_Form):
     sql: str
     params: list[Any] = []
     write: bool = False
-    limit: int = Field(default=MOST_ROWS, ge=0, le=MOST_ROWS)
+    limit: int = Field(default=MAX_ROWS, ge=0, le=MAX_ROWS)
 
 
-class MigrationFile(_Form):
+class MigrationFile(_StrictModel):
     """One migration: `tables/0001-users.sql`, and its text."""
 
     name: str
     sql: str
 
 
-class Migrations(_Form):
+class Migrations(_StrictModel):
     """All migrations of a Project. With `plan` they are compared with what was applied, and not applied."""
 
     files: list[MigrationFile]
     plan: bool = False
 
 
-class MigrationsDone(_Form):
+class MigrationsDone(_StrictModel):
     """The names of the migrations that were applied now, or, with `plan`, that would be."""
 
     applied: list[str]
@@ -151,7 +151,7 @@ def blueprint(projects: Projects) -> Blueprint:
     async def migrate(project: str) -> MigrationsDone:
         """Apply the migrations that are new, all of them or none; needs the role deployer, to plan viewer."""
         allowed(projects, project, "viewer")
-        wanted = await read_large(Migrations, MOST_SQL, "the migrations", _ROWS_HINT)
+        wanted = await read_large(Migrations, MAX_MIGRATION_BYTES, "the migrations", _ROWS_HINT)
         folder = allowed(projects, project, "viewer" if wanted.plan else "deployer")
         files = [Migration(each.name, each.sql) for each in wanted.files]
         if wanted.plan:
@@ -168,7 +168,7 @@ def blueprint(projects: Projects) -> Blueprint:
 
 async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:
     def do() -> _T:
-        with reading(data) as connection:
+        with open_for_reading(data) as connection:
             return work(connection)
 
     return await asyncio.to_thread(do)
@@ -176,7 +176,7 @@ async def _read(data: Path, work: Callable[[Connection], _T]) -> _T:
 
 async def _write(data: Path, work: Callable[[Connection], _T]) -> _T:
     def do() -> _T:
-        with writing(data) as connection:
+        with open_for_writing(data) as connection:
             return work(connection)
 
     return await asyncio.to_thread(do)

@@ -18,13 +18,13 @@ from doors.tables.api.large_body import read_large
 from doors.tables.rows import changes
 from doors.tables.rows.changes import Changed, Conflict, Mistake
 from doors.tables.rows.changeset import apply
-from doors.tables.sqlite.owner import writing
+from doors.tables.sqlite.owner import open_for_writing
 from doors.tables.types.json import encode
 from engine.control.projects import Projects
 from engine.control.schema import StrictModel
 
-MOST_CHANGES = 10_000
-MOST_BYTES = 32 << 20
+MAX_CHANGES = 10_000
+MAX_BYTES = 32 << 20
 """How many changes there may be at once, and bytes of them."""
 
 
@@ -98,7 +98,7 @@ class RowChanges(StrictModel):
     """
 
     table: str
-    changes: list[AnyRowChange] = Field(min_length=1, max_length=MOST_CHANGES)
+    changes: list[AnyRowChange] = Field(min_length=1, max_length=MAX_CHANGES)
     conflicts: Literal["refuse", "skip"] = "refuse"
 
 
@@ -126,10 +126,10 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     async def change_rows(project: str) -> Response:
         """Insert, update and delete rows in one transaction; needs the role deployer."""
         folder = allowed(projects, project, "deployer")
-        wanted = await read_large(RowChanges, MOST_BYTES, "the changes", "Import many rows as a file.")
+        wanted = await read_large(RowChanges, MAX_BYTES, "the changes", "Import many rows as a file.")
 
         def work() -> bytes:
-            with writing(folder) as connection:
+            with open_for_writing(folder) as connection:
                 listed = [each.value() for each in wanted.changes]
                 done = apply(connection, wanted.table, listed, skip=wanted.conflicts == "skip")
             return encode(asdict(done))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.errors import rows
-from doors.tables.sqlite.owner import place, reading
+from doors.tables.sqlite.owner import database_path, open_for_reading
 from engine.errors import SvcError
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
@@ -15,11 +15,11 @@ def size(data: Path) -> tuple[int, int] | None:
 
     `None` where the file can not be read.
     """
-    path = place(data)
+    path = database_path(data)
     try:
         if not path.exists():
             return 0, 0
-        with reading(data) as connection:
+        with open_for_reading(data) as connection:
             return sum(not reserved(name) for (name,) in rows(connection, _TABLES)), path.stat().st_size
     except (OSError, SvcError):
         return None

@@ -10,14 +10,14 @@ from typing import Any
 _AHEAD = 4
 _PIECE = 64 << 10
 
-Made = Callable[["Sink"], None]
+Made = Callable[["ChunkWriter"], None]
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """Nobody takes what is made any more."""
 
 
-class Sink(io.RawIOBase):
+class ChunkWriter(io.RawIOBase):
     """Where the thread writes to. `write` waits for room, and raises `Gone`."""
 
     def __init__(self, stream: "Stream") -> None:
@@ -85,12 +85,12 @@ class Stream:
     def check(self) -> None:
         """Raise `Gone` when nobody takes any more pieces."""
         if self._gone:
-            raise Gone
+            raise ClientDisconnected
 
     def _work(self, made: "Future[None]") -> None:
         try:
-            self._make(Sink(self))
-        except Gone:
+            self._make(ChunkWriter(self))
+        except ClientDisconnected:
             made.set_result(None)
         except BaseException as error:
             made.set_exception(error)

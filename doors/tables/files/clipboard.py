@@ -16,7 +16,7 @@ from doors.tables.types.infer import infer, is_plain_text
 
 Header = Literal["auto", "yes", "no"]
 """Whether the first row names the columns; `auto`: where it can be nothing else."""
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 _CELL = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"(?=[\t\r\n]|\Z)|([^\t\r\n]*+))(\t|\r?\n|\r|\Z)')
 
 
@@ -50,9 +50,9 @@ def _bounded(pieces: Iterator[str]) -> Iterator[str]:
     size = 0
     for piece in pieces:
         size += len(piece)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise TablesError(
-                f"what is pasted has more than {MOST_BYTES >> 20} MiB", "Save it as a file, and import that."
+                f"what is pasted has more than {MAX_BYTES >> 20} MiB", "Save it as a file, and import that."
             )
         yield piece
 

@@ -14,7 +14,7 @@ from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.sqlite.catalog import NOTES, read
 from doors.tables.sqlite.connections import MAX_VALUE
-from doors.tables.sqlite.errors import Connection, TablesError, explained, fold, quoted, rows
+from doors.tables.sqlite.errors import Connection, TablesError, fold, quoted, rows, wrap_error
 from doors.tables.sqlite.errors import Error as SqliteError
 from doors.tables.sqlite.tokens import statements
 
@@ -56,7 +56,7 @@ def clear(target: Connection, contents: Contents, *, replace: bool) -> None:
 
 
 def _make(target: Connection, sql: str) -> None:
-    script.run(target, "the file's schema", statements([sql], script.LONGEST))
+    script.run(target, "the file's schema", statements([sql], script.MAX_STATEMENT_BYTES))
 
 
 def _rows(source: Connection, target: Connection, part: Part, what: str) -> Iterator[int]:
@@ -81,14 +81,14 @@ def _rows(source: Connection, target: Connection, part: Part, what: str) -> Iter
             "Make it a blob in the file: UPDATE … SET c = CAST(c AS blob).",
         ) from None
     except SqliteError as error:
-        raise explained(error, what) from error
+        raise wrap_error(error, what) from error
 
 
 def _own(source: Connection, target: Connection, part: Part) -> None:
     """Take notes along, and the record of migrations where the target has none of its own."""
     if part.name != NOTES and migrations.applied(target):
         return
-    target.execute(notes.TABLE if part.name == NOTES else migrations.TABLE)
+    target.execute(notes.CREATE_NOTES if part.name == NOTES else migrations.TABLE)
     names = part.names(number=False)
     insert = f"INSERT OR REPLACE INTO {part.name} ({names}) VALUES ({', '.join('?' * len(part.columns))})"
     target.executemany(insert, rows(source, part.select(number=False)))

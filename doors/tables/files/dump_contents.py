@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from doors.tables.schema.notes import OWN
+from doors.tables.schema.notes import INTERNAL_TABLES
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import NOTES, Table, find, read, reserved
 from doors.tables.sqlite.errors import Connection, fold, literal, quoted, rows, scalar
@@ -112,7 +112,7 @@ def _virtual(connection: Connection, tables: Sequence[Table]) -> tuple[tuple[Par
 def _own(connection: Connection, tables: Sequence[str] | None) -> tuple[Part, ...]:
     """Return notes and the record of migrations; of some tables only the notes."""
     parts = []
-    for name in OWN:
+    for name in INTERNAL_TABLES:
         if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = ?", name):
             continue
         infos = rows(connection, "SELECT name, pk FROM pragma_table_xinfo(?)", name)

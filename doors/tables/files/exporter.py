@@ -12,10 +12,18 @@ from doors.tables.files.dump_contents import contents_of
 from doors.tables.files.format import STEP, Format, Progress, RowsFormat
 from doors.tables.files.json_file import text_json
 from doors.tables.files.sql_dump import dumped
-from doors.tables.grid.view_sql import View, clauses
+from doors.tables.grid.view_sql import GridView, clauses
 from doors.tables.schema.rows import row_name
 from doors.tables.sqlite.catalog import Table, find, read
-from doors.tables.sqlite.errors import Connection, Error, TablesError, changing, explained, open_file, quoted
+from doors.tables.sqlite.errors import (
+    Connection,
+    Error,
+    TablesError,
+    open_file,
+    quoted,
+    transaction,
+    wrap_error,
+)
 from doors.tables.types.text import json_cell, text_cell
 
 _BLOCK = 1 << 16
@@ -45,7 +53,7 @@ def save(
 
 
 def save_shown(
-    connection: Connection, output: BinaryIO, format: RowsFormat, view: View
+    connection: Connection, output: BinaryIO, format: RowsFormat, view: GridView
 ) -> Iterator[Progress]:
     """Write what a view shows of a table, in its order, likewise; rows that are alike keep the table's."""
     with _moment(connection, "the table can not be exported"):
@@ -69,11 +77,11 @@ def _moment(connection: Connection, what: str) -> Iterator[None]:
             "Find it: WHERE typeof(c) = 'text' AND length(CAST(c AS blob)) > length(c); make it a blob.",
         ) from None
     except Error as error:
-        raise explained(error, what) from error
+        raise wrap_error(error, what) from error
 
 
 def _save_rows(
-    connection: Connection, output: BinaryIO, format: Format, table: Table, view: View | None = None
+    connection: Connection, output: BinaryIO, format: Format, table: Table, view: GridView | None = None
 ) -> Iterator[Progress]:
     columns = [column for column in table.columns if not column.generated]
     if not columns:
@@ -81,7 +89,7 @@ def _save_rows(
             f"{table.kind} {table.name} has nothing to write", "What it reads from may be gone."
         )
     names = ", ".join(quoted(column.name) for column in columns)
-    shown = clauses(table, view or View(table.name))
+    shown = clauses(table, view or GridView(table.name))
     own = (row_name(table) if table.kind == "table" else "") or ", ".join(map(quoted, table.key))
     order = shown.order
     if own:
@@ -134,7 +142,7 @@ def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[st
         target = open_file(path, make=True)
         last = Progress(0)
         try:
-            with changing(target, what):
+            with transaction(target, what):
                 for last in copy(connection, target, contents, what):
                     yield last
         finally:

@@ -15,18 +15,18 @@ from doors.tables.files.text_reader import chunks
 from doors.tables.migrations import script
 from doors.tables.schema import notes
 from doors.tables.schema.names import check_name
-from doors.tables.schema.references import broken
+from doors.tables.schema.references import find_broken
 from doors.tables.sqlite.catalog import Column, Table, read
 from doors.tables.sqlite.connections import open_owner
 from doors.tables.sqlite.errors import (
     Connection,
     Error,
     TablesError,
-    changing,
-    explained,
     fold,
     open_file,
     rows,
+    transaction,
+    wrap_error,
 )
 from doors.tables.sqlite.tokens import Statement, statements
 from doors.tables.types.infer import preview
@@ -94,7 +94,7 @@ def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[P
         closing(open_owner(Path(folder) / "x.db")) as made,
     ):
         made.execute("pragma synchronous = off")
-        with changing(made, "nothing was imported"):
+        with transaction(made, "nothing was imported"):
             for count in script.running(made, "", _statements(source), own=True):
                 if count % STEP == 0:
                     yield Progress(count, source.tell(), total)
@@ -103,7 +103,7 @@ def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[P
 
 def _statements(source: BinaryIO) -> Iterator[Statement]:
     """Yield the statements of a dump but those that only the shell needs."""
-    for statement in statements(chunks(source), script.LONGEST):
+    for statement in statements(chunks(source), script.MAX_STATEMENT_BYTES):
         if tuple(statement.sql.lower().split()) not in _SHELLS_OWN or len(statement.sql) > 40:
             yield statement
 
@@ -128,7 +128,7 @@ def _database(connection: Connection, source: BinaryIO, replace: bool) -> Iterat
                         )
                 yield from _into_place(connection, made, replace)
         except Error as error:
-            raise explained(error, what) from error
+            raise wrap_error(error, what) from error
 
 
 def _into_place(connection: Connection, made: Connection, replace: bool) -> Iterator[Progress]:
@@ -136,14 +136,14 @@ def _into_place(connection: Connection, made: Connection, replace: bool) -> Iter
     contents = contents_of(made)
     if not contents.tables:
         raise TablesError(f"{what}: there are no tables in the file", "Check that it is the right one.")
-    with changing(connection, what):
-        sound = not broken(connection)
+    with transaction(connection, what):
+        sound = not find_broken(connection)
         clear(connection, contents, replace=replace)
         last = Progress(0)
         for last in copy(made, connection, contents, what):
             yield changed(last, skipped=())
-        notes.forget_lost(connection)
-        if sound and (now := broken(connection)):
+        notes.delete_orphans(connection)
+        if sound and (now := find_broken(connection)):
             raise TablesError(
                 f"{what}: it would leave something broken: {now}", "Import what that needs, too."
             )

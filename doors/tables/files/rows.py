@@ -22,11 +22,11 @@ from doors.tables.sqlite.errors import (
     Error,
     TablesError,
     Value,
-    changing,
-    explained,
     fold,
     quoted,
     rows,
+    transaction,
+    wrap_error,
 )
 from doors.tables.types.convert import preview
 from doors.tables.types.registry import TYPES
@@ -55,7 +55,7 @@ def load(
             count, last = count + len(chunk), chunk[-1][1]
             yield Progress(count, min(last, total), total, table.name)
         connection.execute("COMMIT")
-        with changing(connection, what):
+        with transaction(connection, what):
             if make:
                 schema.create(connection, CreateTable(table.name, table.columns, table.note))
             elif replace:
@@ -149,7 +149,7 @@ def _explaining(what: str) -> Iterator[None]:
     try:
         yield
     except Error as error:
-        raise explained(error, what) from error
+        raise wrap_error(error, what) from error
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from doors.tables.grid.order import Order, added, places, put_down
-from doors.tables.grid.view_sql import View, clauses
+from doors.tables.grid.order import Order, count_added, materialize, positions
+from doors.tables.grid.view_sql import GridView, clauses
 from doors.tables.rows.identity import Identity, identity
 from doors.tables.sqlite.catalog import Table, find, read
 from doors.tables.sqlite.connections import Connection, open_viewer
@@ -23,22 +23,22 @@ from doors.tables.sqlite.errors import (
     FullError,
     InterruptError,
     TablesError,
-    explained,
     fold,
     rows,
     scalar,
+    wrap_error,
 )
 from doors.tables.types.grid_cell import CUT, cell, selected, stored
 from doors.tables.types.parse import integer
 from doors.tables.types.registry import INTEGER
 
-SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 """How long anything may take."""
-MOST_TEMPORARY = 4 << 30
+MAX_TEMPORARY_BYTES = 4 << 30
 """Bytes of the file in which the order is."""
-MOST_CELL = 64 << 20
+MAX_CELL_BYTES = 64 << 20
 """Bytes of one whole cell."""
-_STEPS = 20_000
+_STEPS_PER_CHECK = 20_000
 _WHAT = "the table can not be shown"
 Cells = list[Any]
 State = Literal["same", "changed", "gone"]
@@ -74,29 +74,29 @@ class Row:
 class Grid:
     """An open grid. Every method raises `TablesError`: `gone`, `changed`, `timeout`, and SQLite's own."""
 
-    def __init__(self, path: Path, view: View) -> None:
+    def __init__(self, path: Path, view: GridView) -> None:
         """Open the file."""
         self._end, self._stopped = 0.0, False
         self.view = view
         self._path = path
         try:
             self._file = path.stat().st_ino
-            self._connection: Connection = open_viewer(path, MOST_TEMPORARY)
+            self._connection: Connection = open_viewer(path, MAX_TEMPORARY_BYTES)
         except OSError:
             raise TablesError(
                 f"table {view.table} does not exist", "The project has no tables.", code="not-found"
             ) from None
         except Error as error:
-            raise explained(error, _WHAT) from error
-        self._connection.set_progress_handler(self._over, _STEPS)
+            raise wrap_error(error, _WHAT) from error
+        self._connection.set_progress_handler(self._is_timed_out, _STEPS_PER_CHECK)
 
     def open(self) -> None:
         """Put the order down; the first thing to be done with a grid."""
-        with self._moment(check=False):
-            self.table: Table = _found(self._connection, self.view.table)
+        with self._snapshot(check=False):
+            self.table: Table = _find_table(self._connection, self.view.table)
             self.identity: Identity = identity(self.table)
             self._schema = scalar(self._connection, "PRAGMA main.schema_version")
-            order = self._put_down()
+            order = self._materialize()
         self._order, self._seen = order
 
     @property
@@ -106,7 +106,7 @@ class Grid:
 
     def stale(self) -> bool:
         """Say whether anybody committed anything since the order was put down."""
-        with self._moment():
+        with self._snapshot():
             return bool(self._version() != self._seen)
 
     def window(self, start: int, n: int) -> Window:
@@ -115,7 +115,7 @@ class Grid:
         wanted = range(order.first + start, order.first + min(start + n, order.count))
         where = f"{order.place} BETWEEN {wanted.start} AND {wanted.stop - 1}"
         head = (order.place, f"{order.handle[0]} IS NOT NULL")
-        with self._moment():
+        with self._snapshot():
             found = self._select(head, order.source, where, keys=True)
         there = {row[0]: row[2:] for row in found if row[1]}
         shown = Window([], [], [])
@@ -127,20 +127,20 @@ class Grid:
             shown.versions.append(_version(cells))
         return shown
 
-    def whole(self, key: Cells, column: str) -> Any:
+    def full_cell(self, key: Cells, column: str) -> Any:
         """Return one cell of a row, however large. Raises `TablesError`, also `RowGone`."""
         at = self.table.columns.index(self.table.column(column))
         expression = self._order.columns[at]
-        with self._moment():
+        with self._snapshot():
             size = self._by_key(f"octet_length({expression})", key)
-            if size and (size[0] or 0) > MOST_CELL:
+            if size and (size[0] or 0) > MAX_CELL_BYTES:
                 raise TablesError(
-                    f"the cell has more than {MOST_CELL >> 20} MiB", "Export the table to have it whole."
+                    f"the cell has more than {MAX_CELL_BYTES >> 20} MiB", "Export the table to have it whole."
                 )
-            found = size and self._by_key(selected(expression, cut=MOST_CELL, as_bytes=True), key)
+            found = size and self._by_key(selected(expression, cut=MAX_CELL_BYTES, as_bytes=True), key)
         if not found:
             raise RowGone("the row is gone", "Refresh to see what there is now.")
-        return cell(found, self.table.columns[at].type, cut=MOST_CELL)
+        return cell(found, self.table.columns[at].type, cut=MAX_CELL_BYTES)
 
     def refresh(self, shown: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[Row]]:
         """Put the order down anew; return how many rows were added, and what became of rows.
@@ -151,13 +151,13 @@ class Grid:
         if not self.stale():
             new: int | None = 0
         else:
-            with self._moment():
-                order, seen = self._put_down()
+            with self._snapshot():
+                order, seen = self._materialize()
                 top = self._order.top
-                new = None if top is None else added(self._connection, self.table, order, top)
+                new = None if top is None else count_added(self._connection, self.table, order, top)
             self._order, self._seen = order, seen
-        with self._moment():
-            return new, self._became(shown)
+        with self._snapshot():
+            return new, self._row_states(shown)
 
     def stop(self) -> None:
         """Have what is under way end at once; from any thread."""
@@ -167,15 +167,15 @@ class Grid:
         """Let go of the file."""
         self._connection.close()
 
-    def _put_down(self) -> tuple[Order, Any]:
+    def _materialize(self) -> tuple[Order, Any]:
         """Return the order as it is put down now, and the version of the file that it is of."""
         wanted = clauses(self.table, self.view)
-        return put_down(self._connection, self.table, self.identity, wanted), self._version()
+        return materialize(self._connection, self.table, self.identity, wanted), self._version()
 
     def _version(self) -> Any:
         return scalar(self._connection, "PRAGMA main.data_version")
 
-    def _became(self, shown: Sequence[tuple[Cells, str]]) -> list[Row]:
+    def _row_states(self, shown: Sequence[tuple[Cells, str]]) -> list[Row]:
         order, many = self._order, len(self._order.handle)
         now: list[tuple[tuple[Any, ...], State] | None] = []
         for key, version in shown:
@@ -188,7 +188,7 @@ class Grid:
                 now.append((found[0][:many], "same" if _version(cells) == version else "changed"))
             else:
                 now.append(None)
-        at = places(self._connection, order, [each[0] for each in now if each])
+        at = positions(self._connection, order, [each[0] for each in now if each])
         return [Row(each[1], at.get(each[0])) if each else Row("gone", None) for each in now]
 
     def _select(
@@ -198,7 +198,7 @@ class Grid:
         for as_bytes in (False, True):
             parts = [*head]
             if keys:
-                parts += [selected(each, cut=MOST_CELL, as_bytes=as_bytes) for each in self._key()]
+                parts += [selected(each, cut=MAX_CELL_BYTES, as_bytes=as_bytes) for each in self._key()]
             parts += [selected(each, cut=CUT, as_bytes=as_bytes) for each in self._order.columns]
             try:
                 return rows(
@@ -246,12 +246,12 @@ class Grid:
 
     def _key_cells(self, row: Sequence[Any]) -> Cells:
         types = [self.table.column(name).type for name in self.identity.key] or [INTEGER.name]
-        return [cell(row[3 * at : 3 * at + 3], type, cut=MOST_CELL) for at, type in enumerate(types)]
+        return [cell(row[3 * at : 3 * at + 3], type, cut=MAX_CELL_BYTES) for at, type in enumerate(types)]
 
     @contextmanager
-    def _moment(self, *, check: bool = True) -> Iterator[None]:
+    def _snapshot(self, *, check: bool = True) -> Iterator[None]:
         """Hold one state of the file, whose schema is the one that was there when the grid was opened."""
-        self._end = time.monotonic() + SECONDS
+        self._end = time.monotonic() + TIMEOUT_SECONDS
         try:
             self._connection.execute("BEGIN")
             try:
@@ -264,7 +264,7 @@ class Grid:
                     self._connection.execute("ROLLBACK")
         except InterruptError:
             raise TablesError(
-                f"{self.view.table} takes longer than {SECONDS:.0f} s to be shown in this order",
+                f"{self.view.table} takes longer than {TIMEOUT_SECONDS:.0f} s to be shown in this order",
                 "An index on what it is sorted by, or a filter, makes it faster.",
                 code="timeout",
             ) from None
@@ -275,9 +275,9 @@ class Grid:
                 code="too-large",
             ) from None
         except Error as error:
-            raise explained(error, _WHAT) from error
+            raise wrap_error(error, _WHAT) from error
 
-    def _over(self) -> bool:
+    def _is_timed_out(self) -> bool:
         return self._stopped or time.monotonic() > self._end
 
     def _check(self) -> None:
@@ -287,7 +287,7 @@ class Grid:
         except OSError:
             same = False
         if not same:
-            raise _gone(self.view.table)
+            raise _gone_error(self.view.table)
         schema = scalar(self._connection, "PRAGMA main.schema_version")
         if schema == self._schema:
             return
@@ -295,7 +295,7 @@ class Grid:
             table for table in read(self._connection).values() if fold(table.name) == fold(self.view.table)
         ]
         if not found:
-            raise _gone(self.view.table)
+            raise _gone_error(self.view.table)
         if _shape(found[0]) != _shape(self.table):
             raise TablesError(
                 f"the table {self.table.name} was altered",
@@ -305,14 +305,14 @@ class Grid:
         self._schema = schema
 
 
-def _found(connection: Connection, name: str) -> Table:
+def _find_table(connection: Connection, name: str) -> Table:
     try:
         return find(read(connection), name)
     except TablesError as error:
         raise TablesError(error.message, error.hint, code="not-found") from None
 
 
-def _gone(table: str) -> TablesError:
+def _gone_error(table: str) -> TablesError:
     return TablesError(f"the table {table} is gone", "It was dropped or renamed.", code="gone")
 
 

@@ -39,7 +39,7 @@ class Order:
     dense: bool = False
 
 
-def put_down(connection: Connection, table: Table, identity: Identity, clauses: Clauses) -> Order:
+def materialize(connection: Connection, table: Table, identity: Identity, clauses: Clauses) -> Order:
     """Put down the order of a view, within a transaction; the one before it is forgotten."""
     connection.execute(f"DROP TABLE IF EXISTS temp.{SHOWN}")
     columns = tuple(f"t.{quoted(column.name)}" for column in table.columns)
@@ -77,7 +77,7 @@ def _copied(connection: Connection, main: str, columns: tuple[str, ...], clauses
     return Order(_count(connection), copy, copy, "t.rowid", kept, ("t.rowid",))
 
 
-def places(
+def positions(
     connection: Connection, order: Order, found: Sequence[tuple[Value, ...]]
 ) -> Mapping[tuple[Value, ...], int]:
     """Return the places, from 0 on, of those rows that an order has, by their handles: in one pass."""
@@ -95,7 +95,7 @@ def places(
     return {row[1:]: row[0] - 1 for row in there}
 
 
-def added(connection: Connection, table: Table, order: Order, top: int) -> int:
+def count_added(connection: Connection, table: Table, order: Order, top: int) -> int:
     """Return how many rows of an order have a greater number than `top`."""
     if order.dense:
         counted = f"SELECT count(*) FROM main.{quoted(table.name)} t WHERE {order.handle[0]} > ?"

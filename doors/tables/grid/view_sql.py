@@ -37,7 +37,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class GridView:
     """What of a table is shown. All filters hold at once; `search` is a text that any column contains."""
 
     table: str
@@ -60,7 +60,7 @@ class Clauses:
         return not (self.where or self.order)
 
 
-def clauses(table: Table, view: View) -> Clauses:
+def clauses(table: Table, view: GridView) -> Clauses:
     """Return the clauses of a view over `main`'s table, called `t`. Raises `TablesError`."""
     conditions: list[str] = []
     values: list[Value] = []

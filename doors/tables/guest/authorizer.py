@@ -20,7 +20,7 @@ _FILES = frozenset({apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH})
 _SCHEMA_HINT = "Tables are made and altered by the Project's tables/*.sql migrations, or by svc tables."
 
 
-class Sandbox:
+class GuestAuthorizer:
     """The authorizer of one connection. Use from the thread that compiles the statements.
 
     `refusal` says why the last statement was refused, `heavy` whether it calls a function of those that may

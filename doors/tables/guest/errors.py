@@ -22,11 +22,11 @@ _OF_A_TYPE = re.compile(r"CHECK constraint failed: (?:[^\W\d]\w*|json_valid\(.*\
 """What SQLite says of the check of a logical type: the name, where that is what the check begins with."""
 _HALF = re.compile("[\ud800-\udfff]")
 
-GUESTS_OWN = (apsw.Error, OverflowError, UnicodeError)
+GUEST_ERRORS = (apsw.Error, OverflowError, UnicodeError)
 """What compiling and running a statement may raise that is the guest's to know."""
 
 
-def explained(
+def to_problem(
     error: Exception, sql: str, refusal: Problem | None = None, params: Sequence[Value] = ()
 ) -> Problem:
     """Return an error as a problem; `refusal` is what the sandbox said of the statement."""

@@ -5,12 +5,12 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from doors.tables.guest.protocol import Request
-from doors.tables.guest.reader import Reader, Writes
+from doors.tables.guest.reader import NotAQuery, Reader
 from doors.tables.guest.writer import Writer
 from engine.door import DoorResponse
 
 
-class Store:
+class OpenDatabase:
     """One open file. `answer` is called on one event loop's thread, `close` on any."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
@@ -29,7 +29,7 @@ class Store:
             return self._counted(self._writer.write(request))
         try:
             answer = self._reader.answer(request)
-        except Writes:
+        except NotAQuery:
             return self._counted(self._writer.write(request))
         return answer if isinstance(answer, DoorResponse) else self._counted(answer)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from doors.tables.guest.authorizer import Sandbox, unknown_action
+from doors.tables.guest.authorizer import GuestAuthorizer, unknown_action
 from doors.tables.guest.problem import Problem
 from doors.tables.sqlite.connections import NO_VALUES, Connection, Cursor, apsw
 from doors.tables.types.json import Convert, Value
@@ -52,7 +52,7 @@ class Plan:
         return [values[index] for index in self.order] if self.order else values
 
 
-def make_plan(connection: Connection, sandbox: Sandbox, sql: str, type_of: TypeOf) -> Plan:
+def make_plan(connection: Connection, sandbox: GuestAuthorizer, sql: str, type_of: TypeOf) -> Plan:
     """Compile a statement without running it. Raises `Problem` and SQLite's errors."""
     sandbox.begin()
     if "\0" in sql:

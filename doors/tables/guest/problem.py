@@ -15,7 +15,7 @@ _HEADERS = (("content-type", b"application/problem+json"),)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemKind:
     """A kind of problem: its status, and what it means."""
 
     status: int
@@ -23,21 +23,21 @@ class Kind:
 
 
 KINDS = {
-    "bad-request": Kind(400, "The request is not of the form that this address takes."),
-    "bad-parameters": Kind(400, "The parameters do not fit the statement."),
-    "sql-error": Kind(400, "SQLite can not make sense of the statement, or a value does not fit."),
-    "more-than-one-statement": Kind(400, "The SQL has more than one statement."),
-    "writes-in-query": Kind(400, "A statement that writes was sent to query."),
-    "not-allowed": Kind(403, "Guests may not do this."),
-    "not-found": Kind(404, "There is nothing at this address."),
-    "method-not-allowed": Kind(405, "The addresses of this Door take POST."),
-    "constraint": Kind(409, "A row breaks a rule of its table."),
-    "too-large": Kind(413, "The result, or a value, is larger than a guest may ask for."),
-    "storage-damaged": Kind(500, "The file of the tables is damaged."),
-    "storage": Kind(500, "The file of the tables can not be read or written."),
-    "busy": Kind(503, "Others are writing; try again in a moment."),
-    "time-limit": Kind(504, "The statement took longer than it may."),
-    "storage-full": Kind(507, "There is no room for more rows."),
+    "bad-request": ProblemKind(400, "The request is not of the form that this address takes."),
+    "bad-parameters": ProblemKind(400, "The parameters do not fit the statement."),
+    "sql-error": ProblemKind(400, "SQLite can not make sense of the statement, or a value does not fit."),
+    "more-than-one-statement": ProblemKind(400, "The SQL has more than one statement."),
+    "writes-in-query": ProblemKind(400, "A statement that writes was sent to query."),
+    "not-allowed": ProblemKind(403, "Guests may not do this."),
+    "not-found": ProblemKind(404, "There is nothing at this address."),
+    "method-not-allowed": ProblemKind(405, "The addresses of this Door take POST."),
+    "constraint": ProblemKind(409, "A row breaks a rule of its table."),
+    "too-large": ProblemKind(413, "The result, or a value, is larger than a guest may ask for."),
+    "storage-damaged": ProblemKind(500, "The file of the tables is damaged."),
+    "storage": ProblemKind(500, "The file of the tables can not be read or written."),
+    "busy": ProblemKind(503, "Others are writing; try again in a moment."),
+    "time-limit": ProblemKind(504, "The statement took longer than it may."),
+    "storage-full": ProblemKind(507, "There is no room for more rows."),
 }
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from doors.tables.guest.authorizer import writes_in_query
-from doors.tables.guest.errors import GUESTS_OWN, explained
+from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan
 from doors.tables.guest.problem import Problem
 from doors.tables.guest.protocol import Request, query_response, response, result
@@ -18,7 +18,7 @@ from doors.tables.guest.session import KEPT_SQL, MAX_RESULT, Session
 from doors.tables.sqlite.connections import MAX_VALUE, Clock, open_reader
 from engine.door import DoorResponse
 
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 """How long a read may take."""
 THREADS = 4
 _AT_ONCE_SECONDS = 0.002
@@ -26,11 +26,11 @@ _AT_ONCE_STEPS = 1000
 _AT_ONCE_VALUE = 64 << 10
 _AT_ONCE_RESULT = 256 << 10
 """What is read on the event loop's thread: for how long, in bytes of a value, in bytes of a result."""
-_STEPS = 20_000
+_STEPS_PER_CHECK = 20_000
 _ATTEMPTS = 5
 
 
-class Writes(Exception):
+class NotAQuery(Exception):
     """A batch has a statement that writes, so that it is not for readers."""
 
 
@@ -55,8 +55,8 @@ class Reader:
         clock = Clock()
         try:
             connection = open_reader(self._path, clock, max_value)
-        except GUESTS_OWN as error:
-            raise explained(error, "") from error
+        except GUEST_ERRORS as error:
+            raise to_problem(error, "") from error
         session = Session(connection, clock, writes=False, steps=steps)
         session.current()
         return session
@@ -77,14 +77,14 @@ class Reader:
     def _slowly(self, request: Request, left: threading.Event) -> DoorResponse:
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
-            session = self._open(_STEPS)
+            session = self._open(_STEPS_PER_CHECK)
             with self._lock:
                 self._sessions.append(session)
             self._local.session = session
         session.watch(left)
         try:
             if not self._closed:
-                return _run(session, request, SECONDS, quick=False)
+                return _run(session, request, TIMEOUT_SECONDS, quick=False)
         except Problem as problem:
             if not self._closed:
                 raise
@@ -146,7 +146,7 @@ def _batch(session: Session, request: Request, quick: bool) -> DoorResponse:
         for statement in request.statements:
             plan = session.plan(statement.sql)
             if plan is None or plan.writes:
-                raise Writes
+                raise NotAQuery
             if quick and plan.heavy:
                 raise _Slow
             plans.append(plan)

@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from doors.tables.guest.authorizer import Sandbox
-from doors.tables.guest.errors import GUESTS_OWN, explained
+from doors.tables.guest.authorizer import GuestAuthorizer
+from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.plan import Plan, TypeOf, make_plan, types_in
 from doors.tables.guest.problem import Problem
 from doors.tables.sqlite import catalog
@@ -31,7 +31,7 @@ _CHUNK = 16
 """Rows that are held before they are written: so many values of the largest size fit in memory."""
 
 
-class Meter:
+class StepLimit:
     """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
 
     It stops one, too, when the one who asked has left; without a deadline, as for our own SQL, it stops none.
@@ -57,8 +57,8 @@ class Session:
         """Take over a connection; its statements are looked at every so many `steps`."""
         self._connection = connection
         self._clock = clock
-        self._sandbox = Sandbox(writes=writes)
-        self._meter = Meter()
+        self._sandbox = GuestAuthorizer(writes=writes)
+        self._meter = StepLimit()
         self._plans: OrderedDict[str, Plan | None] = OrderedDict()
         self._type_of: TypeOf | None = None
         self._schema = self._data = -1
@@ -91,8 +91,8 @@ class Session:
         try:
             plan = make_plan(self._connection, self._sandbox, sql, self._typed)
             return replace(plan, heavy=True) if self._sandbox.counts and self._counts_all(sql) else plan
-        except (Problem, *GUESTS_OWN) as error:
-            problem = self._sandbox.refusal or explained(error, sql)
+        except (Problem, *GUEST_ERRORS) as error:
+            problem = self._sandbox.refusal or to_problem(error, sql)
             if problem.code == "writes-in-query":
                 return None
             raise problem from error
@@ -106,8 +106,8 @@ class Session:
         """Run a statement; return its rows as a JSON array of at most `room` bytes, and what follows it."""
         try:
             cursor = self._connection.execute(plan.sql, plan.bind(params))
-        except (Problem, *GUESTS_OWN) as error:
-            raise explained(error, plan.sql, self._sandbox.refusal, params) from error
+        except (Problem, *GUEST_ERRORS) as error:
+            raise to_problem(error, plan.sql, self._sandbox.refusal, params) from error
         if not plan.names:
             return b"[]"
         try:
@@ -117,8 +117,8 @@ class Session:
                 text = self._rest(plan, cursor, text, room)
         except BaseException as error:
             cursor.close(True)
-            if isinstance(error, GUESTS_OWN):
-                raise explained(error, plan.sql, self._sandbox.refusal) from error
+            if isinstance(error, GUEST_ERRORS):
+                raise to_problem(error, plan.sql, self._sandbox.refusal) from error
             raise
         if len(text) > room:
             raise _too_large()
@@ -147,8 +147,8 @@ class Session:
         self._sandbox.lifted = True
         try:
             yield
-        except GUESTS_OWN as error:
-            raise explained(error, "") from error
+        except GUEST_ERRORS as error:
+            raise to_problem(error, "") from error
         finally:
             self._sandbox.lifted = False
             self._meter.deadline = deadline

@@ -11,21 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from doors.tables.guest.errors import GUESTS_OWN, explained
+from doors.tables.guest.errors import GUEST_ERRORS, to_problem
 from doors.tables.guest.problem import Problem
 from doors.tables.guest.protocol import Request, response, result
 from doors.tables.guest.session import MAX_RESULT, Session
 from doors.tables.sqlite.connections import MAX_BYTES, Clock, open_writer
 from engine.door import DoorResponse
 
-SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 """How long a request may write: others wait meanwhile."""
 GROUP = 64
 """How many requests share a transaction at most."""
 MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
 """How many requests, and bytes of them, may wait; those that come then are told to try again."""
-_STEPS = 20_000
+_STEPS_PER_CHECK = 20_000
 
 Answer = DoorResponse | BaseException
 
@@ -51,9 +51,9 @@ class Writer:
             raise Problem(
                 "storage", f"the tables of this Project can not be kept: {error.strerror}"
             ) from error
-        except GUESTS_OWN as error:
-            raise explained(error, "") from error
-        self._session = Session(connection, clock, writes=True, steps=_STEPS)
+        except GUEST_ERRORS as error:
+            raise to_problem(error, "") from error
+        self._session = Session(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
         self._waiting: deque[_Work] = deque()
         self._bytes = 0
         self._some = threading.Condition()
@@ -150,7 +150,7 @@ class Writer:
     def _one(self, work: _Work) -> bool:
         """Run a request within a transaction; say whether the transaction is still there."""
         session = self._session
-        session.begin(SECONDS)
+        session.begin(TIMEOUT_SECONDS)
         try:
             session.execute("savepoint request")
             work.answer = self._run(work.request)

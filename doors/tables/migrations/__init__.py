@@ -10,8 +10,8 @@ from pathlib import Path
 
 from doors.tables.migrations import script
 from doors.tables.schema import notes
-from doors.tables.schema.references import broken
-from doors.tables.sqlite.errors import Connection, TablesError, changing, rows, scalar
+from doors.tables.schema.references import find_broken
+from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar, transaction
 from doors.tables.sqlite.tokens import statements
 from doors.tables.types.registry import TIMESTAMP
 
@@ -22,7 +22,7 @@ TABLE = f"""CREATE TABLE IF NOT EXISTS {RECORD} (
   sha256 TEXT NOT NULL,
   applied TEXT NOT NULL DEFAULT ({TIMESTAMP.now_sql})
 ) STRICT, WITHOUT ROWID"""
-LARGEST = 64 << 20
+MAX_FILE_BYTES = 64 << 20
 """Bytes of one file."""
 
 
@@ -53,9 +53,9 @@ def _read(path: Path) -> Migration:
     try:
         if path.exists() and not path.is_file():
             raise TablesError(f"{name} is no file", "Name what is not a migration without .sql at its end.")
-        if path.stat().st_size > LARGEST:
+        if path.stat().st_size > MAX_FILE_BYTES:
             raise TablesError(
-                f"{name} is larger than {LARGEST >> 20} MiB",
+                f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB",
                 "Rows in such numbers are for `svc tables import`.",
             )
         data = path.read_bytes()
@@ -130,19 +130,19 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
     """
     if not pending(connection, migrations):
         return ()
-    with changing(connection, "the migrations were not applied"):
+    with transaction(connection, "the migrations were not applied"):
         todo = pending(connection, migrations)
         connection.execute(TABLE)
-        sound = not broken(connection)
+        sound = not find_broken(connection)
         for migration in todo:
-            script.run(connection, migration.name, statements([migration.sql], script.LONGEST))
+            script.run(connection, migration.name, statements([migration.sql], script.MAX_STATEMENT_BYTES))
             connection.execute(
                 f"INSERT INTO {RECORD} (name, sha256) VALUES (?, ?)", (migration.name, migration.sha256)
             )
-            if sound and (now := broken(connection)):
+            if sound and (now := find_broken(connection)):
                 raise TablesError(
                     f"{migration.name} leaves something broken: {now}",
                     "Drop that view or trigger in the migration, or make it anew there.",
                 )
-        notes.forget_lost(connection)
+        notes.delete_orphans(connection)
     return tuple(migration.name for migration in todo)

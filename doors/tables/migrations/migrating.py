@@ -5,7 +5,7 @@ from pathlib import Path
 
 from doors.tables.migrations import apply, edited, find
 from doors.tables.sqlite.errors import TablesError
-from doors.tables.sqlite.owner import writing
+from doors.tables.sqlite.owner import open_for_writing
 
 _WHAT = "the migrations were not applied"
 
@@ -20,7 +20,7 @@ def migrate(project: Path, data: Path, spare: Callable[[TablesError], None] | No
     migrations = find(project)
     if not migrations:
         return ()
-    with writing(data, _WHAT) as connection:
+    with open_for_writing(data, _WHAT) as connection:
         if spare is not None:
             wrong = edited(connection, migrations)
             for mistake in wrong.values():

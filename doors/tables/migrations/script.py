@@ -24,11 +24,11 @@ from doors.tables.sqlite.errors import (
 )
 from doors.tables.sqlite.tokens import Statement, StatementTooLong
 
-LONGEST = 32 << 20
+MAX_STATEMENT_BYTES = 32 << 20
 """Characters of one statement."""
-SECONDS = 300.0
+TIMEOUT_SECONDS = 300.0
 """How long one statement may take, so that one without an end does not hold the tables for ever."""
-_STEPS = 20_000
+_STEPS_PER_CHECK = 20_000
 
 _PRAGMAS = ("data_version", "page_size", "quick_check")
 """FTS5, R*Tree and ALTER TABLE ask for these on their own; none of them changes anything."""
@@ -63,7 +63,9 @@ _NAMED = {
 }
 
 
-def run(connection: Connection, name: str, script: Iterable[Statement], *, seconds: float = SECONDS) -> None:
+def run(
+    connection: Connection, name: str, script: Iterable[Statement], *, seconds: float = TIMEOUT_SECONDS
+) -> None:
     """Run statements as `running` does, all of them."""
     for _ in running(connection, name, script, seconds=seconds):
         pass
@@ -75,7 +77,7 @@ def running(
     script: Iterable[Statement],
     *,
     own: bool = False,
-    seconds: float = SECONDS,
+    seconds: float = TIMEOUT_SECONDS,
 ) -> Iterator[int]:
     """Run statements in a transaction that the caller holds; yield how many, after each.
 
@@ -83,14 +85,14 @@ def running(
     and fill svc's own tables, as dumps do. Each statement has so many `seconds`.
     Raises `TablesError`.
     """
-    with _held(connection, notes.OWN if own else ()) as refusals:
+    with _held(connection, notes.INTERNAL_TABLES if own else ()) as refusals:
         try:
             for count, statement in enumerate(script, 1):
                 _run(connection, name, statement, refusals, seconds)
                 yield count
         except StatementTooLong as error:
             raise TablesError(
-                f"{_at(name, error.line)}: the statement has more than {LONGEST} characters",
+                f"{_at(name, error.line)}: the statement has more than {MAX_STATEMENT_BYTES} characters",
                 "Split it; or a quote is never closed.",
             ) from None
     _refuse_reserved(connection, name)
@@ -110,7 +112,7 @@ def _run(
     before = _shape(connection) if renames else {}
     refusals.clear()
     end = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
     try:
         for _ in connection.execute(statement.sql):
             pass
@@ -181,7 +183,7 @@ def _held(connection: Connection, own: tuple[str, ...]) -> Iterator[list[tuple[s
 def _refuse_reserved(connection: Connection, name: str) -> None:
     """Find what was renamed to a reserved name, of which SQLite does not ask."""
     for kind, found in rows(connection, "SELECT type, name FROM sqlite_schema"):
-        if reserved(found) and found not in notes.OWN and not found.startswith("sqlite_"):
+        if reserved(found) and found not in notes.INTERNAL_TABLES and not found.startswith("sqlite_"):
             raise TablesError(
                 f"{name or 'the file'}: the {kind} {found} has a reserved name", "Choose another name."
             )

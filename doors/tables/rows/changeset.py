@@ -31,24 +31,24 @@ from doors.tables.sqlite.errors import (
     SqlError,
     TablesError,
     Value,
-    explained,
     quoted,
     rows,
+    wrap_error,
 )
 from doors.tables.types.convert import preview
 from doors.tables.types.grid_cell import CUT, cell, full_cell, same, selected, stored, value_of
 
-SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 """How long a list of changes may take: others who write wait meanwhile."""
-MOST_ERRORS = 100
+MAX_ERRORS = 100
 """How many mistakes are told."""
 _WHAT = "the rows were not changed"
 _WHOLE = 1 << 31
-_STEPS = 20_000
+_STEPS_PER_CHECK = 20_000
 Values = dict[str, Value]
 
 
-class _Wrong(Exception):
+class _InvalidChange(Exception):
     """A change can not be made."""
 
     def __init__(self, message: str, column: str | None = None, constraint: str = "") -> None:
@@ -76,16 +76,18 @@ def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip
             return _Changing(connection, table).all(changes, skip=skip)
     except InterruptError:
         raise TablesError(
-            f"{_WHAT}: it would take longer than {SECONDS:.0f} s", "Change fewer at once.", code="timeout"
+            f"{_WHAT}: it would take longer than {TIMEOUT_SECONDS:.0f} s",
+            "Change fewer at once.",
+            code="timeout",
         ) from None
     except Error as error:
-        raise explained(error, _WHAT) from error
+        raise wrap_error(error, _WHAT) from error
 
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    end = time.monotonic() + SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    end = time.monotonic() + TIMEOUT_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_PER_CHECK)
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -129,9 +131,9 @@ class _Changing:
                 done.append((index, change, self._one(change)))
             except _Stale as found:
                 stale.append((index, found))
-            except _Wrong as wrong:
+            except _InvalidChange as wrong:
                 errors.append(Mistake(index, wrong.column, wrong.constraint, wrong.message))
-            if len(errors) >= MOST_ERRORS or not self.connection.in_transaction:
+            if len(errors) >= MAX_ERRORS or not self.connection.in_transaction:
                 break
         if errors or (stale and not skip):
             return self._refused(stale, errors)
@@ -166,7 +168,7 @@ class _Changing:
                     self._delete(key)
                     return key
         except (SqlError, UnicodeEncodeError) as error:
-            raise _Wrong(str(error)) from error
+            raise _InvalidChange(str(error)) from error
 
     def _insert(self, values: Values) -> list[Value]:
         names = ", ".join(map(quoted, values))
@@ -175,7 +177,7 @@ class _Changing:
 
     def _update(self, key: list[Value], values: Values) -> list[Value]:
         if not values:
-            raise _Wrong("there is nothing to set")
+            raise _InvalidChange("there is nothing to set")
         what = ", ".join(f"{quoted(name)} = ?" for name in values)
         return self._run(
             f"UPDATE {self.source} SET {what} WHERE {self.by_key} RETURNING {self.returning}", values, key
@@ -188,10 +190,14 @@ class _Changing:
         try:
             found = rows(self.connection, sql, *values.values(), *key)
         except ConstraintError as error:
-            fault = constraint_errors.explained(self.connection, self.table, error, values, self.by_key, key)
-            raise _Wrong(fault.message, fault.column, fault.constraint) from error
+            fault = constraint_errors.constraint_message(
+                self.connection, self.table, error, values, self.by_key, key
+            )
+            raise _InvalidChange(fault.message, fault.column, fault.constraint) from error
         if not found:
-            raise _Wrong(f"a trigger of {self.table.name} had the change ignored", constraint="trigger")
+            raise _InvalidChange(
+                f"a trigger of {self.table.name} had the change ignored", constraint="trigger"
+            )
         return list(found[0])
 
     def _held(self, given: Key, was: Mapping[str, Any]) -> list[Value]:
@@ -207,10 +213,10 @@ class _Changing:
         if not found:
             raise _Stale(key, "gone", [])
         if len(found) > 1:
-            raise _Wrong("the key is that of several rows", self.key[0].name)
+            raise _InvalidChange("the key is that of several rows", self.key[0].name)
         for column, value in columns:
             if isinstance(value, dict) and "cut" in value:
-                raise _Wrong(f"what {column.name} was is only the beginning of it", column.name)
+                raise _InvalidChange(f"what {column.name} was is only the beginning of it", column.name)
         differs = [
             column.name
             for at, (column, value) in enumerate(columns)
@@ -225,10 +231,10 @@ class _Changing:
         if isinstance(given, Mapping):
             by_column = {self._column(name).name: value for name, value in given.items()}
             if by_column.keys() != set(names):
-                raise _Wrong(f"the key is {', '.join(names)}, not {', '.join(by_column) or 'empty'}")
+                raise _InvalidChange(f"the key is {', '.join(names)}, not {', '.join(by_column) or 'empty'}")
             given = [by_column[name] for name in names]
         if len(given) != len(names):
-            raise _Wrong(f"the key is {', '.join(names)}: {len(names)} values, not {len(given)}")
+            raise _InvalidChange(f"the key is {', '.join(names)}: {len(names)} values, not {len(given)}")
         return [self._value(column, value) for column, value in zip(self.key, given, strict=True)]
 
     def _stored(self, given: Mapping[str, Any]) -> Values:
@@ -236,9 +242,9 @@ class _Changing:
         for name, value in given.items():
             column = self._column(name)
             if column.generated:
-                raise _Wrong(f"{column.name} is computed, and can not be written", column.name)
+                raise _InvalidChange(f"{column.name} is computed, and can not be written", column.name)
             if column.name in values:
-                raise _Wrong(f"{column.name} is there twice", column.name)
+                raise _InvalidChange(f"{column.name} is there twice", column.name)
             values[column.name] = self._value(column, value)
         return values
 
@@ -247,13 +253,15 @@ class _Changing:
             return stored(given, self.table, column, self.now)
         except ValueError as error:
             what = preview(given) if given is None or isinstance(given, str | int | float) else "the value"
-            raise _Wrong(f"{column.name} is {column.type}: {what} {error}", column.name, "type") from None
+            raise _InvalidChange(
+                f"{column.name} is {column.type}: {what} {error}", column.name, "type"
+            ) from None
 
     def _column(self, name: str) -> Column:
         try:
             return self.table.column(name)
         except TablesError as error:
-            raise _Wrong(f"{error.message}. {error.hint}") from None
+            raise _InvalidChange(f"{error.message}. {error.hint}") from None
 
     def _cells(self, key: Sequence[Value]) -> Cells:
         return [full_cell(value, column.type) for column, value in zip(self.key, key, strict=True)]

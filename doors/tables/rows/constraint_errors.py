@@ -15,7 +15,7 @@ from doors.tables.types.convert import preview
 AT_THE_END = "rows would refer to others that are not there after all of the changes"
 
 
-def explained(
+def constraint_message(
     connection: Connection,
     table: Table,
     error: ConstraintError,

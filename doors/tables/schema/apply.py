@@ -21,8 +21,8 @@ from doors.tables.schema.change import (
     SetPrimaryKey,
     SetUnique,
 )
-from doors.tables.schema.references import broken
-from doors.tables.sqlite.errors import Connection, TablesError, changing
+from doors.tables.schema.references import find_broken
+from doors.tables.sqlite.errors import Connection, TablesError, transaction
 
 
 def apply(connection: Connection, changes: Sequence[Change]) -> None:
@@ -31,18 +31,18 @@ def apply(connection: Connection, changes: Sequence[Change]) -> None:
     All of them happen, or, when this raises `TablesError`, none. The connection is none of guests', may do
     anything, and is in no transaction.
     """
-    with changing(connection, "the tables were not changed"):
-        sound = not broken(connection)
+    with transaction(connection, "the tables were not changed"):
+        sound = not find_broken(connection)
         for change in changes:
-            make(connection, change)
-        if sound and (now := broken(connection)):
+            apply_one(connection, change)
+        if sound and (now := find_broken(connection)):
             raise TablesError(
                 f"something else needs what the change takes away: {now}",
                 "Drop that view or trigger by a migration first, and make it anew after the change.",
             )
 
 
-def make(connection: Connection, change: Change) -> None:
+def apply_one(connection: Connection, change: Change) -> None:
     """Make one change, within a transaction."""
     match change:
         case CreateTable():
@@ -75,4 +75,4 @@ def make(connection: Connection, change: Change) -> None:
             indexes.drop(connection, change)
         case _:
             assert_never(change)
-    notes.forget_lost(connection)
+    notes.delete_orphans(connection)

@@ -14,8 +14,8 @@ from doors.tables.schema.change import (
 from doors.tables.schema.default import default_sql
 from doors.tables.schema.names import check_column_name
 from doors.tables.schema.rebuild import definition_of, rebuild
-from doors.tables.schema.rows import converter, handle, refuse_missing, row_name
-from doors.tables.schema.tables import MOST_COLUMNS, column_text, existing, with_key
+from doors.tables.schema.rows import converter, identifying_columns, refuse_missing, row_name
+from doors.tables.schema.tables import MAX_COLUMNS, column_text, existing, with_key
 from doors.tables.sqlite.catalog import Column, Table, declared, without_type
 from doors.tables.sqlite.create_table import ColumnText
 from doors.tables.sqlite.errors import Connection, Error, TablesError, fold, literal, quoted, scalar
@@ -33,8 +33,8 @@ def add(connection: Connection, change: AddColumn) -> None:
         raise TablesError(
             f"table {table.name} has a column {column.name} already", "Choose another name.", code="conflict"
         )
-    if len(table.columns) >= MOST_COLUMNS:
-        raise TablesError(f"table {table.name} has {MOST_COLUMNS} columns", "It can not have more.")
+    if len(table.columns) >= MAX_COLUMNS:
+        raise TablesError(f"table {table.name} has {MAX_COLUMNS} columns", "It can not have more.")
     if column.primary_key:
         _add_numbers(connection, table, column)
         return
@@ -141,7 +141,7 @@ def retype(connection: Connection, change: RetypeColumn) -> None:
         return
     definition = definition_of(connection, table)
     text = _retyped(connection, definition.column(column.name), column.default, column.type, change)
-    arguments = ", ".join(quoted(name) for name in (column.name, *handle(table)))
+    arguments = ", ".join(quoted(name) for name in (column.name, *identifying_columns(table)))
     connection.create_scalar_function(_CONVERT, converter(table, column.name, column.type, change.type), -1)
     try:
         rebuild(

@@ -1,7 +1,7 @@
 """Indexes made and dropped, within a transaction."""
 
 from doors.tables.schema.change import CreateIndex, DropIndex
-from doors.tables.schema.names import LONGEST, check_name
+from doors.tables.schema.names import MAX_NAME_LENGTH, check_name
 from doors.tables.schema.rows import refuse_duplicates
 from doors.tables.schema.tables import existing, refuse_taken
 from doors.tables.sqlite.catalog import read
@@ -16,7 +16,7 @@ def create(connection: Connection, change: CreateIndex) -> None:
         raise TablesError(
             f"an index of table {table.name} is over no column, or over one twice", "Name each column once."
         )
-    name = change.name or "_".join([table.name, *columns, "index"])[:LONGEST].strip()
+    name = change.name or "_".join([table.name, *columns, "index"])[:MAX_NAME_LENGTH].strip()
     check_name(name, "an index")
     refuse_taken(connection, name, "index")
     if change.unique:

@@ -5,11 +5,11 @@ import unicodedata
 from doors.tables.sqlite.catalog import reserved
 from doors.tables.sqlite.errors import TablesError, fold
 
-LONGEST = 120
+MAX_NAME_LENGTH = 120
 ROW_NAMES = ("rowid", "oid", "_rowid_")
 """What SQLite calls the number of a row."""
-_UNSEEN = ("Cc", "Cs", "Zl", "Zp")
-_TURNING = "\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_INVISIBLE = ("Cc", "Cs", "Zl", "Zp")
+_DIRECTION_MARKS = "\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Marks that change how the text around them is shown; joiners, which scripts need, are not among them."""
 
 
@@ -36,11 +36,11 @@ def check_column_name(name: str) -> None:
 def _wrong(name: str) -> str:
     if not name:
         return "it is empty"
-    if len(name) > LONGEST:
-        return f"it is longer than {LONGEST} characters"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"it is longer than {MAX_NAME_LENGTH} characters"
     if name != name.strip():
         return "it begins or ends with a blank"
-    if any(unicodedata.category(letter) in _UNSEEN or letter in _TURNING for letter in name):
+    if any(unicodedata.category(letter) in _INVISIBLE or letter in _DIRECTION_MARKS for letter in name):
         return "it has a character that can not be seen"
     if reserved(name):
         return "names that begin with sqlite_ or _svc are reserved"

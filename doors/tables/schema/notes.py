@@ -3,21 +3,21 @@
 from doors.tables.sqlite.catalog import NOTES, find, read
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar
 
-TABLE = f"""CREATE TABLE IF NOT EXISTS {NOTES} (
+CREATE_NOTES = f"""CREATE TABLE IF NOT EXISTS {NOTES} (
   table_name TEXT NOT NULL COLLATE NOCASE,
   column_name TEXT NOT NULL COLLATE NOCASE,
   note TEXT NOT NULL,
   PRIMARY KEY (table_name, column_name)
 ) STRICT, WITHOUT ROWID"""
-LONGEST = 10_000
-OWN = (NOTES, "_svc_migrations")
+MAX_NOTE_LENGTH = 10_000
+INTERNAL_TABLES = (NOTES, "_svc_migrations")
 """The tables that svc keeps beside those of a Project."""
 
 
 def write(connection: Connection, table: str, column: str, note: str) -> None:
     """Write a note, on the table where `column` is empty. An empty note is none."""
     if note:
-        connection.execute(TABLE)
+        connection.execute(CREATE_NOTES)
         connection.execute(f"INSERT OR REPLACE INTO {NOTES} VALUES (?, ?, ?)", (table, column, note))
     elif _kept(connection):
         where = "table_name = ? AND column_name = ?"
@@ -39,7 +39,7 @@ def rename_column(connection: Connection, table: str, old: str, new: str) -> Non
         )
 
 
-def forget_lost(connection: Connection) -> None:
+def delete_orphans(connection: Connection) -> None:
     """Remove the notes on what is no longer there."""
     if not _kept(connection):
         return

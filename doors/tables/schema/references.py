@@ -4,7 +4,7 @@ from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.errors import Connection, Error, quoted, rows
 
 
-def broken(connection: Connection) -> str:
+def find_broken(connection: Connection) -> str:
     """Return what SQLite says of the first view or trigger that leads nowhere, or an empty text.
 
     To be called in a transaction with the right to write. Nothing of it stays.

@@ -17,16 +17,16 @@ def row_name(table: Table) -> str | None:
     return next((name for name in ROW_NAMES if name not in taken), None)
 
 
-def handle(table: Table) -> tuple[str, ...]:
+def identifying_columns(table: Table) -> tuple[str, ...]:
     """Return the columns, or the row's number, by which people find a row."""
     return table.key or tuple(filter(None, (row_name(table),)))
 
 
-def described(table: Table, values: Sequence[Value]) -> str:
+def describe_row(table: Table, values: Sequence[Value]) -> str:
     """Name a row by the values of its handle."""
-    if not handle(table):
+    if not identifying_columns(table):
         return "a row"
-    pairs = zip(handle(table), values, strict=False)
+    pairs = zip(identifying_columns(table), values, strict=False)
     return "the row with " + ", ".join(f"{name} = {preview(value)}" for name, value in pairs)
 
 
@@ -39,7 +39,7 @@ def converter(table: Table, column: str, old: TypeName, new: TypeName) -> Callab
         except ValueError as error:
             raise TablesError(
                 f"column {column} of table {table.name} can not become {new}:"
-                f" in {described(table, key)} the value {preview(value)} {error}",
+                f" in {describe_row(table, key)} the value {preview(value)} {error}",
                 "Change that value or set it to null and try again; or choose text, which holds it.",
             ) from None
 
@@ -49,10 +49,10 @@ def converter(table: Table, column: str, old: TypeName, new: TypeName) -> Callab
 def refuse_missing(connection: Connection, table: Table, column: str) -> None:
     """Raise when a row has no value in a column."""
     where = f"FROM {quoted(table.name)} WHERE {quoted(column)} IS NULL"
-    found = rows(connection, f"SELECT {_names(handle(table))} {where} LIMIT 1")
+    found = rows(connection, f"SELECT {_names(identifying_columns(table))} {where} LIMIT 1")
     if found:
         raise TablesError(
-            f"column {column} of table {table.name} has no value in {described(table, found[0])}",
+            f"column {column} of table {table.name} has no value in {describe_row(table, found[0])}",
             f"Give every row one first: UPDATE {quoted(table.name)} SET {quoted(column)} = … "
             f"WHERE {quoted(column)} IS NULL",
         )

@@ -10,7 +10,7 @@ from doors.tables.sqlite.catalog import Column, Table, declared, find, read
 from doors.tables.sqlite.create_table import ColumnText, Definition
 from doors.tables.sqlite.errors import Connection, TablesError, fold, quoted, rows
 
-MOST_COLUMNS = 500
+MAX_COLUMNS = 500
 
 
 def existing(connection: Connection, name: str) -> Table:
@@ -37,10 +37,10 @@ def create(connection: Connection, change: CreateTable) -> None:
     """Make a table."""
     check_name(change.table, "a table")
     refuse_taken(connection, change.table)
-    if not 1 <= len(change.columns) <= MOST_COLUMNS:
+    if not 1 <= len(change.columns) <= MAX_COLUMNS:
         raise TablesError(
             f"table {change.table} would have {len(change.columns)} columns",
-            f"It may have 1 to {MOST_COLUMNS}.",
+            f"It may have 1 to {MAX_COLUMNS}.",
         )
     seen: set[str] = set()
     for column in change.columns:
@@ -125,9 +125,9 @@ def drop(connection: Connection, change: DropTable) -> None:
 def set_note(connection: Connection, change: SetNote) -> None:
     """Write a note on a table or a column."""
     table = find(read(connection), change.table)
-    if len(change.note) > notes.LONGEST:
+    if len(change.note) > notes.MAX_NOTE_LENGTH:
         raise TablesError(
-            f"the note has {len(change.note)} characters", f"A note may have {notes.LONGEST} at most."
+            f"the note has {len(change.note)} characters", f"A note may have {notes.MAX_NOTE_LENGTH} at most."
         )
     column = table.column(change.column).name if change.column else ""
     notes.write(connection, table.name, column, change.note)

@@ -15,11 +15,11 @@ __all__ = ["NO_VALUES", "Connection", "Cursor", "Error", "apsw"]
 
 NO_VALUES: Any = apsw._null_bindings  # type: ignore[attr-defined]
 """Stands for values where a statement is compiled and not run, whatever parameters it has."""
-FILE = "tables.db"
+DATABASE_NAME = "tables.db"
 """The file of a Project's tables, in the Door's folder of the Project."""
-NAMED = f"tables/{FILE}"
+DISPLAY_PATH = f"tables/{DATABASE_NAME}"
 """How messages name it: its place in the Project's data, which says nothing of the host."""
-BUSY_MS = 5000
+BUSY_TIMEOUT_MS = 5000
 """How long a transaction waits for another process that writes."""
 MAX_BYTES = 16 << 30
 """How large the file may grow."""
@@ -28,9 +28,9 @@ MAX_VALUE = 1 << 20
 MAX_SQL = 100_000
 """Bytes of one statement."""
 
-_SMALLEST = 512
+_MIN_FILE_BYTES = 512
 """Bytes of the smallest database. SQLite takes a shorter file for an empty one, and would write over it."""
-_STATEMENTS = 256
+_STATEMENT_CACHE_SIZE = 256
 """How many compiled statements a connection keeps."""
 _LIMITS = {
     apsw.SQLITE_LIMIT_LENGTH: MAX_VALUE,
@@ -76,9 +76,9 @@ def iso(seconds: float) -> str:
 
 def open_owner(path: Path) -> Connection:
     """Open a file, made where there is none, for those who may change the schema. Raises SQLite's errors."""
-    connection = Connection(str(path), statementcachesize=_STATEMENTS)
+    connection = Connection(str(path), statementcachesize=_STATEMENT_CACHE_SIZE)
     try:
-        if 0 < path.stat().st_size < _SMALLEST:
+        if 0 < path.stat().st_size < _MIN_FILE_BYTES:
             raise apsw.NotADBError("file is not a database")
         _prepare(connection)
         connection.execute("pragma journal_mode = wal")
@@ -101,7 +101,9 @@ def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES) -> Connect
 
 def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE) -> Connection:
     """Open a file that a writer made, to read only, with the bounds of guests and values of so many bytes."""
-    connection = Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENTS)
+    connection = Connection(
+        str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENT_CACHE_SIZE
+    )
     try:
         _prepare(connection)
         connection.execute("pragma query_only = on")
@@ -113,16 +115,18 @@ def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE) -> Connect
     return connection
 
 
-def open_viewer(path: Path, most_temporary: int) -> Connection:
+def open_viewer(path: Path, max_temporary: int) -> Connection:
     """Open a file that is there, to read it and to keep so many bytes of one's own in temporary tables.
 
     Those are in a file without a name, which goes with the connection. Raises SQLite's errors.
     """
-    connection = Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENTS)
+    connection = Connection(
+        str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENT_CACHE_SIZE
+    )
     try:
         _prepare(connection)
         connection.execute("pragma temp_store = file")
-        pages = most_temporary // connection.pragma("page_size", schema="temp")
+        pages = max_temporary // connection.pragma("page_size", schema="temp")
         connection.execute(f"pragma temp.max_page_count = {pages}")
     except BaseException:
         connection.close()
@@ -131,7 +135,7 @@ def open_viewer(path: Path, most_temporary: int) -> Connection:
 
 
 def _prepare(connection: Connection) -> None:
-    connection.set_busy_timeout(BUSY_MS)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)

@@ -123,7 +123,7 @@ def open_file(path: Path, *, make: bool = False) -> Connection:
 
 
 @contextmanager
-def changing(connection: Connection, what: str) -> Iterator[None]:
+def transaction(connection: Connection, what: str) -> Iterator[None]:
     """Hold a transaction with the right to write: all that is done in it happens, or nothing.
 
     `what` begins the message of the `TablesError` that every error of SQLite becomes. Foreign keys are not
@@ -150,7 +150,7 @@ def changing(connection: Connection, what: str) -> Iterator[None]:
         finally:
             connection.execute(f"pragma foreign_keys = {enforced}")
     except Error as error:
-        raise explained(error, what) from error
+        raise wrap_error(error, what) from error
 
 
 def _dangling(connection: Connection) -> Iterator[tuple[Any, ...]]:
@@ -176,7 +176,7 @@ def _hold_to_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], 
             )
 
 
-def explained(error: Exception, what: str, file: str = "the file") -> TablesError:
+def wrap_error(error: Exception, what: str, file: str = "the file") -> TablesError:
     """Return an error of SQLite as one for people; `what` begins its message, which names the file so."""
     match error:
         case apsw.FullError():

@@ -4,27 +4,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from doors.tables.sqlite.connections import FILE, NAMED, Clock, open_owner, register_now
-from doors.tables.sqlite.errors import Connection, Error, TablesError, explained, open_file
+from doors.tables.sqlite.connections import DATABASE_NAME, DISPLAY_PATH, Clock, open_owner, register_now
+from doors.tables.sqlite.errors import Connection, Error, TablesError, open_file, wrap_error
 from engine.files.data_dir import ensure_data_dir
 
-FOLDER = "tables"
+DATA_FOLDER = "tables"
 """The Door's folder in a Project's data."""
 _WHAT = "the tables can not be used"
 
 
-def place(data: Path) -> Path:
+def database_path(data: Path) -> Path:
     """Return where the tables of a Project are, by the folder of its data."""
-    return data / FOLDER / FILE
+    return data / DATA_FOLDER / DATABASE_NAME
 
 
 @contextmanager
-def writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
+def open_for_writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
     """Give a connection that may do anything; the file is made where there is none.
 
     Raises `TablesError`; `what` could not be done then.
     """
-    path = place(data)
+    path = database_path(data)
     try:
         ensure_data_dir(data)
         path.parent.mkdir(exist_ok=True)
@@ -39,9 +39,9 @@ def writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
 
 
 @contextmanager
-def reading(data: Path) -> Iterator[Connection]:
+def open_for_reading(data: Path) -> Iterator[Connection]:
     """Give a connection that only reads: of empty tables where there is no file. Raises `TablesError`."""
-    path = place(data)
+    path = database_path(data)
     if path.exists():
         with _open(path, _WHAT) as connection:
             connection.execute("pragma query_only = on")
@@ -60,10 +60,10 @@ def _open(path: Path, what: str) -> Iterator[Connection]:
     try:
         connection = open_owner(path)
     except Error as error:
-        raise explained(error, what, NAMED) from error
+        raise wrap_error(error, what, DISPLAY_PATH) from error
     try:
         yield connection
     except Error as error:
-        raise explained(error, what, NAMED) from error
+        raise wrap_error(error, what, DISPLAY_PATH) from error
     finally:
         connection.close()

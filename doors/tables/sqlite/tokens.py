@@ -89,7 +89,7 @@ class StatementTooLong(Exception):
         self.line = line
 
 
-def statements(chunks: Iterable[str], longest: int) -> Iterator[Statement]:
+def statements(chunks: Iterable[str], max_length: int) -> Iterator[Statement]:
     """Split SQL that comes in pieces, at the semicolons that end statements.
 
     Holds one statement and one piece in memory. What is after the last semicolon is a statement too, even
@@ -111,7 +111,7 @@ def statements(chunks: Iterable[str], longest: int) -> Iterator[Statement]:
             line += text.count("\n")
             at = began = at + 1
         held, at, began = held[began:], at - began, 0
-        if len(held) > longest:
+        if len(held) > max_length:
             raise StatementTooLong(line)
     yield from _statement(held, line)
 

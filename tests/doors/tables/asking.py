@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from doors.tables.door import TablesDoor
-from doors.tables.sqlite.connections import FILE, Connection, open_owner
+from doors.tables.sqlite.connections import DATABASE_NAME, Connection, open_owner
 from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 
 
@@ -72,7 +72,7 @@ class Tables:
 
     def owner(self) -> Connection:
         """A connection that may change the schema, as migrations have it."""
-        return open_owner(self.folder / FILE)
+        return open_owner(self.folder / DATABASE_NAME)
 
     def schema(self, *statements: str) -> None:
         connection = self.owner()

@@ -103,7 +103,7 @@ def test_statements_that_are_too_much_for_a_compiler_are_refused(tables: Tables,
     ],
 )
 def test_a_read_that_never_ends_is_stopped(tables: Tables, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "SECONDS", 0.2)
+    monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 0.2)
     params = [list(range(1000))] if "$1" in sql else []
     began = time.monotonic()
     answer = tables.query(sql, *params)
@@ -114,7 +114,7 @@ def test_a_read_that_never_ends_is_stopped(tables: Tables, sql: str, monkeypatch
 def test_a_write_that_never_ends_is_stopped_and_writes_nothing(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "SECONDS", 0.2)
+    monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 0.2)
     answer = tables.exec(f"insert into users (name) {FOREVER} select 'u' || i from n")
     assert (answer.status, answer.code) == (504, "time-limit")
     assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
@@ -122,7 +122,7 @@ def test_a_write_that_never_ends_is_stopped_and_writes_nothing(
 
 
 def test_a_long_read_does_not_keep_others_waiting(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "SECONDS", 1.0)
+    monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 1.0)
     body = json.dumps({"sql": f"{FOREVER} select count(*) as n from n"}).encode()
 
     async def both() -> bool:
@@ -171,7 +171,7 @@ def test_many_different_statements_do_not_pile_up(tables: Tables) -> None:
 def test_a_long_read_ends_when_nobody_waits_for_it_any_more(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "SECONDS", 60.0)
+    monkeypatch.setattr(reader, "TIMEOUT_SECONDS", 60.0)
     body = json.dumps({"sql": f"{FOREVER} select count(*) as n from n"}).encode()
     tables.query("select 1 as warm")
 

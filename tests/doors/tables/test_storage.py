@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from doors.tables.door import TablesDoor
-from doors.tables.sqlite.connections import FILE
+from doors.tables.sqlite.connections import DATABASE_NAME
 from tests.doors.tables.asking import Tables
 
 Open = Callable[..., Tables]
@@ -25,7 +25,7 @@ def test_closing_leaves_one_file_and_no_open_ones(tables: Tables) -> None:
     tables.exec("insert into users (name) values ('Ada')")
     tables.query("select 1 as a where 'a' like 'a'")
     tables.close()
-    assert [path.name for path in tables.folder.iterdir()] == [FILE]
+    assert [path.name for path in tables.folder.iterdir()] == [DATABASE_NAME]
     opened = {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
     assert not any(str(tables.folder) in name for name in opened)
 
@@ -79,19 +79,19 @@ def test_a_file_that_is_no_database_is_a_clear_problem_and_left_as_it_is(
     tables: Tables, open_tables: Open, content: bytes
 ) -> None:
     broken = open_tables("broken")
-    (broken.folder / FILE).write_bytes(content)
+    (broken.folder / DATABASE_NAME).write_bytes(content)
     for answer in (broken.query("select 1 as a"), broken.exec("insert into users (name) values ('x')")):
         assert (answer.status, answer.code) == (500, "storage-damaged")
         assert str(broken.folder) not in answer.text
-    assert (broken.folder / FILE).read_bytes() == content
-    assert [path.name for path in broken.folder.iterdir()] == [FILE]
+    assert (broken.folder / DATABASE_NAME).read_bytes() == content
+    assert [path.name for path in broken.folder.iterdir()] == [DATABASE_NAME]
     assert len(broken.records) == 1
-    assert (broken.records[0].severity, str(broken.folder / FILE) in broken.records[0].body) == (
+    assert (broken.records[0].severity, str(broken.folder / DATABASE_NAME) in broken.records[0].body) == (
         "ERROR",
         True,
     )
     assert tables.query("select * from users").rows == []
-    (broken.folder / FILE).unlink()
+    (broken.folder / DATABASE_NAME).unlink()
     assert broken.query("select 1 as a").rows == [{"a": 1}]
 
 
@@ -104,23 +104,23 @@ def damage(tables: Tables) -> None:
     )
     owner.execute("pragma wal_checkpoint(truncate)")
     owner.close()
-    content = bytearray((tables.folder / FILE).read_bytes())
+    content = bytearray((tables.folder / DATABASE_NAME).read_bytes())
     content[4096 * 3 : 4096 * 20] = b"\xee" * (4096 * 17)
-    (tables.folder / FILE).write_bytes(content)
+    (tables.folder / DATABASE_NAME).write_bytes(content)
 
 
 def test_damage_in_the_middle_of_a_file_is_told_and_harms_nobody_else(
     tables: Tables, open_tables: Open
 ) -> None:
     damage(tables)
-    before = (tables.folder / FILE).read_bytes()
+    before = (tables.folder / DATABASE_NAME).read_bytes()
     answer = tables.query("select count(*) as n, max(name) as m from users")
     assert (answer.status, answer.code) == (500, "storage-damaged")
     answer = tables.exec("update users set age = 1")
     assert (answer.status, answer.code) == (500, "storage-damaged")
-    assert (tables.folder / FILE).read_bytes() == before
+    assert (tables.folder / DATABASE_NAME).read_bytes() == before
     assert open_tables("other").query("select 1 as a").rows == [{"a": 1}]
-    (tables.folder / FILE).rename(tables.folder / "aside.db")
+    (tables.folder / DATABASE_NAME).rename(tables.folder / "aside.db")
     tables.schema("create table users (name text)")
     assert tables.query("select count(*) as n from users").rows == [{"n": 0}]
 

@@ -80,7 +80,7 @@ def test_insert_or_ignore_and_or_replace_do_as_sqlite_says(tables: Tables) -> No
 def test_one_that_is_stopped_does_not_undo_the_others(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "SECONDS", 0.3)
+    monkeypatch.setattr(writer, "TIMEOUT_SECONDS", 0.3)
     endless = f"insert into users (name) {FOREVER} select 'u' || i from n"
     answers = together(tables, insert("a"), endless, insert("b"))
     assert [answer.status for answer in answers] == [200, 504, 200]

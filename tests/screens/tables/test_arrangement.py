@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
-from screens.tables.column_layout import LEAST, MOST, Arrangement
+from screens.tables.column_layout import LEAST, MOST, ColumnLayout
 from screens.tables.external_editor import command_of, edited
 from svc_tui.client import SvcError
 from tests.column_types import TYPES
@@ -27,10 +27,10 @@ steps = st.lists(
 
 @given(steps)
 def test_no_column_is_lost_and_one_is_shown(done: list[tuple[int, str, int]]) -> None:
-    arranged = Arrangement().of(NAMES)
+    arranged = ColumnLayout().for_columns(NAMES)
     for index, what, by in done:
         if what == "turn":
-            arranged = arranged.turned(index)
+            arranged = arranged.toggled(index)
         elif what == "move":
             arranged = arranged.moved(index, by)
         else:
@@ -41,8 +41,8 @@ def test_no_column_is_lost_and_one_is_shown(done: list[tuple[int, str, int]]) ->
 
 
 def test_columns_that_come_and_go_keep_the_others_where_they_are() -> None:
-    arranged = Arrangement().of(NAMES).moved(3, -3).turned(1)
-    again = arranged.of(["a", "c", "d", "new"])
+    arranged = ColumnLayout().for_columns(NAMES).moved(3, -3).toggled(1)
+    again = arranged.for_columns(["a", "c", "d", "new"])
     assert [(each.name, each.hidden) for each in again.columns] == [
         ("d", False),
         ("a", True),

@@ -8,7 +8,7 @@ import pytest
 from textual import events
 from textual.app import App
 
-from screens.tables.clipboard_range import MOST, Range, cells, targets
+from screens.tables.clipboard_range import MAX_ROWS, PastedRange, cells, targets
 from screens.tables.grid import TableColumn
 from screens.tables.paste_screen import PasteScreen
 from screens.tables.text_screen import TextScreen
@@ -32,25 +32,29 @@ COLUMNS = [
 
 
 def test_names_say_the_columns() -> None:
-    pasted = Range(("Age", "what", "name"), (), header=True)
+    pasted = PastedRange(("Age", "what", "name"), (), header=True)
     assert targets(pasted, COLUMNS, 0) == [COLUMNS[3], None, COLUMNS[1]]
 
 
 def test_without_names_columns_follow_the_cursor() -> None:
-    assert targets(Range(("a", "b", "c"), (), header=False), COLUMNS, 1) == [COLUMNS[1], COLUMNS[3], None]
+    assert targets(PastedRange(("a", "b", "c"), (), header=False), COLUMNS, 1) == [
+        COLUMNS[1],
+        COLUMNS[3],
+        None,
+    ]
 
 
 def test_cells_are_read_by_the_types_of_their_columns() -> None:
-    pasted = Range(("a", "b"), [["1", "7"], [None, None]], header=False)
+    pasted = PastedRange(("a", "b"), [["1", "7"], [None, None]], header=False)
     assert cells(pasted, [COLUMNS[1], COLUMNS[3]]) == [{"name": "1", "age": 7}, {"name": None, "age": None}]
     assert cells(pasted, [COLUMNS[0], None]) == [{"id": 1}, {}]
     with pytest.raises(SvcError, match="row 1, age: this is not a whole number"):
-        cells(Range(("a",), [["x"]], header=False), [COLUMNS[3]])
+        cells(PastedRange(("a",), [["x"]], header=False), [COLUMNS[3]])
 
 
 def test_more_rows_than_can_be_pasted_are_for_an_import() -> None:
     with pytest.raises(SvcError) as told:
-        Range.of({"count": MOST + 1, "columns": [], "rows": [], "header": False})
+        PastedRange.of({"count": MAX_ROWS + 1, "columns": [], "rows": [], "header": False})
     assert "import" in told.value.hint
 
 

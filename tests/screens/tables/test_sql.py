@@ -9,7 +9,7 @@ from textual.app import App
 from textual.widgets import TextArea
 
 from screens.tables.history import History
-from screens.tables.result import line_and_column, position, said
+from screens.tables.result import describe_result, line_and_column, position
 from svc_tui.console.preferences import SqlHistory
 from tests.screens.tables.conftest import Shop, tables
 
@@ -36,9 +36,9 @@ def test_a_history_that_can_not_be_read_is_none(tmp_path: Path) -> None:
 
 def test_what_a_statement_did_is_said() -> None:
     columns = [{"name": "n", "type": ""}]
-    assert said({"columns": columns, "rows": [{"n": 1}], "cut": None}) == "1 row"
-    assert "there are more" in said({"columns": columns, "rows": [{"n": 1}] * 2, "cut": "rows"})
-    assert said({"columns": [], "rows": [], "cut": None, "changes": 2}) == "2 rows changed"
+    assert describe_result({"columns": columns, "rows": [{"n": 1}], "cut": None}) == "1 row"
+    assert "there are more" in describe_result({"columns": columns, "rows": [{"n": 1}] * 2, "cut": "rows"})
+    assert describe_result({"columns": [], "rows": [], "cut": None, "changes": 2}) == "2 rows changed"
 
 
 def test_an_error_is_found_in_its_line() -> None:

@@ -126,7 +126,7 @@ def test_a_grid_that_nobody_uses_is_closed(users: Shop, monkeypatch: pytest.Monk
 
 
 def test_what_takes_too_long_is_given_up(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid_of_rows, "SECONDS", 0.2)
+    monkeypatch.setattr(grid_of_rows, "TIMEOUT_SECONDS", 0.2)
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) as i from n"
     users.query(f"create view endless as {endless}", write=True)
     error = refused(users, "endless")
@@ -153,7 +153,7 @@ def test_a_key_that_no_row_can_have_is_that_of_a_row_that_is_gone(users: Shop) -
 
 
 def test_an_order_that_takes_too_much_room_is_given_up(users: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid_of_rows, "MOST_TEMPORARY", 64 << 10)
+    monkeypatch.setattr(grid_of_rows, "MAX_TEMPORARY_BYTES", 64 << 10)
     many(users, 20_000)
     error = refused(users, "many", sort=[{"column": "name"}])
     assert error.code == "too-large" and "filter" in error.hint

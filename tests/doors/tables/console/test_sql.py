@@ -131,7 +131,7 @@ def test_large_values_come_whole_and_few(shop: Shop) -> None:
 def test_a_statement_that_takes_too_long_is_stopped_and_undone(
     users: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console_sql, "SECONDS", 0.2)
+    monkeypatch.setattr(console_sql, "TIMEOUT_SECONDS", 0.2)
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n)"
     assert refused(users, f"{endless} select count(*) from n").code == "timeout"
     error = refused(users, f"insert into users (name) {endless} select 'n' || i from n", write=True)
@@ -144,7 +144,7 @@ def test_a_statement_that_takes_too_long_is_stopped_and_undone(
 def test_while_others_write_there_is_reading_and_a_wait_that_ends(
     users: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "BUSY_MS", 50)
+    monkeypatch.setattr(connections, "BUSY_TIMEOUT_MS", 50)
     other = open_owner(users.data / "tables" / "tables.db")
     other.execute("begin immediate")
     other.execute("delete from users")

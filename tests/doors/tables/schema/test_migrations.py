@@ -9,7 +9,7 @@ from doors.tables.schema import apply as schema
 from doors.tables.schema.change import CreateTable, SetNote
 from doors.tables.sqlite.catalog import Column, read
 from doors.tables.sqlite.connections import open_owner
-from doors.tables.sqlite.errors import Connection, TablesError, changing, rows, scalar
+from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar, transaction
 from doors.tables.sqlite.tokens import Statement
 
 
@@ -229,7 +229,7 @@ def test_a_pipe_with_the_name_of_a_migration_is_not_waited_for(tmp_path: Path) -
 
 def test_a_statement_without_an_end_is_given_up_and_undoes_all(database: Connection) -> None:
     endless = "with recursive a(x) as (select 1 union all select x + 1 from a) select count(*) from a"
-    with pytest.raises(TablesError) as caught, changing(database, "nothing happened"):
+    with pytest.raises(TablesError) as caught, transaction(database, "nothing happened"):
         statements = [Statement(1, "create table t (a)"), Statement(2, f"create table u as {endless}")]
         script.run(database, "tables/1.sql", statements, seconds=0.05)
     assert caught.value.message == "tables/1.sql:2: the statement took longer than 0 s"
