@@ -97,7 +97,7 @@ class _Telemetry:
             self._log(LogEntry(self._now_ns(), "WARN", body, {}, caller))
 
     async def _later(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
-        """Take a body in a thread; one at a time, so that bodies can not fill the memory together.
+        """Take a body in a thread; one at a time, so that bodies cannot fill the memory together.
 
         The first in protobuf goes this way whatever its size: what reads it takes long to import.
         """

@@ -1,7 +1,7 @@
 """ExportLogsServiceRequest in protobuf, and the two messages that answer it.
 
 Owns the wire format of the three messages around records, which is walked by hand: each record is decoded by
-itself, so that a bad one spoils no other and a small body of very many can not fill the memory.
+itself, so that a bad one spoils no other and a small body of very many cannot fill the memory.
 """
 
 from collections.abc import Iterator

@@ -64,7 +64,7 @@ class ExportForm(FileForm[Path]):
         if wanted == ALL:
             return "/export", {"format": format, "table": self._grid.table}
         if wanted != SHOWN:
-            raise SvcError(f"rows can not be {wanted}", f"Write {SHOWN} or {ALL}.")
+            raise SvcError(f"rows cannot be {wanted}", f"Write {SHOWN} or {ALL}.")
         if format in DATABASE_FORMATS:
             raise SvcError(
                 f"a .{format} file has whole tables, not the rows that are shown",

@@ -27,7 +27,7 @@ def edited(text: str, type: TypeInfo, command: list[str]) -> str | None:
             done = subprocess.run([*command, str(file)], check=False)
         except OSError as error:
             raise SvcError(
-                f"{command[0]} can not be run: {error.strerror}", "Have EDITOR name your editor."
+                f"{command[0]} cannot be run: {error.strerror}", "Have EDITOR name your editor."
             ) from error
         if done.returncode:
             raise SvcError(f"{command[0]} ended with {done.returncode}", "The cell stays as it was.")

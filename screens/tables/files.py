@@ -33,9 +33,7 @@ def format_of(path: str) -> str:
     """Return the format that the ending of a file's name stands for. Raises `SvcError`."""
     found = FORMATS.get(Path(path).suffix.lower())
     if found is None:
-        raise SvcError(
-            f"what is in {path} can not be told by its name", f"Names end in {', '.join(FORMATS)}."
-        )
+        raise SvcError(f"what is in {path} cannot be told by its name", f"Names end in {', '.join(FORMATS)}.")
     return found
 
 
@@ -79,5 +77,5 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SvcError(
-            f"{path} can not be read: {error.strerror}", "Check its name and who may read it."
+            f"{path} cannot be read: {error.strerror}", "Check its name and who may read it."
         ) from error

@@ -8,7 +8,7 @@ MAX_STATEMENTS = 500
 
 
 class HistoryStore(Protocol):
-    """Where statements stay when the Console ends. What can not be read or written is left out."""
+    """Where statements stay when the Console ends. What cannot be read or written is left out."""
 
     def read(self) -> Sequence[str]:
         """Return the statements of before, the latest last."""

@@ -111,7 +111,7 @@ class ImportForm(FileForm[str]):
             params["create"] = "true"
         how = self.value("rows").strip() or ADD
         if how not in (ADD, REPLACE):
-            raise SvcError(f"rows can not be {how}", f"Write {ADD} or {REPLACE}.")
+            raise SvcError(f"rows cannot be {how}", f"Write {ADD} or {REPLACE}.")
         if how == REPLACE and "create" not in params:
             params["replace"] = "true"
         done = await asyncio.to_thread(self._send, name, params)

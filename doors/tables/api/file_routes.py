@@ -202,7 +202,7 @@ def _room() -> Iterator[None]:
         yield
     except OSError as error:
         raise TablesError(
-            f"the file can not be taken: {error.strerror}",
+            f"the file cannot be taken: {error.strerror}",
             "Make room on the disk that has the tables; nothing was changed.",
         ) from error
 

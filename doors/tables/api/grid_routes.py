@@ -70,7 +70,7 @@ class GridQuery(StrictModel):
 class GridOpened:
     """A grid that is open: its id, how many rows it has now, its columns in the order of every row.
 
-    `key` names the columns that say which row one is; it is empty where nothing does. Where rows can not be
+    `key` names the columns that say which row one is; it is empty where nothing does. Where rows cannot be
     changed, `editable` is false and `reason` ends a sentence that begins with the table: "is a view: …".
     """
 

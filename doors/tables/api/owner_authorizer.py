@@ -44,7 +44,7 @@ class OwnerAuthorizer(GuestAuthorizer):
         if action in _FILES:
             return Problem(
                 "not-allowed",
-                "other files can not be attached",
+                "other files cannot be attached",
                 "`svc tables import` takes the tables of another file over.",
             )
         if action in _WRITES and not first.lower().startswith("sqlite_"):
@@ -52,7 +52,7 @@ class OwnerAuthorizer(GuestAuthorizer):
         return kind_refused()
 
     def _call(self, name: str) -> Problem | None:
-        return Problem("not-allowed", f"{name}() can not be called here") if name in _DENIED else None
+        return Problem("not-allowed", f"{name}() cannot be called here") if name in _DENIED else None
 
     def _row(self, table: str) -> Problem | None:
         if not self.writes:
@@ -77,7 +77,7 @@ def kind_refused() -> Problem:
     """Return the problem of a statement of a kind that there is another way for, or none."""
     return Problem(
         "not-allowed",
-        "this kind of statement can not be run here",
+        "this kind of statement cannot be run here",
         "Rows are read and written; `svc tables create`, `alter`, `index` and `drop` change the schema.",
     )
 
@@ -85,6 +85,6 @@ def kind_refused() -> Problem:
 def _setting(name: str) -> Problem:
     return Problem(
         "not-allowed",
-        f"PRAGMA {name} can not be used here",
+        f"PRAGMA {name} cannot be used here",
         f"How the file is kept is svc's to decide. There are {', '.join(sorted(_LOOKS))}.",
     )

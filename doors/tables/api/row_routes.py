@@ -1,6 +1,6 @@
 """The route that changes rows: many at once, in one transaction, each as somebody saw it before.
 
-What can not be done is part of the answer, not an error of HTTP: `conflicts`, rows that somebody else changed
+What cannot be done is part of the answer, not an error of HTTP: `conflicts`, rows that somebody else changed
 or deleted meanwhile, and `errors`, changes that break a rule. With errors nothing is changed; with conflicts
 nothing either, unless they are to be skipped. Needs the role deployer.
 """

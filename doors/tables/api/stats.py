@@ -13,7 +13,7 @@ _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
 def size(data: Path) -> tuple[int, int] | None:
     """Return the number of tables and the bytes of their file, by the folder of a Project's data.
 
-    `None` where the file can not be read.
+    `None` where the file cannot be read.
     """
     path = database_path(data)
     try:

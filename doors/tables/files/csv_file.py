@@ -1,6 +1,6 @@
 """CSV, read and written: RFC 4180 with lines that end in LF or CRLF, in UTF-8, and a header.
 
-An empty cell is no value, an empty cell in quotes an empty text. The standard library's reader can not tell
+An empty cell is no value, an empty cell in quotes an empty text. The standard library's reader cannot tell
 them apart before Python 3.12, and stops at a cell of 128 KiB.
 """
 

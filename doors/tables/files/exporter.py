@@ -38,7 +38,7 @@ def save(
     that this takes does not grow with the tables. The connection may be one that only reads; it is in no
     transaction. Raises `TablesError`, and what `output` raises.
     """
-    what = "the tables can not be exported"
+    what = "the tables cannot be exported"
     with _moment(connection, what):
         if format in ("sql", "db"):
             whole = _save_dump if format == "sql" else _save_database
@@ -56,7 +56,7 @@ def save_shown(
     connection: Connection, output: BinaryIO, format: RowsFormat, view: GridView
 ) -> Iterator[Progress]:
     """Write what a view shows of a table, in its order, likewise; rows that are alike keep the table's."""
-    with _moment(connection, "the table can not be exported"):
+    with _moment(connection, "the table cannot be exported"):
         yield from _save_rows(connection, output, format, find(read(connection), view.table), view)
 
 
@@ -136,7 +136,7 @@ def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) 
 def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[Progress]:
     """Write a database file: made beside, where the same tables give the same bytes, and then copied."""
     contents = contents_of(connection, tables)
-    what = "the tables can not be exported"
+    what = "the tables cannot be exported"
     with TemporaryDirectory(prefix="svc-export-") as folder:
         path = Path(folder) / "tables.db"
         target = open_file(path, make=True)

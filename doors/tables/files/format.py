@@ -63,6 +63,6 @@ def format_of(name: str) -> Format:
     found = _ENDINGS.get(PurePath(name).suffix.lower())
     if found is None:
         raise TablesError(
-            f"what is in {name} can not be told by its name", f"Say the format: {', '.join(FORMATS)}."
+            f"what is in {name} cannot be told by its name", f"Say the format: {', '.join(FORMATS)}."
         )
     return found

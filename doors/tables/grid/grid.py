@@ -39,7 +39,7 @@ MAX_TEMPORARY_BYTES = 4 << 30
 MAX_CELL_BYTES = 64 << 20
 """Bytes of one whole cell."""
 _STEPS_PER_CHECK = 20_000
-_WHAT = "the table can not be shown"
+_WHAT = "the table cannot be shown"
 Cells = list[Any]
 State = Literal["same", "changed", "gone"]
 

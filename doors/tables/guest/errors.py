@@ -1,4 +1,4 @@
-"""What SQLite and Python say when a statement fails, as a `Problem` for the guest that sent it."""
+"""Translation of errors of SQLite and Python into problem documents for guests."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ _CONSTRAINTS = {
     apsw.SQLITE_CONSTRAINT_TRIGGER: "trigger",
 }
 _OF_A_TYPE = re.compile(r"CHECK constraint failed: (?:[^\W\d]\w*|json_valid\(.*\))")
-"""What SQLite says of the check of a logical type: the name, where that is what the check begins with."""
+"""SQLite's message for a violated check of a column type, which contains the start of the check."""
 _HALF = re.compile("[\ud800-\udfff]")
 
 GUEST_ERRORS = (apsw.Error, OverflowError, UnicodeError)
-"""What compiling and running a statement may raise that is the guest's to know."""
+"""Errors of compiling and running a statement that are reported to the guest."""
 
 
 def to_problem(
     error: Exception, sql: str, refusal: Problem | None = None, params: Sequence[Value] = ()
 ) -> Problem:
-    """Return an error as a problem; `refusal` is what the sandbox said of the statement."""
+    """Return the problem for an error. `refusal` is the authorizer's problem with the statement."""
     match error:
         case Problem():
             return error
@@ -51,8 +51,8 @@ def to_problem(
         case apsw.InterruptError():
             return Problem(
                 "time-limit",
-                "the statement took longer than it may",
-                "An index, or a LIMIT, may spare it most of its work.",
+                "the statement exceeded its time limit",
+                "Add an index or a LIMIT.",
             )
         case apsw.TooBigError():
             return _too_big(sql)
@@ -60,7 +60,7 @@ def to_problem(
 
 
 def constraint_kind(error: Exception) -> str:
-    """Return which rule an error of SQLite says a row breaks: `unique`, `not-null`, …, or `other`."""
+    """Return the violated constraint of an SQLite error: `unique`, `not-null`, …, or `other`."""
     return _CONSTRAINTS.get(getattr(error, "extendedresult", 0), "other")
 
 
@@ -78,13 +78,13 @@ def _remedy(kind: str, message: str) -> str:
 def _storage(error: Exception) -> Problem | None:
     match error:
         case apsw.CorruptError() | apsw.NotADBError():
-            return Problem("storage-damaged", f"the tables of this Project can not be used: {error}")
+            return Problem("storage-damaged", f"cannot use the tables of this project: {error}")
         case apsw.FullError():
-            return Problem("storage-full", "there is no room for more rows: nothing was written")
+            return Problem("storage-full", "the disk or the database is full; nothing was written")
         case apsw.BusyError() | apsw.LockedError():
-            return Problem("busy", "another writer holds the tables: nothing was written")
+            return Problem("busy", "database busy: another writer is active; nothing was written")
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | apsw.IOError():
-            return Problem("storage", f"the tables of this Project can not be read or written: {error}")
+            return Problem("storage", f"cannot read or write the tables of this project: {error}")
     return None
 
 
@@ -92,13 +92,13 @@ def _statement(error: Exception, sql: str) -> Problem:
     message = str(error)
     hint = ""
     if message.startswith("no such table"):
-        hint = "The Project's tables/*.sql migrations make tables, and svc tables list tells which there are."
+        hint = "Create it with a migration tables/*.sql; `svc tables list` lists the tables."
     offset = getattr(error, "error_offset", -1)
     return Problem("sql-error", message, hint, position=position_at(sql, offset) if offset >= 0 else None)
 
 
 def position_at(sql: str, offset: int) -> int:
-    """Return the position of a character, counted from 1, by its offset in bytes of UTF-8."""
+    """Return the position of a character, from 1, for its byte offset in UTF-8."""
     return len(sql.encode()[:offset].decode(errors="ignore")) + 1
 
 
@@ -106,11 +106,11 @@ def _not_unicode(sql: str, params: Sequence[Value]) -> Problem:
     if half := _HALF.search(sql):
         return Problem("sql-error", "the SQL has half of a surrogate pair", position=half.start() + 1)
     which = _first(params, lambda value: isinstance(value, str) and _HALF.search(value) is not None)
-    return Problem("bad-parameters", f"{which} has half of a surrogate pair, which is no text")
+    return Problem("bad-parameters", f"{which} has half of a surrogate pair")
 
 
 def _first(params: Sequence[Value], wrong: Callable[[Value], bool]) -> str:
-    """Return which parameter is the first that is wrong."""
+    """Return the name of the first wrong parameter."""
     return next((f"${number}" for number, value in enumerate(params, 1) if wrong(value)), "a parameter")
 
 

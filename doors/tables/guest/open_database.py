@@ -1,4 +1,4 @@
-"""The tables of one Project, open: its writer and its readers, and whether anything is under way."""
+"""The open database of one project: its writer, its readers and its requests in progress."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,10 +11,10 @@ from engine.door import DoorResponse
 
 
 class OpenDatabase:
-    """One open file. `answer` is called on one event loop's thread, `close` on any."""
+    """One open database. `answer` runs on the event loop's thread, `close` on any."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        """Open the file, made where there is none; takes milliseconds. Raises `Problem`."""
+        """Open or create the file, which takes milliseconds. Raises `Problem`."""
         self.under_way = 0
         self._writer = Writer(path, max_bytes)
         try:
@@ -24,7 +24,7 @@ class OpenDatabase:
             raise
 
     def answer(self, request: Request) -> DoorResponse | Awaitable[DoorResponse]:
-        """Answer a request: a short read at once. Raises `Problem`, and so does what it returns."""
+        """Answer a request, a short read synchronously. Raises `Problem`; so does the awaitable."""
         if request.kind == "exec":
             return self._counted(self._writer.write(request))
         try:
@@ -42,6 +42,6 @@ class OpenDatabase:
         self.under_way -= 1
 
     def close(self) -> None:
-        """Finish writing, stop reading, and let go of the file."""
+        """Finish writes, stop reads and close the file."""
         self._reader.close()
         self._writer.close()

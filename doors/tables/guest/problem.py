@@ -1,6 +1,6 @@
-"""What the Door tells a guest that something went wrong: problem documents (RFC 9457).
+"""Problem documents (RFC 9457) that the Door sends to guests, and their codes.
 
-Owns the list of their codes. What SQLite says of guests' SQL is theirs to know, nothing of the host is.
+They contain SQLite's messages about the guest's SQL, and nothing about the host.
 """
 
 import json
@@ -16,33 +16,33 @@ _HEADERS = (("content-type", b"application/problem+json"),)
 
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
-    """A kind of problem: its status, and what it means."""
+    """The HTTP status and the meaning of a problem code."""
 
     status: int
     meaning: str
 
 
 KINDS = {
-    "bad-request": ProblemKind(400, "The request is not of the form that this address takes."),
+    "bad-request": ProblemKind(400, "The body has the wrong form."),
     "bad-parameters": ProblemKind(400, "The parameters do not fit the statement."),
-    "sql-error": ProblemKind(400, "SQLite can not make sense of the statement, or a value does not fit."),
+    "sql-error": ProblemKind(400, "The SQL is invalid, or a value does not fit."),
     "more-than-one-statement": ProblemKind(400, "The SQL has more than one statement."),
     "writes-in-query": ProblemKind(400, "A statement that writes was sent to query."),
-    "not-allowed": ProblemKind(403, "Guests may not do this."),
-    "not-found": ProblemKind(404, "There is nothing at this address."),
-    "method-not-allowed": ProblemKind(405, "The addresses of this Door take POST."),
-    "constraint": ProblemKind(409, "A row breaks a rule of its table."),
-    "too-large": ProblemKind(413, "The result, or a value, is larger than a guest may ask for."),
-    "storage-damaged": ProblemKind(500, "The file of the tables is damaged."),
-    "storage": ProblemKind(500, "The file of the tables can not be read or written."),
-    "busy": ProblemKind(503, "Others are writing; try again in a moment."),
-    "time-limit": ProblemKind(504, "The statement took longer than it may."),
-    "storage-full": ProblemKind(507, "There is no room for more rows."),
+    "not-allowed": ProblemKind(403, "Guests are not allowed to do this."),
+    "not-found": ProblemKind(404, "The path does not exist."),
+    "method-not-allowed": ProblemKind(405, "Only POST is allowed."),
+    "constraint": ProblemKind(409, "A row violates a constraint."),
+    "too-large": ProblemKind(413, "A result or a value exceeds its limit."),
+    "storage-damaged": ProblemKind(500, "The database file is damaged."),
+    "storage": ProblemKind(500, "The database file cannot be read or written."),
+    "busy": ProblemKind(503, "Another writer is active; try again in a moment."),
+    "time-limit": ProblemKind(504, "The statement exceeded its time limit."),
+    "storage-full": ProblemKind(507, "The disk or the database is full."),
 }
 
 
 class Problem(Exception):
-    """One problem. `position` is that of a character in the SQL, counted from 1; `statement` from 0."""
+    """One problem. `position` is a character of the SQL, from 1; `statement` a batch index, from 0."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Problem(Exception):
         self.more = dict(more or {})
 
     def response(self, request_id: str) -> DoorResponse:
-        """Return the problem document that a guest gets."""
+        """Return the problem document."""
         kind = KINDS[self.code]
         document: dict[str, Any] = {
             "type": f"urn:svc:problem:tables:{self.code}",

@@ -1,4 +1,4 @@
-"""The Door's wire: what requests mean, and how results are written. `docs/tables.md` describes it."""
+"""The Door's HTTP protocol: parsing of requests, encoding of results."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -12,20 +12,20 @@ Kind = Literal["query", "exec", "batch"]
 _KINDS: dict[str, Kind] = {"/v1/query": "query", "/v1/exec": "exec", "/v1/batch": "batch"}
 _ONE = {"sql", "params"}
 MAX_STATEMENTS = 1000
-"""How many statements a batch has at most."""
+"""Maximum number of statements in a batch."""
 _FORM = 'The body is {"sql": "…", "params": […]}.'
 _BATCH_FORM = 'The body is {"statements": [{"sql": "…", "params": […]}, …]}.'
 
 
 class Statement(NamedTuple):
-    """One statement, with values as SQLite takes them."""
+    """One statement, with its parameters as SQLite values."""
 
     sql: str
     params: list[Value]
 
 
 class Request(NamedTuple):
-    """What a guest wants done; a query and an exec have one statement. `size`: bytes of its body."""
+    """A parsed request. A query and an exec have one statement. `size` is the length of the body in bytes."""
 
     kind: Kind
     statements: Sequence[Statement]
@@ -33,10 +33,10 @@ class Request(NamedTuple):
 
 
 def read_request(request: DoorRequest) -> Request:
-    """Return what a request means. Raises `Problem`."""
+    """Parse a request. Raises `Problem`."""
     kind = _KINDS.get(request.path)
     if kind is None:
-        raise Problem("not-found", f"there is nothing at {request.path}", f"There are {', '.join(_KINDS)}.")
+        raise Problem("not-found", f"{request.path} does not exist", f"Available: {', '.join(_KINDS)}.")
     if request.method != "POST":
         raise Problem("method-not-allowed", f"{request.path} takes POST, not {request.method}")
     form = _BATCH_FORM if kind == "batch" else _FORM
@@ -59,13 +59,13 @@ def _statements(document: Any) -> list[Statement]:
         or document.keys() != {"statements"}
         or type(document["statements"]) is not list
     ):
-        raise Problem("bad-request", "the body is no batch", _BATCH_FORM)
+        raise Problem("bad-request", "the body is not a batch", _BATCH_FORM)
     found = document["statements"]
     if len(found) > MAX_STATEMENTS:
         raise Problem(
             "too-large",
-            f"the batch has {len(found)} statements, and {MAX_STATEMENTS} is the most",
-            "Send it in parts; each is a transaction of its own.",
+            f"the batch has {len(found)} statements; the maximum is {MAX_STATEMENTS}",
+            "Split it into several batches, each its own transaction.",
         )
     statements = []
     for index, each in enumerate(found):
@@ -79,31 +79,31 @@ def _statements(document: Any) -> list[Statement]:
 
 def _statement(document: Any, form: str) -> Statement:
     if type(document) is not dict:
-        raise Problem("bad-request", "a statement is a JSON object", form)
+        raise Problem("bad-request", "a statement is not a JSON object", form)
     sql = document.get("sql")
     params = document.get("params", [])
     if len(document) > 1 and not document.keys() <= _ONE:
         unknown = ", ".join(sorted(document.keys() - _ONE))
         raise Problem("bad-request", f"a statement has no {unknown}", form)
     if type(sql) is not str:
-        raise Problem("bad-request", "sql is missing, or not a string", form)
+        raise Problem("bad-request", "sql is missing or not a string", form)
     if type(params) is not list:
         raise Problem("bad-request", "params is not an array", form)
     return Statement(sql, parameters(params))
 
 
 def result(changes: int, last_id: int, rows: bytes) -> bytes:
-    """Write what one statement did: `rows` is a JSON array, empty when it gives none."""
+    """Return the JSON result of one statement. `rows` is a JSON array, empty without a result set."""
     if rows:
         return b'{"changes":%d,"last_id":%d,"rows":%b}' % (changes, last_id, rows)
     return b'{"changes":%d,"last_id":%d}' % (changes, last_id)
 
 
 def query_response(rows: bytes) -> DoorResponse:
-    """Write the answer to a query."""
+    """Return the response to a query."""
     return DoorResponse(200, b'{"rows":%b}' % rows)
 
 
 def response(kind: Kind, results: Sequence[bytes]) -> DoorResponse:
-    """Write the answer to an exec or a batch."""
+    """Return the response to an exec or a batch."""
     return DoorResponse(200, b'{"results":[%b]}' % b",".join(results) if kind == "batch" else results[0])

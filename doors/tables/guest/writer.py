@@ -49,7 +49,7 @@ class Writer:
             connection = open_writer(path, clock, max_bytes)
         except OSError as error:
             raise Problem(
-                "storage", f"the tables of this Project can not be kept: {error.strerror}"
+                "storage", f"the tables of this Project cannot be kept: {error.strerror}"
             ) from error
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error

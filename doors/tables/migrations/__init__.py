@@ -60,7 +60,7 @@ def _read(path: Path) -> Migration:
             )
         data = path.read_bytes()
     except OSError as error:
-        raise TablesError(f"{name} can not be read: {error.strerror}", "Check that it is a file.") from error
+        raise TablesError(f"{name} cannot be read: {error.strerror}", "Check that it is a file.") from error
     return Migration(name, decoded(name, data))
 
 

@@ -58,7 +58,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A change that can not be made, by its place in the list; None where all of them together can not be.
+    """A change that cannot be made, by its place in the list; None where all of them together cannot be.
 
     `constraint` is the kind of rule that it breaks, as the Door names them, or empty. `column` is the one to
     look at, None where it is none, or more than one.

@@ -49,7 +49,7 @@ Values = dict[str, Value]
 
 
 class _InvalidChange(Exception):
-    """A change can not be made."""
+    """A change cannot be made."""
 
     def __init__(self, message: str, column: str | None = None, constraint: str = "") -> None:
         super().__init__(message)
@@ -68,8 +68,8 @@ def apply(connection: Connection, table: str, changes: Sequence[Change], *, skip
     """Make changes of the rows of a table, in their order, in one transaction.
 
     Where a row is not what it was, nothing is changed, or, with `skip`, that row is left as it is. Where any
-    change can not be made, nothing is changed. Raises `TablesError` where the table takes no changes
-    (`read-only`), is not there (`not-found`), or the file can not be written.
+    change cannot be made, nothing is changed. Raises `TablesError` where the table takes no changes
+    (`read-only`), is not there (`not-found`), or the file cannot be written.
     """
     try:
         with _transaction(connection):
@@ -242,7 +242,7 @@ class _Changing:
         for name, value in given.items():
             column = self._column(name)
             if column.generated:
-                raise _InvalidChange(f"{column.name} is computed, and can not be written", column.name)
+                raise _InvalidChange(f"{column.name} is computed, and cannot be written", column.name)
             if column.name in values:
                 raise _InvalidChange(f"{column.name} is there twice", column.name)
             values[column.name] = self._value(column, value)

@@ -1,4 +1,4 @@
-"""Changes of the schema, done: a list of them in one transaction that keeps every row or changes nothing."""
+"""Execution of schema changes, in one transaction that preserves every row."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -26,10 +26,9 @@ from doors.tables.sqlite.errors import Connection, TablesError, transaction
 
 
 def apply(connection: Connection, changes: Sequence[Change]) -> None:
-    """Make changes of the schema, each seeing those before it.
+    """Apply schema changes in order, all or none. Raises `TablesError`.
 
-    All of them happen, or, when this raises `TablesError`, none. The connection is none of guests', may do
-    anything, and is in no transaction.
+    The connection is unrestricted and not in a transaction.
     """
     with transaction(connection, "the tables were not changed"):
         sound = not find_broken(connection)
@@ -37,13 +36,13 @@ def apply(connection: Connection, changes: Sequence[Change]) -> None:
             apply_one(connection, change)
         if sound and (now := find_broken(connection)):
             raise TablesError(
-                f"something else needs what the change takes away: {now}",
-                "Drop that view or trigger by a migration first, and make it anew after the change.",
+                f"a view or trigger needs what the change removes: {now}",
+                "Drop that view or trigger in a migration first, and create it again after the change.",
             )
 
 
 def apply_one(connection: Connection, change: Change) -> None:
-    """Make one change, within a transaction."""
+    """Apply one change inside a transaction."""
     match change:
         case CreateTable():
             tables.create(connection, change)

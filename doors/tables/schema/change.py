@@ -1,4 +1,4 @@
-"""The changes that a schema can go through, as values: what the command line and the Console ask for."""
+"""Schema changes as values."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from doors.tables.types.registry import TypeName
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """Make a table. Its key is the columns with `primary_key`, in their order."""
+    """Create a table. Its key is the columns with `primary_key`, in their order."""
 
     table: str
     columns: tuple[Column, ...]
@@ -17,7 +17,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class RenameTable:
-    """Give a table another name; views, triggers and foreign keys follow."""
+    """Rename a table, and update the views, triggers and foreign keys that use it."""
 
     table: str
     name: str
@@ -25,16 +25,16 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """Remove a table and its rows."""
+    """Drop a table and its rows."""
 
     table: str
 
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """Add a column at the end; rows that there are get its default.
+    """Add a column at the end. Existing rows get its default.
 
-    The key of a table without one, if it is an integer, gets the numbers that the rows have.
+    An integer primary key, for a table without a key, gets the rowids.
     """
 
     table: str
@@ -43,7 +43,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Give a column another name; indexes, views, triggers and foreign keys follow."""
+    """Rename a column, and update the indexes, views, triggers and foreign keys that use it."""
 
     table: str
     column: str
@@ -52,7 +52,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class RetypeColumn:
-    """Give a column another type; every value becomes one of that type, or nothing is changed."""
+    """Convert a column and all its values to another type, or change nothing."""
 
     table: str
     column: str
@@ -61,7 +61,7 @@ class RetypeColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """Remove a column and its values."""
+    """Drop a column and its values."""
 
     table: str
     column: str
@@ -69,7 +69,7 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetNullable:
-    """Say whether a column may have no value."""
+    """Allow or refuse null in a column."""
 
     table: str
     column: str
@@ -78,7 +78,7 @@ class SetNullable:
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """Set what new rows get: `now()` or an SQL literal (`0`, `'open'`, `true`); None takes it away."""
+    """Set the default of a column: `now()` or an SQL literal (`0`, `'open'`, `true`). None drops it."""
 
     table: str
     column: str
@@ -87,7 +87,7 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True)
 class SetUnique:
-    """Say whether no two rows may have the same value in a column."""
+    """Refuse or allow duplicates in a column."""
 
     table: str
     column: str
@@ -96,7 +96,7 @@ class SetUnique:
 
 @dataclass(frozen=True, slots=True)
 class SetPrimaryKey:
-    """Make columns the key, in this order; none takes the key away."""
+    """Set the primary key to columns in this order. An empty tuple drops it."""
 
     table: str
     columns: tuple[str, ...]
@@ -104,7 +104,7 @@ class SetPrimaryKey:
 
 @dataclass(frozen=True, slots=True)
 class SetNote:
-    """Write a note on a column, or on the table where `column` is empty; an empty note takes it away."""
+    """Set the note on a column, or on the table if `column` is empty. An empty note deletes it."""
 
     table: str
     column: str
@@ -113,7 +113,7 @@ class SetNote:
 
 @dataclass(frozen=True, slots=True)
 class CreateIndex:
-    """Make an index. Without a `name` it is called after its table and columns."""
+    """Create an index. The default name is made of the table and its columns."""
 
     table: str
     columns: tuple[str, ...]
@@ -123,7 +123,7 @@ class CreateIndex:
 
 @dataclass(frozen=True, slots=True)
 class DropIndex:
-    """Remove an index."""
+    """Drop an index."""
 
     name: str
 

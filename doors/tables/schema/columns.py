@@ -1,4 +1,4 @@
-"""Columns added, renamed, retyped, dropped and given other rules, within a transaction."""
+"""Column changes, inside a transaction."""
 
 import re
 
@@ -26,7 +26,7 @@ _CONVERT = "_svc_convert"
 
 
 def add(connection: Connection, change: AddColumn) -> None:
-    """Add a column. Where rows would be left without a value that they need, nothing happens."""
+    """Add a column. Raises `TablesError` if existing rows would lack a required value."""
     table, column = existing(connection, change.table), change.column
     check_column_name(column.name)
     if any(fold(each.name) == fold(column.name) for each in table.columns):
@@ -34,19 +34,19 @@ def add(connection: Connection, change: AddColumn) -> None:
             f"table {table.name} has a column {column.name} already", "Choose another name.", code="conflict"
         )
     if len(table.columns) >= MAX_COLUMNS:
-        raise TablesError(f"table {table.name} has {MAX_COLUMNS} columns", "It can not have more.")
+        raise TablesError(f"table {table.name} has {MAX_COLUMNS} columns", "This is the maximum.")
     if column.primary_key:
         _add_numbers(connection, table, column)
         return
     filled = scalar(connection, f"SELECT EXISTS (SELECT 1 FROM {quoted(table.name)})")
     if filled and not column.nullable and column.default is None:
         raise TablesError(
-            f"column {column.name} has no value for the rows that table {table.name} has",
+            f"column {column.name} has no value for the existing rows of table {table.name}",
             "Give it a default; or add it without not null, fill it in, then set not null.",
         )
     if filled and column.unique and column.default is not None:
         raise TablesError(
-            f"column {column.name} would be unique and its default the same in every row of {table.name}",
+            f"column {column.name} cannot be unique: every row of {table.name} would get the same default",
             "Add it without unique or without the default, fill it in, then make it unique.",
         )
     text = column_text(connection, column)
@@ -61,12 +61,12 @@ def add(connection: Connection, change: AddColumn) -> None:
 
 
 def _add_numbers(connection: Connection, table: Table, column: Column) -> None:
-    """Add the key of a table that has none, as its last column: the numbers that its rows have anyway."""
+    """Add an integer primary key, filled with the rowids, to a table without a key."""
     number = row_name(table)
     if table.key or not TYPES[column.type].is_rowid or number is None:
         raise TablesError(
-            f"column {column.name} would be in the key of table {table.name} and have no values yet",
-            "Add the column, give every row a value, then make it the key.",
+            f"column {column.name} has no values yet and cannot be in the key of table {table.name}",
+            "Add the column, give every row a value, then set the primary key.",
         )
     definition = definition_of(connection, table)
     text = column_text(connection, column)
@@ -76,7 +76,7 @@ def _add_numbers(connection: Connection, table: Table, column: Column) -> None:
 
 
 def rename(connection: Connection, change: RenameColumn) -> None:
-    """Give a column another name."""
+    """Rename a column."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     check_column_name(change.name)
@@ -96,13 +96,13 @@ def rename(connection: Connection, change: RenameColumn) -> None:
 
 
 def drop(connection: Connection, change: DropColumn) -> None:
-    """Remove a column. What else needs it has to go first."""
+    """Drop a column. Raises `TablesError` if something depends on it."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     if column.primary_key:
         raise TablesError(
             f"column {column.name} is in the key of table {table.name}",
-            "Make other columns the key first, or none.",
+            "Set or drop the primary key first.",
         )
     if len(table.columns) == 1:
         raise TablesError(
@@ -129,13 +129,13 @@ def drop(connection: Connection, change: DropColumn) -> None:
 
 
 def retype(connection: Connection, change: RetypeColumn) -> None:
-    """Give a column another type, and every value of it."""
+    """Convert a column and its values to another type."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     if column.generated:
         raise TablesError(
             f"column {column.name} of table {table.name} is computed",
-            "Its type is what its expression gives.",
+            "Its expression determines its type.",
         )
     if column.type == change.type:
         return
@@ -165,7 +165,7 @@ def _retyped(
         except ValueError as error:
             raise TablesError(
                 f"the default of column {change.column} does not fit: {default} {error}",
-                "Take the default away or change it first.",
+                "Drop or change the default first.",
             ) from None
     if default is not None:
         sql = default_sql(connection, change.column, change.type, default)
@@ -183,7 +183,7 @@ def _retyped(
 
 
 def set_nullable(connection: Connection, change: SetNullable) -> None:
-    """Say whether a column may have no value."""
+    """Allow or refuse null in a column."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     definition = definition_of(connection, table)
@@ -199,7 +199,7 @@ def set_nullable(connection: Connection, change: SetNullable) -> None:
 
 
 def set_default(connection: Connection, change: SetDefault) -> None:
-    """Set what new rows get, or take it away."""
+    """Set or drop the default of a column."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     if column.generated:

@@ -1,4 +1,4 @@
-"""Indexes made and dropped, within a transaction."""
+"""Index changes, inside a transaction."""
 
 from doors.tables.schema.change import CreateIndex, DropIndex
 from doors.tables.schema.names import MAX_NAME_LENGTH, check_name
@@ -9,12 +9,12 @@ from doors.tables.sqlite.errors import Connection, TablesError, fold, quoted
 
 
 def create(connection: Connection, change: CreateIndex) -> None:
-    """Make an index."""
+    """Create an index."""
     table = existing(connection, change.table)
     columns = [table.column(name).name for name in change.columns]
     if not columns or len(set(columns)) < len(columns):
         raise TablesError(
-            f"an index of table {table.name} is over no column, or over one twice", "Name each column once."
+            f"an index of table {table.name} has no columns, or one column twice", "Name each column once."
         )
     name = change.name or "_".join([table.name, *columns, "index"])[:MAX_NAME_LENGTH].strip()
     check_name(name, "an index")
@@ -27,7 +27,7 @@ def create(connection: Connection, change: CreateIndex) -> None:
 
 
 def drop(connection: Connection, change: DropIndex) -> None:
-    """Remove an index that was made by hand; those of keys and unique columns go with these."""
+    """Drop an index that `CREATE INDEX` made. Those of keys and unique columns cannot be dropped alone."""
     for table in read(connection).values():
         for index in table.indexes:
             if fold(index.name) == fold(change.name):
@@ -35,5 +35,6 @@ def drop(connection: Connection, change: DropIndex) -> None:
                 return
     names = [index.name for table in read(connection).values() for index in table.indexes]
     raise TablesError(
-        f"there is no index {change.name}", f"There are {', '.join(names)}." if names else "There are none."
+        f"index {change.name} does not exist",
+        f"Available: {', '.join(names)}." if names else "The project has no indexes.",
     )

@@ -1,4 +1,4 @@
-"""Keys and uniqueness of a table's columns changed, within a transaction."""
+"""Changes of primary keys and unique columns, inside a transaction."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from doors.tables.sqlite.tokens import Token, tokens
 
 
 def set_unique(connection: Connection, change: SetUnique) -> None:
-    """Say whether no two rows may have the same value in a column."""
+    """Refuse or allow duplicates in a column."""
     table = existing(connection, change.table)
     column = table.column(change.column)
     if column.unique == change.unique:
@@ -31,7 +31,7 @@ def set_unique(connection: Connection, change: SetUnique) -> None:
 
 
 def set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
-    """Make columns the key of a table."""
+    """Set or drop the primary key of a table."""
     table = existing(connection, change.table)
     columns = [table.column(name) for name in change.columns]
     key = tuple(column.name for column in columns)
@@ -40,7 +40,7 @@ def set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
     if len(set(key)) < len(key):
         raise TablesError(f"the key of table {table.name} would name a column twice")
     if any(column.generated for column in columns):
-        raise TablesError(f"the key of table {table.name} can not have columns that are computed")
+        raise TablesError(f"the key of table {table.name} cannot have computed columns")
     for name in key:
         refuse_missing(connection, table, name)
     if key:
@@ -59,7 +59,7 @@ def set_primary_key(connection: Connection, change: SetPrimaryKey) -> None:
 
 
 def _without(definition: Definition, word: str, columns: tuple[str, ...] | None = None) -> Definition:
-    """Return a definition without the table constraints of a kind, over some columns or over any."""
+    """Return a definition without the table constraints of a kind, on given columns or on any."""
     kept = []
     for sql in definition.constraints:
         parts = list(tokens(sql))

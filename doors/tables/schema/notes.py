@@ -1,4 +1,4 @@
-"""Notes on tables and columns: a table of svc's own beside them, made when the first note is written."""
+"""Notes on tables and columns, stored in a table of svc's own that the first note creates."""
 
 from doors.tables.sqlite.catalog import NOTES, find, read
 from doors.tables.sqlite.errors import Connection, TablesError, rows, scalar
@@ -11,11 +11,11 @@ CREATE_NOTES = f"""CREATE TABLE IF NOT EXISTS {NOTES} (
 ) STRICT, WITHOUT ROWID"""
 MAX_NOTE_LENGTH = 10_000
 INTERNAL_TABLES = (NOTES, "_svc_migrations")
-"""The tables that svc keeps beside those of a Project."""
+"""Tables of svc in the database of a project."""
 
 
 def write(connection: Connection, table: str, column: str, note: str) -> None:
-    """Write a note, on the table where `column` is empty. An empty note is none."""
+    """Set a note on a column, or on the table if `column` is empty. An empty note deletes it."""
     if note:
         connection.execute(CREATE_NOTES)
         connection.execute(f"INSERT OR REPLACE INTO {NOTES} VALUES (?, ?, ?)", (table, column, note))
@@ -25,13 +25,13 @@ def write(connection: Connection, table: str, column: str, note: str) -> None:
 
 
 def rename_table(connection: Connection, old: str, new: str) -> None:
-    """Let the notes of a table follow its new name."""
+    """Move the notes of a table to its new name."""
     if _kept(connection):
         connection.execute(f"UPDATE OR REPLACE {NOTES} SET table_name = ? WHERE table_name = ?", (new, old))
 
 
 def rename_column(connection: Connection, table: str, old: str, new: str) -> None:
-    """Let the note of a column follow its new name."""
+    """Move the note of a column to its new name."""
     if _kept(connection):
         connection.execute(
             f"UPDATE OR REPLACE {NOTES} SET column_name = ? WHERE table_name = ? AND column_name = ?",
@@ -40,7 +40,7 @@ def rename_column(connection: Connection, table: str, old: str, new: str) -> Non
 
 
 def delete_orphans(connection: Connection) -> None:
-    """Remove the notes on what is no longer there."""
+    """Delete the notes of dropped tables and columns."""
     if not _kept(connection):
         return
     tables = read(connection)

@@ -1,4 +1,4 @@
-"""A table made anew from another definition, with its rows: for what ALTER TABLE can not do.
+"""A table made anew from another definition, with its rows: for what ALTER TABLE cannot do.
 
 The rows wait in a table without rules while theirs is replaced. Renaming a table instead would read, and
 might rewrite, whatever names it: its own checks, views, triggers, foreign keys.
@@ -16,7 +16,7 @@ _ASIDE = "_svc_rows"
 
 
 def definition_of(connection: Connection, table: Table) -> Definition:
-    """Return the definition of a table as it is."""
+    """Return the current definition of a table."""
     sql = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
     return parse(scalar(connection, sql, table.name))
 
@@ -24,10 +24,10 @@ def definition_of(connection: Connection, table: Table) -> Definition:
 def rebuild(
     connection: Connection, table: Table, definition: Definition, values: Mapping[str, str] | None = None
 ) -> None:
-    """Replace a table by one of another definition and keep its rows, their numbers, indexes and triggers.
+    """Recreate a table with another definition; preserve its rows, rowids, indexes and triggers.
 
-    `values` gives the expression for a column, where it is not the column of that name in the old table.
-    To be called in a transaction that does not enforce foreign keys.
+    `values` has the SQL expression of each column that is not copied from the old column of its name. The
+    transaction must not enforce foreign keys.
     """
     expressions = {fold(column.name): quoted(column.name) for column in table.columns}
     expressions |= {fold(name): sql for name, sql in (values or {}).items()}
@@ -72,13 +72,13 @@ def rebuild(
 
 
 def _numbers_itself(connection: Connection, table: str) -> bool:
-    """Say whether a column stands for the row's number: a key of one column that is declared INTEGER."""
+    """Return whether the primary key is the rowid: one column that is declared INTEGER."""
     found = rows(connection, "SELECT upper(type) FROM pragma_table_info(?) WHERE pk", table)
     return found == [("INTEGER",)]
 
 
 def _last_number(connection: Connection, table: Table) -> int | None:
-    """Return the highest number that an AUTOINCREMENT ever gave."""
+    """Return the highest rowid that AUTOINCREMENT ever assigned, or None."""
     if not scalar(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"):
         return None
     found: int | None = scalar(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table.name)

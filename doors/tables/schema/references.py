@@ -1,17 +1,17 @@
-"""Whether every view and every trigger finds what it names: SQLite itself asks only when they are used."""
+"""Detection of views and triggers with broken references, which SQLite reports only when they are used."""
 
 from doors.tables.sqlite.catalog import read
 from doors.tables.sqlite.errors import Connection, Error, quoted, rows
 
 
 def find_broken(connection: Connection) -> str:
-    """Return what SQLite says of the first view or trigger that leads nowhere, or an empty text.
+    """Return SQLite's message for the first broken view or trigger, or an empty text.
 
-    To be called in a transaction with the right to write. Nothing of it stays.
+    Needs a write transaction, and leaves no changes in it.
     """
     connection.execute("CREATE TABLE _svc_probe (a)")
     try:
-        # It looks at all views, and at most of every trigger, when a column of whatever table is renamed.
+        # Renaming any column makes SQLite check all views and most of every trigger.
         connection.execute("ALTER TABLE _svc_probe RENAME a TO b")
     except Error as error:
         return str(error)
@@ -21,7 +21,7 @@ def find_broken(connection: Connection) -> str:
 
 
 def _broken_trigger(connection: Connection) -> str:
-    """Compile one statement of each kind for each table that has triggers, and with it the triggers."""
+    """Compile one statement of each kind for each table with triggers, which compiles the triggers."""
     tables = read(connection)
     for (name,) in rows(connection, "SELECT DISTINCT tbl_name FROM sqlite_schema WHERE type = 'trigger'"):
         if name not in tables:
@@ -35,7 +35,7 @@ def _broken_trigger(connection: Connection) -> str:
             try:
                 connection.execute(f"EXPLAIN {sql}").fetchone()
             except Error as error:
-                # A view takes only what its triggers are there for.
+                # A view accepts only the statements that its triggers handle.
                 if tables[name].kind == "table":
                     triggers = rows(
                         connection,

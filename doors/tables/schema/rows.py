@@ -1,4 +1,4 @@
-"""Rows that stand in the way of a change: found before it, and named with what to do about them."""
+"""Checks for rows that prevent a schema change, and messages that name them."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from doors.tables.types.registry import TypeName
 
 
 def row_name(table: Table) -> str | None:
-    """Return how SQL calls the number of a row; None where rows have none, or a column took every name."""
+    """Return the SQL name of the rowid; None without a rowid, or if columns have all its names."""
     taken = {fold(column.name) for column in table.columns}
     if table.without_rowid:
         return None
@@ -18,12 +18,12 @@ def row_name(table: Table) -> str | None:
 
 
 def identifying_columns(table: Table) -> tuple[str, ...]:
-    """Return the columns, or the row's number, by which people find a row."""
+    """Return the columns that identify a row in messages: the primary key, or the rowid."""
     return table.key or tuple(filter(None, (row_name(table),)))
 
 
 def describe_row(table: Table, values: Sequence[Value]) -> str:
-    """Name a row by the values of its handle."""
+    """Return a description of a row by the values of its identifying columns."""
     if not identifying_columns(table):
         return "a row"
     pairs = zip(identifying_columns(table), values, strict=False)
@@ -31,23 +31,26 @@ def describe_row(table: Table, values: Sequence[Value]) -> str:
 
 
 def converter(table: Table, column: str, old: TypeName, new: TypeName) -> Callable[..., Value]:
-    """Return the SQL function (value, handle...) that makes values of another type, or names the misfit."""
+    """Return the SQL function (value, identifying values...) that converts values to another type.
+
+    The function raises `TablesError` for a value that cannot be converted.
+    """
 
     def converted(value: Value, *key: Value) -> Value:
         try:
             return convert(value, old, new)
         except ValueError as error:
             raise TablesError(
-                f"column {column} of table {table.name} can not become {new}:"
+                f"column {column} of table {table.name} cannot become {new}:"
                 f" in {describe_row(table, key)} the value {preview(value)} {error}",
-                "Change that value or set it to null and try again; or choose text, which holds it.",
+                "Change that value or set it to null and try again; or choose text.",
             ) from None
 
     return converted
 
 
 def refuse_missing(connection: Connection, table: Table, column: str) -> None:
-    """Raise when a row has no value in a column."""
+    """Raise `TablesError` if a row has no value in a column."""
     where = f"FROM {quoted(table.name)} WHERE {quoted(column)} IS NULL"
     found = rows(connection, f"SELECT {_names(identifying_columns(table))} {where} LIMIT 1")
     if found:
@@ -59,7 +62,7 @@ def refuse_missing(connection: Connection, table: Table, column: str) -> None:
 
 
 def refuse_duplicates(connection: Connection, table: Table, columns: Sequence[str]) -> None:
-    """Raise when rows have the same values in columns."""
+    """Raise `TablesError` if rows have the same values in columns."""
     names = _names(columns)
     where = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in columns)
     found = rows(
@@ -71,8 +74,8 @@ def refuse_duplicates(connection: Connection, table: Table, columns: Sequence[st
         count, *values = found[0]
         pairs = ", ".join(f"{name} = {preview(value)}" for name, value in zip(columns, values, strict=True))
         raise TablesError(
-            f"{', '.join(columns)} can not be unique: {count} rows of table {table.name} have {pairs}",
-            "Change or delete all of them but one first.",
+            f"{', '.join(columns)} cannot be unique: {count} rows of table {table.name} have {pairs}",
+            "Change or delete all but one of them first.",
         )
 
 

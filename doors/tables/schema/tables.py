@@ -1,4 +1,4 @@
-"""Tables made, renamed, dropped and noted, within a transaction."""
+"""Table changes and notes, inside a transaction."""
 
 from collections.abc import Sequence
 
@@ -14,27 +14,27 @@ MAX_COLUMNS = 500
 
 
 def existing(connection: Connection, name: str) -> Table:
-    """Return a table that can be changed. Raises `TablesError` for views and virtual tables too."""
+    """Return a table that can be changed. Raises `TablesError` for views and virtual tables."""
     table = find(read(connection), name)
     if table.kind != "table":
         raise TablesError(
             f"{table.name} is a {table.kind if table.kind == 'view' else 'virtual table'}",
-            "Only tables can be changed here; a migration can drop it and make it anew.",
+            "Only tables can be changed here; a migration can drop and recreate it.",
         )
     return table
 
 
 def refuse_taken(connection: Connection, name: str, of: str = "table") -> None:
-    """Raise when something of that name is there; tables, views and indexes share their names."""
+    """Raise `TablesError` if a table, view or index of that name exists."""
     found = rows(connection, "SELECT type, name FROM sqlite_schema WHERE name = ? COLLATE NOCASE", name)
     if found:
         raise TablesError(
-            f"there is a {' '.join(found[0])} already", f"Choose another name for the {of}.", code="conflict"
+            f"{' '.join(found[0])} already exists", f"Choose another name for the {of}.", code="conflict"
         )
 
 
 def create(connection: Connection, change: CreateTable) -> None:
-    """Make a table."""
+    """Create a table."""
     check_name(change.table, "a table")
     refuse_taken(connection, change.table)
     if not 1 <= len(change.columns) <= MAX_COLUMNS:
@@ -48,7 +48,7 @@ def create(connection: Connection, change: CreateTable) -> None:
         if fold(column.name) in seen:
             raise TablesError(
                 f"table {change.table} would have two columns named {column.name}",
-                "Capitals do not tell names apart.",
+                "Names are case-insensitive.",
             )
         seen.add(fold(column.name))
     connection.execute(_definition(connection, change.columns).sql(change.table))
@@ -58,7 +58,7 @@ def create(connection: Connection, change: CreateTable) -> None:
 
 
 def column_text(connection: Connection, column: Column) -> ColumnText:
-    """Return a column as `create table` holds it, without what makes it the key."""
+    """Return the SQL of a new column, without its primary key."""
     text = declared(column.name, column.type)
     if not column.nullable or column.primary_key:
         text = text.having("NOT NULL", "NOT NULL")
@@ -75,7 +75,7 @@ def _definition(connection: Connection, columns: Sequence[Column]) -> Definition
 
 
 def with_key(definition: Definition, key: Sequence[str]) -> Definition:
-    """Return a definition that has no key yet with one. A key of one integer is the number of the row."""
+    """Return a definition with a primary key added. A key of one integer column is the rowid."""
     if not key:
         return definition
     only = definition.column(key[0])
@@ -93,14 +93,14 @@ def with_key(definition: Definition, key: Sequence[str]) -> Definition:
 
 
 def rename(connection: Connection, change: RenameTable) -> None:
-    """Give a table another name."""
+    """Rename a table."""
     table = existing(connection, change.table)
     check_name(change.name, "a table")
     if table.name == change.name:
         return
     old = table.name
     if fold(old) == fold(change.name):
-        # SQLite takes another spelling of the same name for one that is taken.
+        # SQLite refuses a new name that differs only in case.
         connection.execute(f"ALTER TABLE {quoted(old)} RENAME TO _svc_renamed")
         old = "_svc_renamed"
     else:
@@ -110,24 +110,22 @@ def rename(connection: Connection, change: RenameTable) -> None:
 
 
 def drop(connection: Connection, change: DropTable) -> None:
-    """Remove a table."""
+    """Drop a table."""
     table = existing(connection, change.table)
     for other in rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
         parents = rows(connection, 'SELECT "table" FROM pragma_foreign_key_list(?)', other[0])
         if other[0] != table.name and any(fold(parent[0]) == fold(table.name) for parent in parents):
             raise TablesError(
-                f"table {table.name} can not be dropped: table {other[0]} refers to it",
+                f"table {table.name} cannot be dropped: table {other[0]} refers to it",
                 f"Drop {other[0]} or its column that refers to {table.name} first.",
             )
     connection.execute(f"DROP TABLE {quoted(table.name)}")
 
 
 def set_note(connection: Connection, change: SetNote) -> None:
-    """Write a note on a table or a column."""
+    """Set the note on a table or column."""
     table = find(read(connection), change.table)
     if len(change.note) > notes.MAX_NOTE_LENGTH:
-        raise TablesError(
-            f"the note has {len(change.note)} characters", f"A note may have {notes.MAX_NOTE_LENGTH} at most."
-        )
+        raise TablesError(f"the note has {len(change.note)} characters", f"Maximum {notes.MAX_NOTE_LENGTH}.")
     column = table.column(change.column).name if change.column else ""
     notes.write(connection, table.name, column, change.note)

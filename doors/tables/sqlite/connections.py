@@ -1,6 +1,6 @@
-"""Connections to the file in which a Project's tables are: how they are opened, and how much they may do.
+"""SQLite connections to the tables database of a project, with their limits.
 
-The one file of the Door's that imports SQLite; `sandbox.py` takes the codes of its authorizer from here.
+The guest modules import apsw from here.
 """
 
 import time
@@ -14,24 +14,24 @@ from apsw import Connection, Cursor, Error
 __all__ = ["NO_VALUES", "Connection", "Cursor", "Error", "apsw"]
 
 NO_VALUES: Any = apsw._null_bindings  # type: ignore[attr-defined]
-"""Stands for values where a statement is compiled and not run, whatever parameters it has."""
+"""Bindings for a statement that is compiled and not run, for any number of parameters."""
 DATABASE_NAME = "tables.db"
-"""The file of a Project's tables, in the Door's folder of the Project."""
+"""Name of the database file, in the Door's folder of the project."""
 DISPLAY_PATH = f"tables/{DATABASE_NAME}"
-"""How messages name it: its place in the Project's data, which says nothing of the host."""
+"""Path of the file in messages: relative to the project's data, without host paths."""
 BUSY_TIMEOUT_MS = 5000
-"""How long a transaction waits for another process that writes."""
+"""Time that a transaction waits for another writing process."""
 MAX_BYTES = 16 << 30
-"""How large the file may grow."""
+"""Maximum size of the file."""
 MAX_VALUE = 1 << 20
-"""Bytes of one value or one row. It bounds what a step of a statement costs, too: nothing stops one."""
+"""Maximum bytes of a value or row. It also bounds one step of a statement, which cannot be interrupted."""
 MAX_SQL = 100_000
-"""Bytes of one statement."""
+"""Maximum bytes of a statement."""
 
 _MIN_FILE_BYTES = 512
-"""Bytes of the smallest database. SQLite takes a shorter file for an empty one, and would write over it."""
+"""Bytes of the smallest database. SQLite treats a shorter file as empty and would overwrite it."""
 _STATEMENT_CACHE_SIZE = 256
-"""How many compiled statements a connection keeps."""
+"""Compiled statements that a connection caches."""
 _LIMITS = {
     apsw.SQLITE_LIMIT_LENGTH: MAX_VALUE,
     apsw.SQLITE_LIMIT_SQL_LENGTH: MAX_SQL,
@@ -45,11 +45,11 @@ _LIMITS = {
     apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 50,
     apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
-"""https://www.sqlite.org/limits.html, and https://www.sqlite.org/security.html on why."""
+"""Sources: https://www.sqlite.org/limits.html, https://www.sqlite.org/security.html"""
 
 
 class Clock:
-    """`now()` of SQL: ISO 8601, UTC, milliseconds, Z. It stands still until it is told to `tick`."""
+    """The SQL function `now()`: ISO 8601, UTC, milliseconds, Z. Constant until the next `tick`."""
 
     __slots__ = ("_text",)
 
@@ -57,25 +57,25 @@ class Clock:
         self._text = ""
 
     def tick(self) -> None:
-        """Forget the moment, so that the next one who asks gets the present one."""
+        """Make the next call return the current time."""
         self._text = ""
 
     def __call__(self) -> str:
-        """Return the moment."""
+        """Return the time of the first call since the last tick."""
         if not self._text:
             self._text = iso(time.time())
         return self._text
 
 
 def iso(seconds: float) -> str:
-    """Return a moment, in seconds since the Unix epoch, as timestamps are written."""
+    """Return a Unix time in seconds as a stored timestamp."""
     return (
         datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
     )
 
 
 def open_owner(path: Path) -> Connection:
-    """Open a file, made where there is none, for those who may change the schema. Raises SQLite's errors."""
+    """Open or create a database without limits, for schema changes. Raises SQLite's errors."""
     connection = Connection(str(path), statementcachesize=_STATEMENT_CACHE_SIZE)
     try:
         if 0 < path.stat().st_size < _MIN_FILE_BYTES:
@@ -91,7 +91,7 @@ def open_owner(path: Path) -> Connection:
 
 
 def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES) -> Connection:
-    """Open a file as `open_owner` does, with the bounds of guests."""
+    """Open or create a database with the limits of guests. Raises SQLite's errors."""
     connection = open_owner(path)
     page_size = connection.pragma("page_size")
     connection.execute(f"pragma max_page_count = {max_bytes // page_size}")
@@ -100,7 +100,7 @@ def open_writer(path: Path, clock: Clock, max_bytes: int = MAX_BYTES) -> Connect
 
 
 def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE) -> Connection:
-    """Open a file that a writer made, to read only, with the bounds of guests and values of so many bytes."""
+    """Open an existing database read-only with the limits of guests. Raises SQLite's errors."""
     connection = Connection(
         str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENT_CACHE_SIZE
     )
@@ -116,9 +116,9 @@ def open_reader(path: Path, clock: Clock, max_value: int = MAX_VALUE) -> Connect
 
 
 def open_viewer(path: Path, max_temporary: int) -> Connection:
-    """Open a file that is there, to read it and to keep so many bytes of one's own in temporary tables.
+    """Open an existing database read-only, with up to `max_temporary` bytes of temporary tables.
 
-    Those are in a file without a name, which goes with the connection. Raises SQLite's errors.
+    Temporary tables use an unnamed file that is removed with the connection. Raises SQLite's errors.
     """
     connection = Connection(
         str(path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=_STATEMENT_CACHE_SIZE
@@ -153,5 +153,5 @@ def _bound(connection: Connection, clock: Clock) -> None:
 
 
 def register_now(connection: Connection, clock: Clock) -> None:
-    """Give a connection the SQL function `now()`, also for use in views and triggers."""
+    """Register the SQL function `now()`, also for views and triggers."""
     connection.create_scalar_function("now", lambda *_: clock(), 0, flags=apsw.SQLITE_INNOCUOUS)

@@ -1,7 +1,7 @@
-"""A `create table` statement taken apart, so that one clause of it can be changed and all others kept.
+"""Parser and writer of `CREATE TABLE` statements, to change single clauses and preserve the others.
 
-What SQLite says of a table through its pragmas leaves out checks, collations and generated columns; the
-statement, which SQLite keeps word for word, has everything. Only comments are lost on the way.
+SQLite's pragmas omit checks, collations and generated columns. The stored statement has everything; parsing
+it loses only comments.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,14 +27,14 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class ColumnText:
-    """One column. `declared` is its type as written, which may be nothing."""
+    """One column. `declared` is its type as written, which may be empty."""
 
     name: str
     declared: str
     clauses: tuple[Clause, ...] = ()
 
     def has(self, kind: ClauseKind) -> bool:
-        """Say whether there is such a clause."""
+        """Return whether the column has a clause of a kind."""
         return any(clause.kind == kind for clause in self.clauses)
 
     def without(self, *kinds: ClauseKind) -> "ColumnText":
@@ -46,7 +46,7 @@ class ColumnText:
         return replace(self, clauses=(*self.clauses, Clause(kind, sql)))
 
     def sql(self) -> str:
-        """Return the column as it is written in `create table`."""
+        """Return the SQL of the column."""
         return " ".join(
             filter(None, (quoted(self.name), self.declared, *(each.sql for each in self.clauses)))
         )
@@ -61,26 +61,26 @@ class Definition:
     options: str = "STRICT"
 
     def sql(self, name: str) -> str:
-        """Return the statement that makes the table under a name."""
+        """Return the statement that creates the table under a name."""
         parts = [*(column.sql() for column in self.columns), *self.constraints]
         return f"CREATE TABLE {quoted(name)} (\n  " + ",\n  ".join(parts) + f"\n) {self.options}".rstrip()
 
     def column(self, name: str) -> ColumnText:
-        """Return a column by its name; it is there."""
+        """Return an existing column by its name."""
         return next(column for column in self.columns if fold(column.name) == fold(name))
 
     def with_column(self, name: str, column: ColumnText | None) -> "Definition":
-        """Return the table with one column in the place of another, or without it."""
+        """Return the table with a column replaced, or removed for None."""
         changed = (column if fold(each.name) == fold(name) else each for each in self.columns)
         return replace(self, columns=tuple(each for each in changed if each is not None))
 
 
 def parse(sql: str) -> Definition:
-    """Take a `create table` statement apart. Raises `TablesError` for what it does not understand."""
+    """Parse a `CREATE TABLE` statement. Raises `TablesError` for invalid SQL."""
     found = list(tokens(sql))
     opening = next((at for at, token in enumerate(found) if token.text == "("), None)
     if opening is None:
-        raise TablesError(f"the definition of the table can not be read: {sql[:80]}")
+        raise TablesError(f"cannot parse the definition of the table: {sql[:80]}")
     closing = _closing(found, opening)
     columns, constraints = [], []
     for part in _split(found[opening + 1 : closing]):
@@ -107,7 +107,7 @@ def _step(token: Token) -> int:
 
 
 def _split(found: Iterable[Token]) -> list[list[Token]]:
-    """Split at the commas outside of parentheses."""
+    """Split at the commas outside parentheses."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in found:
@@ -138,7 +138,7 @@ def _column(part: Sequence[Token]) -> ColumnText:
 
 
 def _begins(part: Sequence[Token], at: int) -> ClauseKind | None:
-    """Return the kind of the clause that begins with a token, None where it belongs to the one before."""
+    """Return the kind of the clause that begins with a token, None inside another clause."""
     token, before = part[at], part[at - 1]
     after = part[at + 1] if at + 1 < len(part) else None
     if token.kind != "word" or before.is_word("SET", "DEFAULT"):

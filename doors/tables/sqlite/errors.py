@@ -1,6 +1,6 @@
-"""SQLite as the schema, the migrations and the transfers see it: the one file of theirs that imports it.
+"""SQLite helpers and error messages for schema changes, migrations, imports and exports.
 
-All of them are given an open connection that may do anything, never a guests' one.
+Connections here are unrestricted; they are never those of guests.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from engine.errors import SvcError
 __all__ = ["AuthError", "Connection", "ConstraintError", "Error", "FullError", "InterruptError", "SqlError"]
 
 Value = int | float | str | bytes | None
-"""What SQLite stores."""
+"""A value that SQLite stores."""
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 INTEGERS = range(-(2**63), 2**63)
@@ -39,7 +39,7 @@ DENY: int = apsw.SQLITE_DENY
 
 
 class Action(IntEnum):
-    """What SQLite asks an authorizer about. Source: https://sqlite.org/c3ref/c_alter_table.html"""
+    """Action codes of an SQLite authorizer. Source: https://sqlite.org/c3ref/c_alter_table.html"""
 
     CREATE_INDEX = apsw.SQLITE_CREATE_INDEX
     CREATE_TABLE = apsw.SQLITE_CREATE_TABLE
@@ -68,20 +68,20 @@ class Action(IntEnum):
 
 
 class TablesError(SvcError):
-    """Something about the tables of a Project can not be done."""
+    """An operation on the tables of a project failed."""
 
     code = "tables"
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL writes it, whatever is in it."""
+    """Return a name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: Value) -> str:
-    """Return a value as an SQL expression that gives the very same value back.
+    """Return an SQL expression for exactly this value.
 
-    A text with a NUL in it has no literal; the bytes of it, cast, stand for it.
+    SQL has no literal for text with a NUL; its bytes are cast instead.
     """
     if isinstance(value, str) and "\0" in value:
         return f"CAST(x'{value.encode().hex()}' AS TEXT)"
@@ -97,23 +97,23 @@ def _real(value: float) -> str:
 
 
 def fold(name: str) -> str:
-    """Return a name as SQLite compares it: letters of ASCII have no case, others do."""
+    """Return a name in lower case as SQLite compares names: ASCII letters only."""
     return name.lower() if name.isascii() else name.translate(_LOWER)
 
 
 def rows(connection: Connection, sql: str, *values: Value) -> list[tuple[Any, ...]]:
-    """Return every row of one statement."""
+    """Return all rows of a statement."""
     return connection.execute(sql, values).fetchall()
 
 
 def scalar(connection: Connection, sql: str, *values: Value) -> Any:
-    """Return the first column of the first row, or None."""
+    """Return the first column of the first row, or None without rows."""
     found = connection.execute(sql, values).fetchone()
     return found[0] if found else None
 
 
 def open_file(path: Path, *, make: bool = False) -> Connection:
-    """Open a database file, to write a new one, or to read anybody's, whose schema is trusted in nothing."""
+    """Open a database file: a new one to write (`make`), or an untrusted one to read."""
     flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE if make else SQLITE_OPEN_READONLY
     connection = Connection(str(path), flags=flags)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -124,11 +124,10 @@ def open_file(path: Path, *, make: bool = False) -> Connection:
 
 @contextmanager
 def transaction(connection: Connection, what: str) -> Iterator[None]:
-    """Hold a transaction with the right to write: all that is done in it happens, or nothing.
+    """Run a write transaction. Foreign keys are checked at its end, so that tables can be rebuilt.
 
-    `what` begins the message of the `TablesError` that every error of SQLite becomes. Foreign keys are not
-    acted upon meanwhile, so that tables can be rebuilt; when the work is done, those that then lead nowhere,
-    and did not before, undo it.
+    Raises `TablesError` for SQLite's errors, with a message that begins with `what`, and for new violations
+    of foreign keys. Raises `ValueError` if the connection is in a transaction already.
     """
     if connection.in_transaction:
         raise ValueError("the connection is in a transaction already")
@@ -154,12 +153,12 @@ def transaction(connection: Connection, what: str) -> Iterator[None]:
 
 
 def _dangling(connection: Connection) -> Iterator[tuple[Any, ...]]:
-    """Yield (table, rowid, parent, index) of foreign keys that lead nowhere."""
+    """Yield (table, rowid, parent, index) for each violation of a foreign key."""
     yield from connection.execute("pragma foreign_key_check")
 
 
 def _known(connection: Connection) -> set[tuple[Any, ...]] | None:
-    """Return those there are; None where a key refers to what is not unique, so that SQLite can not tell."""
+    """Return the violations; None if SQLite cannot check them: a parent is not unique."""
     try:
         return set(_dangling(connection))
     except SqlError:
@@ -171,28 +170,30 @@ def _hold_to_foreign_keys(connection: Connection, before: set[tuple[Any, ...]], 
         if found not in before:
             table, row, parent, _ = found
             raise TablesError(
-                f"{what}: row {row} of table {table} would refer to a row that {parent} does not have",
+                f"{what}: row {row} of table {table} would refer to a missing row of {parent}",
                 f"Change or delete the rows of {table} that refer to {parent} first.",
             )
 
 
 def wrap_error(error: Exception, what: str, file: str = "the file") -> TablesError:
-    """Return an error of SQLite as one for people; `what` begins its message, which names the file so."""
+    """Return the `TablesError` for an SQLite error. Its message begins with `what` and names `file`."""
     match error:
         case apsw.FullError():
-            return TablesError(f"{what}: the disk is full", "Make room, then try again; nothing was changed.")
+            return TablesError(
+                f"{what}: the disk is full", "Free disk space, then try again; nothing was changed."
+            )
         case apsw.BusyError() | apsw.LockedError():
-            return TablesError(f"{what}: the tables are in use by another writer", "Try again in a moment.")
+            return TablesError(f"{what}: database busy: another writer is active", "Try again in a moment.")
         case apsw.CorruptError() | apsw.NotADBError():
             return TablesError(
-                f"{what}: {file} is damaged, or no SQLite database",
-                "Use a copy that is whole; `sqlite3 FILE .recover` saves what can be read.",
+                f"{what}: {file} is damaged, or not an SQLite database",
+                "Restore a backup; `sqlite3 FILE .recover` extracts the readable rows.",
             )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return TablesError(f"{what}: {file} can not be opened or written", "Check who may write it.")
+            return TablesError(f"{what}: cannot open or write {file}", "Check its permissions.")
         case apsw.IOError():
-            hint = "Make room on its disk, and see that the disk is well; nothing was changed."
-            return TablesError(f"{what}: {file} can not be read or written: {error}", hint)
+            hint = "Free disk space and check the disk; nothing was changed."
+            return TablesError(f"{what}: cannot read or write {file}: {error}", hint)
         case apsw.InterruptError():
-            return TablesError(f"{what}: stopped", "Nothing was changed.")
+            return TablesError(f"{what}: interrupted", "Nothing was changed.")
     return TablesError(f"{what}: {error}")

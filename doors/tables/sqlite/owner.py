@@ -1,4 +1,4 @@
-"""The file of a Project's tables in an owner's hands, beside the Door that may have it open as well."""
+"""Unrestricted access of the control API to the tables database, also while the Door has it open."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,30 +9,27 @@ from doors.tables.sqlite.errors import Connection, Error, TablesError, open_file
 from engine.files.data_dir import ensure_data_dir
 
 DATA_FOLDER = "tables"
-"""The Door's folder in a Project's data."""
-_WHAT = "the tables can not be used"
+"""Name of the Door's folder in a project's data."""
+_WHAT = "cannot use the tables"
 
 
 def database_path(data: Path) -> Path:
-    """Return where the tables of a Project are, by the folder of its data."""
+    """Return the path of the database in a project's data folder."""
     return data / DATA_FOLDER / DATABASE_NAME
 
 
 @contextmanager
 def open_for_writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
-    """Give a connection that may do anything; the file is made where there is none.
-
-    Raises `TablesError`; `what` could not be done then.
-    """
+    """Open or create the database for writing. Raises `TablesError` beginning with `what`."""
     path = database_path(data)
     try:
         ensure_data_dir(data)
         path.parent.mkdir(exist_ok=True)
     except OSError as error:
         raise TablesError(
-            f"{what}: {path.parent} can not be made: {error.strerror}",
-            "Check that the folder can be written and that its disk has room.",
-            public_message=f"{what}: the folder of the tables can not be made: {error.strerror}",
+            f"{what}: cannot create {path.parent}: {error.strerror}",
+            "Check the permissions of the folder and the free space of its disk.",
+            public_message=f"{what}: cannot create the folder of the tables: {error.strerror}",
         ) from error
     with _open(path, what) as connection:
         yield connection
@@ -40,7 +37,7 @@ def open_for_writing(data: Path, what: str = _WHAT) -> Iterator[Connection]:
 
 @contextmanager
 def open_for_reading(data: Path) -> Iterator[Connection]:
-    """Give a connection that only reads: of empty tables where there is no file. Raises `TablesError`."""
+    """Open the database read-only, or an empty one if it does not exist. Raises `TablesError`."""
     path = database_path(data)
     if path.exists():
         with _open(path, _WHAT) as connection:

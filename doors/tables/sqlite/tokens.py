@@ -1,4 +1,4 @@
-"""SQL as text: its tokens, and where one statement ends and the next begins. Nothing here runs any."""
+"""SQL tokenizer, and splitter of scripts into statements."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -35,19 +35,19 @@ _END = re.compile(rf"{_BLANK.pattern}end{_BLANK.pattern}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; `spaced` when blanks or a comment stand before it."""
+    """One token. `spaced` is true after spaces or a comment."""
 
     kind: Kind
     text: str
     spaced: bool
 
     def is_word(self, *words: str) -> bool:
-        """Say whether this is one of these keywords, given in upper case."""
+        """Return whether this is one of the keywords, which are in upper case."""
         return self.kind == "word" and self.text.upper() in words
 
     @property
     def value(self) -> str:
-        """What a name, quoted or not, stands for; the text of anything else."""
+        """The unquoted name or string; the text of other tokens."""
         if self.kind in ("name", "string") and self.text[0] in "\"'`[":
             if self.text[0] == "[":
                 return self.text[1:-1]
@@ -57,7 +57,7 @@ class Token:
 
 
 def tokens(sql: str) -> Iterator[Token]:
-    """Yield the tokens of SQL, without blanks and comments."""
+    """Yield the tokens of SQL, without spaces and comments."""
     spaced = False
     for match in _TOKEN.finditer(sql):
         kind = match.lastgroup
@@ -69,20 +69,20 @@ def tokens(sql: str) -> Iterator[Token]:
 
 
 def written(parts: Iterable[Token]) -> str:
-    """Return tokens as SQL, one blank where there were blanks or comments."""
+    """Return tokens as SQL, with one space for spaces and comments."""
     return "".join((" " if part.spaced else "") + part.text for part in parts).strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement, without the semicolon and the comments before it, and the line it begins on."""
+    """One statement without its semicolon and leading comments, and the number of its first line."""
 
     line: int
     sql: str
 
 
 class StatementTooLong(Exception):
-    """A statement is longer than allowed. `line` is where it begins."""
+    """A statement exceeds the maximum length. `line` is its first line."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -90,10 +90,10 @@ class StatementTooLong(Exception):
 
 
 def statements(chunks: Iterable[str], max_length: int) -> Iterator[Statement]:
-    """Split SQL that comes in pieces, at the semicolons that end statements.
+    """Split SQL, which arrives in chunks, into statements. Raises `StatementTooLong`.
 
-    Holds one statement and one piece in memory. What is after the last semicolon is a statement too, even
-    where a quote in it is never closed: SQLite says what is wrong with it.
+    Buffers one statement and one chunk. Text after the last semicolon is a statement too, even with an open
+    quote, so that SQLite reports the error.
     """
     held, line, at, began = "", 1, 0, 0
     for chunk in chunks:
@@ -117,7 +117,7 @@ def statements(chunks: Iterable[str], max_length: int) -> Iterator[Statement]:
 
 
 def _goes_on(text: str, began: int, at: int) -> bool:
-    """Say whether a semicolon is one of those within a trigger, which ends with one after `end`."""
+    """Return whether a semicolon is inside a trigger, which ends at the semicolon after `end`."""
     blank = _BLANK.match(text, began, at)
     if not _TRIGGER.match(text, blank.end() if blank else began, at):
         return False

@@ -78,7 +78,7 @@ def test_an_editor_that_changes_nothing_is_no_edit(tmp_path: Path) -> None:
 def test_an_editor_that_fails_leaves_the_cell(tmp_path: Path, body: str, said: str) -> None:
     with pytest.raises(SvcError, match=said):
         edited("one", TYPES["text"], program(tmp_path, body))
-    with pytest.raises(SvcError, match="can not be run"):
+    with pytest.raises(SvcError, match="cannot be run"):
         edited("one", TYPES["text"], [str(tmp_path / "none")])
 
 
@@ -116,7 +116,7 @@ async def test_a_blob_is_what_is_in_a_file(shop: Shop, tmp_path: Path) -> None:
     async with tables(shop) as shown:
         await shown.press("l", "e")
         await shown.write(f"@{tmp_path}/none")
-        await shown.until(lambda: "can not be read" in shown.told)
+        await shown.until(lambda: "cannot be read" in shown.told)
         await shown.press("e")
         await shown.write(f"@{tmp_path}/picture")
         await shown.until(lambda: shown.screen.pending == 1)

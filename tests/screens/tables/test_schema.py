@@ -95,7 +95,7 @@ async def test_what_is_wrong_is_seen_however_long_the_form_is(shop: Shop) -> Non
         await shown.write("people")
         await shown.type("\n".join(f"c{number} text" for number in range(40)) + "\nid text")
         await shown.press("ctrl+s")
-        await shown.shows("two columns named id", "Capitals do not tell")
+        await shown.shows("two columns named id", "case-insensitive")
         await shown.type("\nx")
         await shown.press("ctrl+s")
         await shown.shows("column x has no type", "NAME TYPE [primary key]")

@@ -151,9 +151,9 @@ def test_while_others_write_there_is_reading_and_a_wait_that_ends(
     assert users.get("table", name="users")["rows"] == 2
     assert users.save("csv", "users").count(b"\n") == 3
     assert refused(users, "delete from users", write=True).code == "unavailable"
-    with pytest.raises(ApiError, match="in use by another writer"):
+    with pytest.raises(ApiError, match="another writer is active"):
         users.change({"op": "drop-table", "table": "users"})
-    assert "in use by another writer" in users.load(b"name\nEve\n", table="users")[-1]["error"]["title"]
+    assert "another writer is active" in users.load(b"name\nEve\n", table="users")[-1]["error"]["title"]
     other.execute("commit")
     other.close()
     assert users.query("insert into users (name) values ('Eve')", write=True)["changes"] == 1

@@ -78,8 +78,8 @@ def test_the_default_now_is_understood_by_any_sqlite(visits: Connection) -> None
     ],
 )
 def test_names_that_can_not_be_are_refused(database: Connection, name: str) -> None:
-    assert "a table can not be named" in refused(database, CreateTable(name, (Column("a", "text"),)))
-    assert "a column can not be named" in refused(database, CreateTable("t", (Column(name, "text"),)))
+    assert "a table cannot be named" in refused(database, CreateTable(name, (Column("a", "text"),)))
+    assert "a column cannot be named" in refused(database, CreateTable("t", (Column(name, "text"),)))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_full_disk_changes_nothing(visits: Connection) -> None:
 def test_another_writer_is_told_of(visits: Connection) -> None:
     other = Connection(visits.filename)
     other.execute("begin immediate")
-    assert "in use by another writer" in refused(visits, DropTable("visits"))
+    assert "another writer is active" in refused(visits, DropTable("visits"))
     other.close()
 
 

@@ -257,7 +257,7 @@ def test_what_can_not_be_imported_into_is_named(users: Connection) -> None:
     assert "Leave its columns out" in refused(users, "a\n1\n", "csv", columns=(Column("a", "text"),))
     assert "would refer to a row" in refused(users, "a\n5\n", "csv", table="c")
     assert "column b of table g is computed" in refused(users, "a,b\n1,2\n", "csv", table="g")
-    assert "a column can not be named 'rowid'" in refused(users, "rowid\n1\n", "csv", table="new")
+    assert "a column cannot be named 'rowid'" in refused(users, "rowid\n1\n", "csv", table="new")
     assert "the file has no rows" in refused(users, "", "jsonl", table="new")
 
 
@@ -372,7 +372,7 @@ def test_names_with_other_delimiters_in_them_are_names(database: Connection) -> 
 def test_formats_are_told_by_names() -> None:
     names = ["a.csv", "b.JSON", "c.d.jsonl", "e.ndjson", "f.sql", "g.db", "h.sqlite3"]
     assert [format_of(name) for name in names] == ["csv", "json", "jsonl", "jsonl", "sql", "db", "db"]
-    with pytest.raises(TablesError, match="can not be told"):
+    with pytest.raises(TablesError, match="cannot be told"):
         format_of("rows")
 
 

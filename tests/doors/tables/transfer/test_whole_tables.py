@@ -45,7 +45,7 @@ def test_a_table_that_is_there_is_kept_or_replaced(users: Connection, format: Fo
     output = io.BytesIO()
     list(save(users, output, format))
     users.execute("insert into users values (2, 'bob')")
-    assert "there is a table users already" in refused(users, output.getvalue(), format)
+    assert "table users already exists" in refused(users, output.getvalue(), format)
     list(load(users, output, format, replace=True))
     assert rows(users, "select * from users") == [(1, "ada")]
 
