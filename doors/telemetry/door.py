@@ -1,7 +1,6 @@
-"""The telemetry Door: what each of its paths does with a request.
+"""The telemetry Door: it receives OTLP/HTTP logs of guests and writes them to the timeline.
 
-Owns the order of steps from a request to the timeline. A record belongs to the request during which it was
-sent, as the engine says; what the guest says of that is one of its attributes at most.
+The engine decides to which request a record belongs. A trace id from the guest becomes an attribute.
 """
 
 import asyncio
@@ -15,17 +14,17 @@ from engine.door import Caller, DoorContext, DoorRequest, DoorResponse, LogEntry
 
 AT_ONCE_BYTES = {"json": 10 << 10, "protobuf": 2 << 10}
 AT_ONCE_OBJECTS = 512
-"""What is at most read on the event loop, in less than half a millisecond: a batch of a guest library."""
+"""Maximum bytes and JSON objects parsed on the event loop, in under 0.5 ms: a guest library's batch."""
 
 WAITING_BYTES = 32 << 20
-"""How much may wait for its turn; exporters try again later."""
+"""Maximum bytes of queued requests. Exporters retry after a 429."""
 
 _READERS = {"json": otlp_json.read, "protobuf": otlp_protobuf.read}
 _DROPPED = {"/v1/traces": "traces", "/v1/metrics": "metrics"}
 
 
 class TelemetryDoor:
-    """Takes OTLP/HTTP logs. `now_ns` is the clock, in ns from the Unix epoch."""
+    """The Door for OTLP/HTTP logs. `now_ns` returns the Unix time in nanoseconds."""
 
     name = "telemetry"
     variables: tuple[str, ...] = ("SVC_TELEMETRY_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -35,7 +34,7 @@ class TelemetryDoor:
         self._now_ns = now_ns
 
     def open(self, place: DoorContext) -> OpenDoor:
-        """Open the Door for one Project; it keeps no files."""
+        """Open the Door for one project, without files."""
         return _Telemetry(place, self._now_ns)
 
 
@@ -49,7 +48,7 @@ class _Telemetry:
         self._loaded: set[Encoding] = {"json"}
 
     def answer(self, request: DoorRequest) -> DoorResponse | Awaitable[DoorResponse]:
-        """Answer a request: small ones at once, the others one after the other in a thread."""
+        """Answer a request: small ones synchronously, others one at a time in a thread."""
         encoding: Encoding = "json"
         try:
             self._check(request)
@@ -62,26 +61,26 @@ class _Telemetry:
         if self._at_once(request, encoding):
             return self._take(request, encoding)
         if sum(len(waiting.body) for waiting in self._under_way.values()) > WAITING_BYTES:
-            return refusal(encoding, Refused(429, "too many records are on their way: try again"))
-        # The guest may end without waiting for the answer; its records are taken all the same.
+            return refusal(encoding, Refused(429, "too many records are queued: try again"))
+        # The guest may end before the answer; its records are still logged.
         task = asyncio.get_running_loop().create_task(self._later(request, encoding))
         self._under_way[task] = request
         task.add_done_callback(self._under_way.pop)
         return asyncio.shield(task)
 
     async def aclose(self) -> None:
-        """Let what is under way end."""
+        """Wait for the requests in progress."""
         while self._under_way:
             await asyncio.wait(self._under_way)
 
     def _check(self, request: DoorRequest) -> None:
         if request.path != "/v1/logs" and request.path not in _DROPPED:
-            raise Refused(404, f"there is nothing at {request.path}: logs go to /v1/logs")
+            raise Refused(404, f"{request.path} does not exist: logs go to /v1/logs")
         if request.method != "POST":
-            raise Refused(405, f"{request.method} does nothing here: use POST")
+            raise Refused(405, f"{request.method} is not allowed: use POST")
 
     def _at_once(self, request: DoorRequest, encoding: Encoding) -> bool:
-        """Whether a request is quickly read, and overtakes no other of the same run."""
+        """Return whether a request is small and overtakes no other of the same caller."""
         packed = request.header("content-encoding") not in ("", "identity")
         if packed or encoding not in self._loaded or len(request.body) > AT_ONCE_BYTES[encoding]:
             return False
@@ -90,16 +89,16 @@ class _Telemetry:
         return all(waiting.caller != request.caller for waiting in self._under_way.values())
 
     def _drop(self, signal: str, caller: Caller) -> None:
-        """Say once for each Resource that a signal is not kept."""
+        """Log once for each resource that a signal is not stored."""
         if (signal, caller.resource) not in self._told:
             self._told.add((signal, caller.resource))
-            body = f"{signal} were exported and are not kept: of OpenTelemetry's signals, only logs are"
+            body = f"exported {signal} were discarded: svc stores only logs"
             self._log(LogEntry(self._now_ns(), "WARN", body, {}, caller))
 
     async def _later(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
-        """Take a body in a thread; one at a time, so that bodies cannot fill the memory together.
+        """Read a body in a thread, one at a time to bound memory.
 
-        The first in protobuf goes this way whatever its size: what reads it takes long to import.
+        The first protobuf body is always read here, because the import of its reader is slow.
         """
         async with self._one:
             answer = await asyncio.to_thread(self._take, request, encoding)
@@ -107,7 +106,7 @@ class _Telemetry:
         return answer
 
     def _take(self, request: DoorRequest, encoding: Encoding) -> DoorResponse:
-        """Log the records of a request, all that are good or, when the document is not, none."""
+        """Log the valid records of a request, or none if the document is invalid."""
         entries: list[LogEntry] = []
         rejected, reason, number = 0, "", 0
         now_ns = self._now_ns()
@@ -124,7 +123,7 @@ class _Telemetry:
             message = f"there are more than {PARTS} records in one request: export smaller batches"
             return refusal(encoding, Refused(413, message))
         except ValueError as error:
-            return refusal(encoding, Refused(400, f"the body is no ExportLogsServiceRequest: {error}"))
+            return refusal(encoding, Refused(400, f"the body is not an ExportLogsServiceRequest: {error}"))
         for entry in entries:
             self._log(entry)
         return accepted(encoding, rejected, reason)

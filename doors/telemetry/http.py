@@ -1,6 +1,6 @@
-"""The HTTP side of OTLP: what a request carries, and how it is answered in the same encoding.
+"""The HTTP side of OTLP: content types, compression and its limit, and response bodies.
 
-Owns content types, compression and its limit, and the bodies of responses. Sources: OpenTelemetry Protocol
+ Sources: OpenTelemetry Protocol
 specification, "OTLP/HTTP"; google.rpc.Status and google.rpc.Code for what is refused.
 """
 
@@ -12,7 +12,7 @@ from doors.telemetry import otlp_protobuf
 from engine.door import DoorRequest, DoorResponse, Headers
 
 PLAIN_BYTES = 4 << 20
-"""Most bytes of a body once it is unpacked."""
+"""Maximum bytes of a decompressed body."""
 
 Encoding = Literal["json", "protobuf"]
 _TYPES: dict[str, Encoding] = {
@@ -34,7 +34,7 @@ _CODES = {
 
 
 class Refused(Exception):
-    """A request that is not taken: its HTTP status and what the sender is told."""
+    """A refused request: its HTTP status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

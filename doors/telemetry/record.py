@@ -1,7 +1,4 @@
-"""What a guest says in one log record, whatever it was encoded as, and the entry that is made of it.
-
-Owns severities, times, which attributes are kept, and every limit on one record.
-"""
+"""Conversion of an OTLP log record into a timeline entry: severity, time, attributes and limits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +11,20 @@ VALUE_BYTES = 8 << 10
 KEY_LENGTH = 256
 ATTRIBUTES = 128
 ATTRIBUTE_BYTES = 64 << 10
-"""Most bytes of the keys and values of one record's attributes together."""
+"""Maximum bytes of the keys and values of one record's attributes together."""
 
 SHARED = 32
 SHARED_BYTES = 8 << 10
-"""Most attributes, and bytes of them, that a record has of its scope, and as many of its resource."""
+"""Maximum attributes, and bytes of them, that a record takes from its scope, and from its resource."""
 
 PARTS = 4096
-"""Most records, scopes and resources of one request together."""
+"""Maximum records, scopes and resources in one request together."""
 
 EARLIEST_NS = 946_684_800 * 10**9
-"""2000-01-01: a clock that says less was never set."""
+"""2000-01-01: an earlier clock was never set."""
 
 AHEAD_NS = 24 * 3600 * 10**9
-"""How far in the future a record may say that it was written."""
+"""Maximum distance of a record's time into the future."""
 
 _SEVERITIES: tuple[Severity, ...] = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _WORDS: dict[str, Severity] = {
@@ -43,21 +40,21 @@ Texts = Mapping[str, str]
 
 
 class BadRecord(Exception):
-    """A record that is not one; the message says why."""
+    """An invalid record."""
 
 
 class LimitExceeded(Exception):
-    """A request of more parts than are looked at."""
+    """A request has too many parts."""
 
 
 class RecordBudget:
-    """Counts the parts of one request. `take` raises `TooMany` for the first that is too much."""
+    """Limits the parts of one request."""
 
     def __init__(self, left: int = PARTS) -> None:
         self._left = left
 
     def take(self) -> None:
-        """Count one."""
+        """Count one part. Raises `LimitExceeded`."""
         self._left -= 1
         if self._left < 0:
             raise LimitExceeded
@@ -65,9 +62,9 @@ class RecordBudget:
 
 @dataclass(frozen=True, slots=True)
 class GuestRecord:
-    """The fields of opentelemetry.proto.logs.v1.LogRecord that are looked at; times in ns, 0 for none.
+    """The fields of opentelemetry.proto.logs.v1.LogRecord that are read; times in ns, 0 for none.
 
-    `trace_id` and `span_id` are lower-case hex; they are what the guest says and correlate nothing.
+    `trace_id` and `span_id` are lower-case hex; they are the guest's claims and are not used for correlation.
     """
 
     time_ns: int = 0
@@ -83,10 +80,10 @@ class GuestRecord:
 
 
 def entry_of(record: GuestRecord, around: Texts, now_ns: int, caller: Caller) -> LogEntry:
-    """Return the entry of a record; `around` are the attributes that it has of its scope and resource."""
+    """Return the entry of a record; `around` are the attributes of its scope and resource."""
     severity = _severity(record)
     kept, dropped = _texts(
-        [*record.attributes, *_told(record, severity, caller)], ATTRIBUTES, ATTRIBUTE_BYTES
+        [*record.attributes, *_other_fields(record, severity, caller)], ATTRIBUTES, ATTRIBUTE_BYTES
     )
     if dropped + record.dropped:
         kept["otel.dropped_attributes_count"] = str(dropped + record.dropped)
@@ -97,7 +94,7 @@ def entry_of(record: GuestRecord, around: Texts, now_ns: int, caller: Caller) ->
 
 
 def of_resource(attributes: Pairs) -> Texts:
-    """Return the attributes that records have of their resource: not what the host knows better."""
+    """Return the attributes of a resource, without those that describe the host."""
     pairs = [
         (key, value)
         for key, value in attributes
@@ -108,7 +105,7 @@ def of_resource(attributes: Pairs) -> Texts:
 
 
 def of_scope(name: str, version: str, attributes: Pairs, resource: Texts) -> Texts:
-    """Return what records have of their scope and its resource, by OpenTelemetry's names; the scope's win."""
+    """Return the attributes of a scope, merged over those of its resource."""
     named = (("otel.scope.name", name), ("otel.scope.version", version))
     own = [*((key, value) for key, value in named if value), *attributes]
     kept = _texts(own, SHARED, SHARED_BYTES)[0]
@@ -116,14 +113,14 @@ def of_scope(name: str, version: str, attributes: Pairs, resource: Texts) -> Tex
 
 
 def _severity(record: GuestRecord) -> Severity:
-    """Return the severity of SeverityNumber 1–24, four to a name; without one, what the text means."""
+    """Return the severity of SeverityNumber 1–24, four to a name; without one, by its text."""
     if 1 <= record.severity <= 24:
         return _SEVERITIES[(record.severity - 1) // 4]
     return _WORDS.get(record.severity_text.strip().lower(), "INFO")
 
 
-def _told(record: GuestRecord, severity: Severity, caller: Caller) -> Pairs:
-    """Return what else the record says, as attributes: only what is not known already."""
+def _other_fields(record: GuestRecord, severity: Severity, caller: Caller) -> Pairs:
+    """Return the other fields of a record as attributes, without those that the entry has."""
     text = record.severity_text.strip()
     own = (
         ("event.name", record.event_name),
@@ -135,7 +132,7 @@ def _told(record: GuestRecord, severity: Severity, caller: Caller) -> Pairs:
 
 
 def _texts(pairs: Pairs, most: int, most_bytes: int) -> tuple[dict[str, str], int]:
-    """Return attributes as texts, the first of a key, and how many there was no room for."""
+    """Return attributes as text, the first of each key, and the number of those beyond the limits."""
     kept: dict[str, str] = {}
     dropped = size = 0
     for raw, value in pairs:
@@ -165,7 +162,7 @@ def _clean(text: str) -> str:
 
 
 def _cut(raw: str, limit: int) -> str:
-    """Return the text in at most `limit` bytes of UTF-8, and a mark when that is not all of it."""
+    """Return the text in at most `limit` bytes of UTF-8, with a mark if it was cut."""
     text = _clean(raw)
     if len(text) * 4 <= limit or len(data := text.encode()) <= limit:
         return text

@@ -1,4 +1,4 @@
-"""A pasted range of a spreadsheet as cells of a table: which column gets which, and what is wrong. Pure."""
+"""Conversion of a pasted spreadsheet range into cells of a table. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Texts = Sequence[Sequence[str | None]]
 
 @dataclass(frozen=True, slots=True)
 class PastedRange:
-    """What was pasted: its names, its rows as texts, and whether the names were its first row."""
+    """A pasted range: its column names, its rows as text, and whether the names are its first row."""
 
     names: tuple[str, ...]
     rows: Texts
@@ -23,7 +23,7 @@ class PastedRange:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> "PastedRange":
-        """Return what `POST /import/preview?format=tsv` tells. Raises `SvcError` for too much."""
+        """Return the range of an answer to `POST /import/preview?format=tsv`. Raises `SvcError`."""
         if told["count"] > MAX_ROWS:
             raise SvcError(
                 f"{told['count']:,} rows were pasted, and {MAX_ROWS:,} can be",

@@ -1,4 +1,4 @@
-"""Which columns of a table are shown, in which order and how wide. Pure."""
+"""Order, visibility and widths of the columns of a grid. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ LEAST, MOST, STEP = 4, 200, 4
 
 @dataclass(frozen=True, slots=True)
 class LayoutColumn:
-    """One column: its name, whether it is hidden, and its width in cells where somebody has said one."""
+    """One column: its name, whether it is hidden, and its width in terminal cells if the user has set one."""
 
     name: str
     hidden: bool = False
@@ -46,7 +46,7 @@ class ColumnLayout:
         return ColumnLayout(tuple(columns))
 
     def widened(self, index: int, by: int, now: int) -> "ColumnLayout":
-        """Return this with a column wider or narrower; `now` is its width where nobody has said one."""
+        """Return this with a column wider or narrower; `now` is its default width."""
         column = self.columns[index]
         width = max(LEAST, min((column.width or now) + by * STEP, MOST))
         return self._with(index, replace(column, width=width))

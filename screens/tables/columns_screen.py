@@ -1,4 +1,4 @@
-"""The columns of the grid: which are shown, in which order, how wide."""
+"""The dialog for order, visibility and widths of columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
@@ -41,7 +41,7 @@ class _Listed:
 
 
 class ColumnsScreen(ModalScreen[None]):
-    """Changes an arrangement, which is heard of at each change."""
+    """Edits a column layout, and calls `heard` after each change."""
 
     GROUP: ClassVar[str] = "Columns"
     AUTO_FOCUS = "VirtualRows"

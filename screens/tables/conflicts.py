@@ -1,4 +1,4 @@
-"""Rows that somebody else changed while they were edited: both sides, and what is to become of them."""
+"""The dialog that resolves conflicts: rows that others have changed while they were edited."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -49,7 +49,7 @@ class Conflicts(ModalScreen[str]):
         """Place both sides of every row, and the choices."""
         count = len(self._told)
         rows = "this row" if count == 1 else f"{count} rows"
-        title = f"Somebody else changed {rows} of {self._table} meanwhile"
+        title = f"{rows[0].upper()}{rows[1:]} of {self._table} changed in the meantime"
         with Vertical():
             yield Static(Content(title), classes="title")
             with VerticalScroll():

@@ -17,7 +17,7 @@ MAX_STEPS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What becomes of a row that is there: `now` has new cells by column, or it is deleted.
+    """A staged change of an existing row: `now` has new cells by column, or it is deleted.
 
     `was` has the cells as they were seen.
     """
@@ -29,7 +29,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """A row that is not there yet; `number` tells it from others."""
+    """A staged new row, identified by `number`."""
 
     number: int
     cells: Mapping[str, Any] = field(default_factory=dict)
@@ -122,11 +122,11 @@ class Draft:
         )
 
     def undo(self) -> bool:
-        """Take the last step back; whether there was one."""
+        """Undo the last step. Return whether there was one."""
         return self._move(self._before, self._after)
 
     def redo(self) -> bool:
-        """Take the last step that was undone; whether there was one."""
+        """Redo the last undone step. Return whether there was one."""
         return self._move(self._after, self._before)
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Cells and rows of a table that is shown, edited into its draft. Applies nothing."""
+"""Editing of cells and rows into the draft."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ class EditedTable(ShownTable):
             if text is not None:
                 self._set(row, column, read(text, column.type))
         except SuspendNotSupported:
-            self.notify("here is no terminal for an editor", severity="warning")
+            self.notify("no terminal is available for an editor", severity="warning")
         except ValueError as error:
             self.notify(f"{error}; {column.name} stays as it was", severity="error", markup=False)
         except SvcError as error:
@@ -118,7 +118,7 @@ class EditedTable(ShownTable):
 
     @on(Input.Changed, "CellInput")
     def _typed(self, event: Input.Changed) -> None:
-        """Say at once what is wrong with a value."""
+        """Validate the typed value and show the error."""
         if self._editing is None:
             return
         column, wrong = self._editing[1], ""
@@ -144,9 +144,9 @@ class EditedTable(ShownTable):
             self._take_line()
 
     def _take_line(self) -> bool:
-        """Take what is in the line for the cell that is edited; whether it is taken, which a file is not yet.
+        """Stage the value of the line. Return whether it is staged; a file is read later.
 
-        What is wrong with it is said beside it already.
+        The error of an invalid value is already shown.
         """
         if self._editing is None:
             return True
@@ -166,14 +166,14 @@ class EditedTable(ShownTable):
         return True
 
     async def _take_file(self, row: New | TableRow, column: TableColumn, name: str) -> None:
-        """Have a blob be what is in a file."""
+        """Set a blob cell to the content of a file."""
         try:
             self._set(row, column, await asyncio.to_thread(blob_of, parse_path(name)))
         except SvcError as error:
             self.show_error(error)
 
     def action_null(self) -> None:
-        """Have the cell be null."""
+        """Set the cell to null."""
         row, column = self._editing or (self._current_row(), self._current_column())
         if row is None or column is None or not self._may_edit():
             return
@@ -240,11 +240,11 @@ class EditedTable(ShownTable):
         self._redraw()
 
     def action_undo(self) -> None:
-        """Take the last change back."""
+        """Undo the last change."""
         self._stepped(self._grid is not None and self._grid.draft.undo(), "nothing to undo")
 
     def action_redo(self) -> None:
-        """Make the change again that was taken back."""
+        """Redo the last undone change."""
         self._stepped(self._grid is not None and self._grid.draft.redo(), "nothing to redo")
 
     def _stepped(self, done: bool, otherwise: str) -> None:

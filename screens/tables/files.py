@@ -33,7 +33,7 @@ def format_of(path: str) -> str:
     """Return the format that the ending of a file's name stands for. Raises `SvcError`."""
     found = FORMATS.get(Path(path).suffix.lower())
     if found is None:
-        raise SvcError(f"what is in {path} cannot be told by its name", f"Names end in {', '.join(FORMATS)}.")
+        raise SvcError(f"cannot determine the format of {path}", f"Names end in {', '.join(FORMATS)}.")
     return found
 
 
@@ -77,5 +77,5 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SvcError(
-            f"{path} cannot be read: {error.strerror}", "Check its name and who may read it."
+            f"cannot read {path}: {error.strerror}", "Check the name and the permissions."
         ) from error

@@ -1,7 +1,6 @@
-"""One table as rows of the list: what is new first, then the table's own rows, with what waits written over.
+"""The rows of a grid: staged new rows first, then the rows of the table with staged edits. Pure.
 
-Owns the grid that the control API has open, and which rows were seen to change. Windows are read by another
-thread than the one that draws. Imports no Textual.
+Windows of rows are read on another thread than the one that draws.
 """
 
 import threading
@@ -78,7 +77,7 @@ class Grid:
         self.arrangement = ColumnLayout().for_columns([column.name for column in self.columns])
         self.widths = self._measured(())
         self.changed: dict[Key, str] = {}
-        """Rows that somebody else changed while they were shown."""
+        """Rows that others have changed while they were shown."""
         self._link = link
         self._held: WeakValueDictionary[int, TableRow] = WeakValueDictionary()
         """The rows that the list holds, by number."""
@@ -190,14 +189,14 @@ class Grid:
             return [self._held[number] for number in numbers if number in self._held]
 
     def has_conflict(self, seen: TableRow, column: TableColumn) -> bool:
-        """Whether somebody else has written a cell that waits to be changed."""
+        """Return whether others have changed a cell that has a staged edit."""
         edit = self.draft.edit(seen.key)
         if edit is None or column.name not in edit.was or is_cut(edit.was[column.name]):
             return False
         return bool(edit.was[column.name] != seen.cells[self.names[column.name]])
 
     def clear_cache(self) -> None:
-        """Have every row read again."""
+        """Discard the cached rows."""
         with self._lock:
             self._held.clear()
 
@@ -205,7 +204,7 @@ class Grid:
 
     def _row(self, seen: TableRow | None) -> Row:
         if seen is None:
-            return Row(("gone",), (((("−", "dim"),)), ((("deleted by somebody else", "dim"),))))
+            return Row(("gone",), (((("−", "dim"),)), ((("deleted by others", "dim"),))))
         edit = self.draft.edit(seen.key)
         sign = self._sign(seen, edit)
         cells = [self._cell(each, seen.cells[self.names[each.name]], edit) for each in self.shown()]

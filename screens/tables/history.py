@@ -14,7 +14,7 @@ class HistoryStore(Protocol):
         """Return the statements of before, the latest last."""
 
     def write(self, statements: Sequence[str]) -> None:
-        """Keep these, in place of those of before."""
+        """Replace the stored statements."""
 
 
 class History:

@@ -42,7 +42,7 @@ class ImportForm(FileForm[str]):
         """Yield the file, the table, and what becomes of them."""
         yield PathField("file", "file", example="people.csv, .json, .jsonl, .sql or .db")
         yield Field("table", "table", self._table, example="the name of a new table")
-        yield Field("rows", "rows", ADD, example=f"{ADD} or {REPLACE}: in place of those that are there")
+        yield Field("rows", "rows", ADD, example=f"{ADD} or {REPLACE}: replaces all rows")
         yield Static(id="preview")
         yield Static(id="progress")
 
@@ -72,7 +72,7 @@ class ImportForm(FileForm[str]):
             )
 
     def show_problem(self, text: str) -> None:
-        """Say what is wrong, in place of what the file would become."""
+        """Show an error instead of the preview."""
         if text:
             self.query_one("#preview", Static).update("")
         super().show_problem(text)

@@ -1,4 +1,4 @@
-"""What was pasted, before it is written into the draft: new rows, or over the cells from the cursor on."""
+"""The dialog for a pasted range: insert new rows, or overwrite cells from the cursor."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar

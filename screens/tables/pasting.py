@@ -28,7 +28,7 @@ class PastedTable(EditedTable):
     """The grid of one table, into which one pastes."""
 
     def on_paste(self, event: events.Paste) -> None:
-        """Take a range, or one cell."""
+        """Paste a range, or one cell."""
         grid = self._grid
         if grid is None or not event.text or self.query_one("#line").display or not self._may_edit():
             return

@@ -1,4 +1,4 @@
-"""What a file or a pasted range would become: columns with their types, the first rows. Pure."""
+"""The preview of a file or a pasted range: columns with inferred types, and first rows. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What of a table is shown: sorts and filters as words, as chips, and as the control API takes them. Pure.
+"""Sort order and filters of a grid: as text, as chips, and as API documents. Pure.
 
 Words are `name~an` (contains), `name^an` (begins so), `age>=30`, `mood=null`, `mood!=null`; other words are a
 text that any column contains.

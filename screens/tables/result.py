@@ -1,4 +1,4 @@
-"""What a statement of SQL gave, as rows of the list; and where in it something is wrong. Pure."""
+"""The rows of an SQL result, and the position of an SQL error. Pure."""
 
 import json
 import re
@@ -34,7 +34,7 @@ class ResultRows:
         )
 
     def _numbers(self, name: str) -> bool:
-        """Whether a computed column begins with a number."""
+        """Return whether the first value of a computed column is a number."""
         return bool(self._rows) and isinstance(self._rows[0][name], int | float)
 
     def count(self) -> int:

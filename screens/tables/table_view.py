@@ -1,7 +1,4 @@
-"""A table that is shown: which one, sorted and filtered how, and what others write to it meanwhile.
-
-Owns the grid that is open and the drafts of every table. Changes nothing.
-"""
+"""The view of one table: its sort order, its filters, and polling for changes by others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,9 +29,9 @@ from svc_tui.client import SvcError
 from svc_tui.column_types import ColumnTypes
 
 POLL_SECONDS = 1.0
-"""How often it is asked whether somebody else wrote something."""
+"""Interval of polling for changes by others."""
 THEIRS = 24
-"""Characters that are told of what somebody else wrote."""
+"""Maximum characters of a shown value that others have written."""
 NO_TABLES = "there are no tables yet · T makes one; so do tables/*.sql in the Project's folder"
 NO_ROWS = "no rows yet · a adds one, i imports a file"
 NO_ROWS_HERE = "no rows yet"
@@ -78,7 +75,7 @@ class ShownTable(ConsoleScreen):
             yield CellInput(select_on_focus=False)
 
     def on_mount(self) -> None:
-        """Look for what others write."""
+        """Start polling for changes by others."""
         self.set_interval(POLL_SECONDS, self._poll)
 
     def engine_connected(self) -> None:
@@ -93,7 +90,7 @@ class ShownTable(ConsoleScreen):
         return self.query_one(VirtualRows)
 
     def _start_work(self, group: str, work: Callable[..., Awaitable[None]], *given: Any) -> None:
-        """Have work done in place of what its group does."""
+        """Start a worker, which replaces the running one of its group."""
         does: Any = partial(work, *given)
         self.run_worker(does, group=group, exclusive=group != "apply")
 
@@ -147,7 +144,7 @@ class ShownTable(ConsoleScreen):
         return Grid(self.client, self._types, query, draft, opened)
 
     async def _close_grid(self, grid: Grid) -> None:
-        """Let go of a grid; one that is gone already is as well."""
+        """Close a grid, which may be closed already."""
         try:
             await self.client.call("DELETE", f"/grid/{grid.id}")
         except SvcError:
@@ -166,7 +163,7 @@ class ShownTable(ConsoleScreen):
             TablePicker(self.client), lambda name: self._open(name, Query()) if name else None
         )
 
-    # What is told
+    # Status lines
 
     def _update_status(self) -> None:
         grid = self._grid
@@ -197,7 +194,7 @@ class ShownTable(ConsoleScreen):
     @on(VirtualRows.Moved)
     @on(VirtualRows.Loaded)
     def _tell_what_waits(self) -> None:
-        """Say what waits, or what somebody else wrote into the cell of the cursor, which waits."""
+        """Show the staged edits, or the value that others have written into the edited cell at the cursor."""
         grid, here, column = self._grid, self._current_row(), self._current_column()
         waiting = len(grid.draft) if grid is not None else 0
         elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
@@ -216,7 +213,7 @@ class ShownTable(ConsoleScreen):
         self._update_status()
 
     def on_virtual_list_failed(self, event: VirtualRows.Failed) -> None:
-        """Tell that rows could not be had; what waits stays to be seen and copied."""
+        """Show that rows could not be loaded. Staged edits stay."""
         self.banner = event.reason
 
     # The cursor
@@ -243,7 +240,7 @@ class ShownTable(ConsoleScreen):
         return row.cells[self._grid.names[column.name]]
 
     def _may_edit(self) -> bool:
-        """Say whether rows can be changed, and why not."""
+        """Return whether rows can be edited; notify the user of the reason if not."""
         if self._grid is None:
             return False
         if not self._grid.editable:
@@ -288,17 +285,17 @@ class ShownTable(ConsoleScreen):
         self.action_close_line()
 
     def action_without(self, index: int) -> None:
-        """Take one part of the filter away."""
+        """Remove one part of the filter."""
         grid = self._grid_now()
         self._open(grid.table, grid.query.without(index))
 
     def action_less(self) -> None:
-        """Take the last part of the filter away."""
+        """Remove the last part of the filter."""
         if self._grid is not None and (chips := self._grid.query.chips()):
             self.action_without(len(chips) - 1)
 
     def action_columns(self) -> None:
-        """Say which columns are shown, and how."""
+        """Open the dialog for columns."""
         if (grid := self._grid) is not None:
             about = {
                 each.name: (each.type.name, width.own)
@@ -350,7 +347,7 @@ class ShownTable(ConsoleScreen):
             self._lost(grid, error)
 
     def action_refresh(self) -> None:
-        """Show what there is now."""
+        """Refresh the grid."""
         if (grid := self._grid) is None or self.banner:
             self.engine_connected()
             return
@@ -386,10 +383,10 @@ class ShownTable(ConsoleScreen):
         self._redraw()
 
     def _lost(self, grid: Grid, error: SvcError) -> None:
-        """Tell of a table that is not there any more as it was; what waits stays."""
+        """Handle a grid that is closed or whose table changed. Staged edits stay."""
         if grid is not self._grid or error.code == "unreachable":
             return
-        if error.code in ("not-found", "changed"):  # nobody asked for it for a while, or other columns
+        if error.code in ("not-found", "changed"):  # it was idle, or the columns changed
             self._open(grid.table, grid.query)
         else:
             self.banner = error.text

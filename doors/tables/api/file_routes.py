@@ -1,4 +1,4 @@
-"""Tables into and out of files, over the control API: uploads that tell how far they are, and downloads."""
+"""The routes for import, preview and export of tables. Imports report their progress as NDJSON."""
 
 import json
 import time
@@ -32,9 +32,9 @@ from engine.control.projects import Projects
 from engine.errors import SvcError
 
 TOLD_SECONDS = 0.2
-"""How often progress is told."""
+"""Interval of progress reports."""
 MOST_PREVIEW_ROWS = 10_000
-"""Rows of a preview: a range that is pasted comes back whole."""
+"""Maximum rows of a preview. A pasted range is returned completely."""
 MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
@@ -62,10 +62,10 @@ class ImportQuery(BaseModel):
 
 
 class PreviewQuery(BaseModel):
-    """What a file of rows is previewed as. `tsv` is a range of a spreadsheet, as it is pasted.
+    """Options of a preview. `tsv` is a range pasted from a spreadsheet.
 
-    `header` is for `tsv` alone: whether its first row names the columns; `auto` looks whether it can be
-    anything else. `rows` is how many of the first rows are wanted; of other formats there are at most 20.
+    `header` is for `tsv`: whether the first row names the columns; `auto` decides by its cells. `rows` is
+    the number of first rows to return; other formats return at most 20.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -75,7 +75,7 @@ class PreviewQuery(BaseModel):
 
 
 class ExportQuery(BaseModel):
-    """What is exported: one `table` as `csv`, `json` or `jsonl`; any as `sql` and `db`, none meaning all."""
+    """Options of an export: one `table` for `csv`, `json` and `jsonl`; any for the others (default: all)."""
 
     model_config = ConfigDict(extra="forbid")
     format: Format
@@ -108,9 +108,9 @@ class PreviewColumn:
 
 @dataclass(frozen=True, slots=True)
 class PreviewAnswer:
-    """What a file would become: its columns, the number of its rows, and the first of them as texts.
+    """The table that a file would become: its columns, row count, and first rows as text.
 
-    Where `header` is false, the columns are named for their places, and the first row is one of the rows.
+    Without a `header` the columns are named by position, and the first row is data.
     """
 
     columns: list[PreviewColumn]
@@ -141,7 +141,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @validate_querystring(PreviewQuery)
     @document_response(PreviewAnswer)
     async def preview_file(project: str, query_args: PreviewQuery) -> Response:
-        """Tell what a file would become, which is the body; needs the role viewer, and changes nothing."""
+        """Infer columns and first rows of the file in the body, without changes; needs the role viewer."""
         file = await _spooled(allowed(projects, project, "viewer"))
         stream = Stream(_closing(file, lambda sink: _preview(file, query_args, sink)))
         await stream.begin()
@@ -166,13 +166,13 @@ async def saved(data: Path, format: Format, save: Save) -> Response:
 
 
 def allowed(projects: Projects, project: str, role: Role) -> Path:
-    """Return the folder of a Project's data for a caller who has this role in it."""
+    """Return the data folder of a project, if the caller has the role in it."""
     require(project, role)
     return projects.data_dir(project)
 
 
 async def _spooled(data: Path) -> BinaryIO:
-    """Keep the body of the request in a file without a name, where the Project's data is."""
+    """Write the request body to an unnamed file in the project's data folder."""
     folder = database_path(data).parent
     with _room():
         file: BinaryIO = TemporaryFile(dir=folder if folder.exists() else None)  # noqa: SIM115

@@ -1,6 +1,6 @@
-"""The routes of grids: a table, or what filters leave of it, in any order, window by window.
+"""The routes of grids: a sorted and filtered table, read in windows of rows.
 
-A cell is as `doors/tables/types/grid_cell.py` says. Reading needs the role viewer.
+The format of cells is in `doors/tables/types/grid_cell.py`. Reading needs the role viewer.
 """
 
 import json
@@ -25,12 +25,12 @@ from engine.control.projects import Projects
 from engine.control.schema import StrictModel
 
 MAX_ROWS = 1000
-"""Rows of a window, and of those that a refresh is asked about."""
+"""Maximum rows of a window, and of a refresh request."""
 _MAX_START = 2**53
 
 
 class SortBy(StrictModel):
-    """Rows in the order of a column; the first of a list counts most, and rows that are alike keep theirs."""
+    """Sort by a column. The first of a list has priority; the sort is stable."""
 
     column: str
     descending: bool = False
@@ -49,7 +49,7 @@ class FilterBy(StrictModel):
 
 
 class GridQuery(StrictModel):
-    """What is shown. All filters hold at once; `search` is a text that some column, of any type, contains."""
+    """Rows to show: all filters apply, and some column of any type contains the text `search`."""
 
     table: str
     sort: list[SortBy] = Field(default=[], max_length=32)
@@ -117,34 +117,34 @@ class CellQuery(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """One cell, whole."""
+    """One complete cell."""
 
     value: Any
 
 
 class GridExport(BaseModel):
-    """As what the rows are written."""
+    """Options of an export."""
 
     model_config = ConfigDict(extra="forbid")
     format: RowsFormat
 
 
 class ShownRow(StrictModel):
-    """A row that is shown: its key, and its version when it was read."""
+    """A row: its key, and its version when it was read."""
 
     key: list[Any]
     version: str = ""
 
 
 class Refresh(StrictModel):
-    """The rows to tell about."""
+    """The rows whose state to report."""
 
     rows: list[ShownRow] = Field(default=[], max_length=MAX_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """What became of a row. `at` is where it is now, from 0 on; null where the view does not have it."""
+    """The state of a row. `at` is its position from 0; null if the filters hide it."""
 
     state: Literal["same", "changed", "gone"]
     at: int | None
@@ -152,9 +152,9 @@ class RowState:
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """How many rows there are now, and what became of those that were asked about, in their order.
+    """The current row count, and the states of the requested rows, in their order.
 
-    `new` counts the rows that were added since, as far as their numbers tell; null where rows have none.
+    `new` counts added rows by their rowids; null for tables without rowids.
     """
 
     count: int
@@ -178,7 +178,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @validate_request(GridQuery)
     @validate_response(GridOpened)
     async def open_grid(project: str, data: GridQuery) -> GridOpened:
-        """Open a grid; one that nobody uses for ten minutes is closed. Needs the role viewer."""
+        """Open a grid, which is closed after ten minutes without use; needs the role viewer."""
         folder = allowed(projects, project, "viewer")
         id, opened = await grids.open(folder, data.view(), _opened)
         return replace(opened, grid=id)
@@ -186,7 +186,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @routes.get("/v1/projects/<project>/grid/<grid>")
     @validate_response(GridState)
     async def grid_state(project: str, grid: str) -> GridState:
-        """Tell whether something was written since, which costs next to nothing; needs the role viewer."""
+        """Return whether the database has changed, which is cheap; needs the role viewer."""
         folder = allowed(projects, project, "viewer")
         return await grids.use(folder, grid, lambda grid: GridState(grid.count, grid.stale()))
 
@@ -209,7 +209,7 @@ def add_routes(routes: Blueprint, projects: Projects) -> None:
     @validate_querystring(CellQuery)
     @document_response(GridCell)
     async def grid_cell(project: str, grid: str, query_args: CellQuery) -> Response:
-        """Read one cell whole, of up to 64 MiB; needs the role viewer."""
+        """Read one complete cell of up to 64 MiB; needs the role viewer."""
         folder, key = allowed(projects, project, "viewer"), _key(query_args.key)
         found = await grids.use(
             folder, grid, lambda grid: encode({"value": grid.full_cell(key, query_args.column)})
@@ -265,5 +265,5 @@ def _key(text: str) -> list[Any]:
     except (ValueError, RecursionError):
         key = None
     if not isinstance(key, list):
-        raise TablesError("the key is not a list in JSON", "Send it as the rows have it: key=[12].")
+        raise TablesError("the key is not a list in JSON", "Send it in the form of the rows: key=[12].")
     return key

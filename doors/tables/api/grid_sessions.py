@@ -19,7 +19,7 @@ from engine.control.errors import NotFound
 from engine.errors import SvcError
 
 IDLE_SECONDS = 600.0
-"""How long a grid that nobody uses stays open."""
+"""Time without use after which a grid is closed."""
 MAX_OPEN = 64
 MOST_OF_A_PROJECT = 16
 _T = TypeVar("_T")
@@ -35,7 +35,7 @@ class _Open:
 
 
 class Grids:
-    """All of an engine. Used on its control API's event loop."""
+    """The open grids of an engine. Used on the control API's event loop."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
@@ -116,7 +116,7 @@ class Grids:
         many = f"{here} grids of this Project" if here >= MOST_OF_A_PROJECT else f"{MAX_OPEN} grids"
         raise SvcError(
             f"{many} are open already",
-            f"Close one; a grid that nobody uses is closed after {IDLE_SECONDS / 60:.0f} minutes.",
+            f"Close one; an unused grid is closed after {IDLE_SECONDS / 60:.0f} minutes.",
             code="unavailable",
         )
 

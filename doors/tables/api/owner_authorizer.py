@@ -1,6 +1,6 @@
-"""What an owner's own SQL may do: look at everything, write rows where that was asked for, and no more.
+"""The SQLite authorizer for an owner's SQL: it may read everything, and write rows if the request allows it.
 
-Settings of the connection, other files and transactions are refused, with the way that there is instead.
+Connection settings, other files and transactions are refused with a hint at the alternative.
 """
 
 from doors.tables.guest.authorizer import GuestAuthorizer
@@ -15,7 +15,7 @@ _LOOKS = frozenset(
         *("table_xinfo",),
     }
 )
-"""The pragmas that tell something and change nothing, whatever follows them."""
+"""Pragmas that only read, with any argument."""
 _READS = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE})
 _WRITES = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
 _TRANSACTIONS = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
@@ -24,7 +24,7 @@ _DENIED = frozenset({"load_extension", "fts3_tokenizer"})
 
 
 class OwnerAuthorizer(GuestAuthorizer):
-    """The authorizer of one statement that an owner wrote."""
+    """The authorizer of one statement."""
 
     __slots__ = ()
 
@@ -86,5 +86,5 @@ def _setting(name: str) -> Problem:
     return Problem(
         "not-allowed",
         f"PRAGMA {name} cannot be used here",
-        f"How the file is kept is svc's to decide. There are {', '.join(sorted(_LOOKS))}.",
+        f"svc manages the settings of the database. Available: {', '.join(sorted(_LOOKS))}.",
     )

@@ -1,4 +1,4 @@
-"""One statement of SQL that an owner wrote: run within bounds, its rows as JSON, cut off where too many."""
+"""Execution of one SQL statement of an owner, with limits on time, rows and bytes."""
 
 import json
 import time
@@ -23,10 +23,10 @@ from doors.tables.types.registry import TypeName
 from engine.errors import SvcError
 
 TIMEOUT_SECONDS = 30.0
-"""How long a statement may take."""
+"""Maximum time of a statement."""
 MAX_ROWS = 10_000
 MAX_BYTES = 16 << 20
-"""How many rows, and bytes of JSON, a result may have; the row that goes beyond the bytes is its last."""
+"""Maximum rows, and bytes of JSON, of a result. The row that exceeds the bytes is the last."""
 _STEPS_PER_CHECK = 20_000
 _SCHEMA_WORDS = ("CREATE", "ALTER", "DROP")
 _CODES = {"time-limit": "timeout", "busy": "unavailable"}
@@ -34,7 +34,7 @@ _CODES = {"time-limit": "timeout", "busy": "unavailable"}
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """One column of a result. The type is empty where it is computed."""
+    """One column of a result. The type of a computed column is empty."""
 
     name: str
     type: TypeName
@@ -42,10 +42,10 @@ class ResultColumn:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a statement did. `rows` are as the Door gives them: a blob is base 64, JSON the value itself.
+    """The result of a statement. `rows` are in the Door's format: a blob is base64, JSON the value itself.
 
-    `cut` says what there was too much of to give all: rows, or bytes. `changes` counts the rows that were
-    written, `last_id` is the number of the last one that was inserted.
+    `cut` is the exceeded limit of an incomplete result: rows or bytes. `changes` counts written rows;
+    `last_id` is the rowid of the last inserted row.
     """
 
     columns: list[ResultColumn]
@@ -56,7 +56,7 @@ class Result:
 
 
 def changes_schema(sql: str) -> bool:
-    """Say whether a statement begins as those do that change the schema."""
+    """Return whether a statement begins like a schema change."""
     first = next(tokens(sql), None)
     return first is not None and first.is_word(*_SCHEMA_WORDS)
 
@@ -159,7 +159,7 @@ def _document(plan: Plan | None, rows: list[bytes], cut: str | None, changes: in
 
 
 def _change(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
-    """Change the schema, as a migration would."""
+    """Change the schema by the rules of migrations."""
     if params:
         raise TablesError(
             "a statement that changes the schema takes no parameters", "Write the value into it."
@@ -169,8 +169,8 @@ def _change(connection: Connection, sql: str, params: Sequence[Any]) -> bytes:
         script.run(connection, "SQL", [Statement(1, sql)], seconds=TIMEOUT_SECONDS)
         if sound and (now := find_broken(connection)):
             raise TablesError(
-                f"something else needs what the statement takes away: {now}",
-                "Drop that view or trigger first, and make it anew after the change.",
+                f"a view or trigger needs what the statement removes: {now}",
+                "Drop that view or trigger first, and create it again after the change.",
             )
         notes.delete_orphans(connection)
     return _document(None, [], None, 0, 0)

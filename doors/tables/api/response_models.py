@@ -1,4 +1,4 @@
-"""Tables as the control API shows them."""
+"""Response models of tables, columns, types and migrations."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from doors.tables.types.parse import FALSE_WORDS, TRUE_WORDS
 from doors.tables.types.registry import TYPES, Form, TypeName
 
 COUNT_SECONDS = 2.0
-"""How long rows are counted at most; then their number is unknown."""
+"""Maximum time of counting rows. After it the number is unknown."""
 _STEPS_PER_CHECK = 10_000
 
 
@@ -88,7 +88,7 @@ class TableList:
 
 @dataclass(frozen=True, slots=True)
 class AppliedMigration:
-    """One migration that was applied, and when."""
+    """One applied migration."""
 
     name: str
     sha256: str
@@ -97,7 +97,7 @@ class AppliedMigration:
 
 @dataclass(frozen=True, slots=True)
 class MigrationList:
-    """The migrations that were applied, in the order of their names."""
+    """The applied migrations, in the order of their names."""
 
     applied: list[AppliedMigration]
 
@@ -133,7 +133,7 @@ def show_table(connection: Connection, name: str) -> TableView:
 
 
 def list_migrations(connection: Connection) -> MigrationList:
-    """Return what was applied."""
+    """Return the applied migrations."""
     if not applied(connection):
         return MigrationList([])
     found = rows(connection, f"SELECT name, sha256, applied FROM {RECORD} ORDER BY name")
@@ -141,7 +141,7 @@ def list_migrations(connection: Connection) -> MigrationList:
 
 
 def _counter(connection: Connection) -> Callable[[Table], int | None]:
-    """Return what counts the rows of tables, all of them within the time."""
+    """Return a function that counts the rows of a table, within one time limit for all calls."""
     end = time.monotonic() + COUNT_SECONDS
 
     def count(table: Table) -> int | None:
@@ -149,7 +149,7 @@ def _counter(connection: Connection) -> Callable[[Table], int | None]:
         try:
             return int(scalar(connection, f"SELECT count(*) FROM {quoted(table.name)}"))
         except Error:
-            # Out of time; or a view whose tables are gone, which is shown and not counted.
+            # The time is over, or a view refers to a missing table.
             return None
         finally:
             connection.set_progress_handler(None)

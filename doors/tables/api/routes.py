@@ -1,7 +1,7 @@
-"""The routes of a Project's tables, and who may take them.
+"""The routes of a project's tables, and their roles.
 
-A viewer reads tables, rows and exports. A deployer writes rows, imports them, and applies migrations, which
-are on record. An owner changes the schema by hand. All of it happens in the file that the Door has open too.
+A viewer reads tables, rows and exports. A deployer writes and imports rows, and applies migrations. An owner
+changes the schema directly. All routes use the database file that the Door has open, too.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from engine.control.errors import NotFound
 from engine.control.projects import Projects
 
 MAX_MIGRATION_BYTES = 128 << 20
-"""Bytes of the migrations that are applied at once."""
+"""Maximum bytes of all migrations in a request."""
 _ROWS_HINT = "Rows are for `svc tables import`."
 _T = TypeVar("_T")
 
@@ -55,13 +55,13 @@ class _StrictModel(BaseModel):
 
 
 class TableQuery(_StrictModel):
-    """Which table."""
+    """The table to show."""
 
     name: str
 
 
 class Query(_StrictModel):
-    """One statement, with its parameters as the Door takes them. With `write` it may change rows.
+    """One statement, with parameters in the Door's format. With `write` it may change rows.
 
     A statement that changes the schema needs `write`, the role owner, and no parameters.
     """
@@ -80,14 +80,14 @@ class MigrationFile(_StrictModel):
 
 
 class Migrations(_StrictModel):
-    """All migrations of a Project. With `plan` they are compared with what was applied, and not applied."""
+    """All migrations of a project. With `plan` none is applied."""
 
     files: list[MigrationFile]
     plan: bool = False
 
 
 class MigrationsDone(_StrictModel):
-    """The names of the migrations that were applied now, or, with `plan`, that would be."""
+    """The names of the newly applied migrations or, with `plan`, of the pending ones."""
 
     applied: list[str]
 
@@ -121,7 +121,7 @@ def blueprint(projects: Projects) -> Blueprint:
     @validate_request(Changes)
     @validate_response(TableList)
     async def schema(project: str, data: Changes) -> TableList:
-        """Change the schema, all of it or nothing; answers with all tables. Needs the role owner."""
+        """Change the schema in one transaction and return all tables; needs the role owner."""
         folder = allowed(projects, project, "owner")
         return await _write(folder, lambda connection: _changed(connection, data.changes))
 
@@ -149,7 +149,7 @@ def blueprint(projects: Projects) -> Blueprint:
     @document_request(Migrations)
     @validate_response(MigrationsDone)
     async def migrate(project: str) -> MigrationsDone:
-        """Apply the migrations that are new, all of them or none; needs the role deployer, to plan viewer."""
+        """Apply pending migrations in one transaction; needs the role deployer, to plan viewer."""
         allowed(projects, project, "viewer")
         wanted = await read_large(Migrations, MAX_MIGRATION_BYTES, "the migrations", _ROWS_HINT)
         folder = allowed(projects, project, "viewer" if wanted.plan else "deployer")

@@ -1,8 +1,8 @@
-"""The route that changes rows: many at once, in one transaction, each as somebody saw it before.
+"""The route that changes rows: many in one transaction, with optimistic concurrency control.
 
-What cannot be done is part of the answer, not an error of HTTP: `conflicts`, rows that somebody else changed
-or deleted meanwhile, and `errors`, changes that break a rule. With errors nothing is changed; with conflicts
-nothing either, unless they are to be skipped. Needs the role deployer.
+Failed changes are part of the response, not HTTP errors: `conflicts` are rows that others have changed or
+deleted, `errors` are changes that violate a constraint. With errors nothing is changed; with conflicts
+nothing either, unless the request skips them. Needs the role deployer.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from engine.control.schema import StrictModel
 
 MAX_CHANGES = 10_000
 MAX_BYTES = 32 << 20
-"""How many changes there may be at once, and bytes of them."""
+"""Maximum changes in a request, and maximum bytes of it."""
 
 
 class KeyAndWas(StrictModel):
-    """Which row, and cells of it as they were seen; those that are not given may be anything now.
+    """A row, and the cells that the client has read. Other cells are not compared.
 
     The key is a list, as a grid's rows have it, or an object by the names of its columns.
     """
@@ -45,7 +45,7 @@ class KeyWasAndSet(KeyAndWas):
 
 
 class InsertRow(StrictModel):
-    """A new row: cells by the names of columns. A column that is left out gets its default."""
+    """A new row: cells by column name. A missing column gets its default."""
 
     insert: dict[str, Any]
 
@@ -65,7 +65,7 @@ class UpdateRow(StrictModel):
 
 
 class DeleteRow(StrictModel):
-    """The end of a row."""
+    """Delete a row."""
 
     delete: KeyAndWas
 
@@ -86,7 +86,7 @@ AnyRowChange = Annotated[
     Discriminator(
         _kind,
         custom_error_type="change",
-        custom_error_message="it is none of insert, update and delete",
+        custom_error_message="it is not insert, update or delete",
     ),
 ]
 
@@ -104,7 +104,7 @@ class RowChanges(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """What came of it: how many changes were made, and which were not.
+    """The result: the number of applied changes, and the changes that failed.
 
     `inserted` has the keys of new rows in the order of their changes; `rows` each row that was changed, as it
     is after all of them, long cells cut as in a grid.

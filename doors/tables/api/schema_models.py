@@ -1,4 +1,4 @@
-"""Changes of the schema as the control API takes them: each an object with `op`."""
+"""Request models of schema changes: each an object with `op`."""
 
 from typing import Annotated, Literal
 
@@ -22,7 +22,7 @@ TypeName = Annotated[
 
 
 class NewColumn(StrictModel):
-    """A column to be made. `default` is an SQL literal, or `now()`."""
+    """A new column. `default` is an SQL literal, or `now()`."""
 
     name: str
     type: TypeName
@@ -38,7 +38,7 @@ class NewColumn(StrictModel):
 
 
 class CreateTable(StrictModel):
-    """Make a table; its key is the columns with `primary_key`, in their order."""
+    """Create a table; its key is the columns with `primary_key`, in their order."""
 
     op: Literal["create-table"]
     table: str
@@ -63,7 +63,7 @@ class AddColumn(StrictModel):
 
 
 class _Plain(StrictModel):
-    """A change whose members are those of its value."""
+    """A change with the fields of its value."""
 
     def value(self) -> change.Change:
         """Return the change."""
@@ -75,7 +75,7 @@ class _Plain(StrictModel):
 
 
 class RenameTable(_Plain):
-    """Give a table another name."""
+    """Rename a table."""
 
     op: Literal["rename-table"]
     table: str
@@ -83,14 +83,14 @@ class RenameTable(_Plain):
 
 
 class DropTable(_Plain):
-    """Remove a table and its rows."""
+    """Drop a table and its rows."""
 
     op: Literal["drop-table"]
     table: str
 
 
 class RenameColumn(_Plain):
-    """Give a column another name."""
+    """Rename a column."""
 
     op: Literal["rename-column"]
     table: str
@@ -99,7 +99,7 @@ class RenameColumn(_Plain):
 
 
 class RetypeColumn(_Plain):
-    """Give a column another type, and every value of it."""
+    """Convert a column and its values to another type."""
 
     op: Literal["retype-column"]
     table: str
@@ -108,7 +108,7 @@ class RetypeColumn(_Plain):
 
 
 class DropColumn(_Plain):
-    """Remove a column and its values."""
+    """Drop a column and its values."""
 
     op: Literal["drop-column"]
     table: str
@@ -116,7 +116,7 @@ class DropColumn(_Plain):
 
 
 class SetNullable(_Plain):
-    """Say whether a column may have no value."""
+    """Allow or refuse null in a column."""
 
     op: Literal["set-nullable"]
     table: str
@@ -125,7 +125,7 @@ class SetNullable(_Plain):
 
 
 class SetDefault(_Plain):
-    """Set what new rows get: an SQL literal or `now()`; null takes it away."""
+    """Set the default of a column: an SQL literal or `now()`; null drops it."""
 
     op: Literal["set-default"]
     table: str
@@ -134,7 +134,7 @@ class SetDefault(_Plain):
 
 
 class SetUnique(_Plain):
-    """Say whether no two rows may have the same value in a column."""
+    """Refuse or allow duplicates in a column."""
 
     op: Literal["set-unique"]
     table: str
@@ -143,7 +143,7 @@ class SetUnique(_Plain):
 
 
 class SetPrimaryKey(_Plain):
-    """Make columns the key, in this order; none takes the key away."""
+    """Set the primary key to columns in this order; an empty list drops it."""
 
     op: Literal["set-primary-key"]
     table: str
@@ -151,7 +151,7 @@ class SetPrimaryKey(_Plain):
 
 
 class SetNote(_Plain):
-    """Write a note on a column, or on the table where `column` is empty; an empty note takes it away."""
+    """Set the note on a column, or on the table if `column` is empty; an empty note deletes it."""
 
     op: Literal["set-note"]
     table: str
@@ -160,7 +160,7 @@ class SetNote(_Plain):
 
 
 class CreateIndex(_Plain):
-    """Make an index; without a name it is called after its table and columns."""
+    """Create an index. The default name is made of the table and its columns."""
 
     op: Literal["create-index"]
     table: str
@@ -170,7 +170,7 @@ class CreateIndex(_Plain):
 
 
 class DropIndex(_Plain):
-    """Remove an index."""
+    """Drop an index."""
 
     op: Literal["drop-index"]
     name: str
@@ -196,6 +196,6 @@ AnyChange = Annotated[
 
 
 class Changes(StrictModel):
-    """A list of changes that happen in one transaction, each seeing those before it."""
+    """Changes that are applied in order in one transaction."""
 
     changes: list[AnyChange] = Field(min_length=1, max_length=1000)

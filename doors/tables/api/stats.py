@@ -1,4 +1,4 @@
-"""How much a Project keeps in its tables, asked often: cheap, and never an error."""
+"""Table count and file size of a project. Cheap, and without errors."""
 
 from pathlib import Path
 

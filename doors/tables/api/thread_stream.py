@@ -1,4 +1,4 @@
-"""Bytes that a thread makes, on their way into a response: never more than a few pieces ahead of it."""
+"""Response bodies that a thread produces, with backpressure: at most a few chunks are buffered."""
 
 import asyncio
 import io
@@ -14,39 +14,39 @@ Made = Callable[["ChunkWriter"], None]
 
 
 class ClientDisconnected(Exception):
-    """Nobody takes what is made any more."""
+    """The client has disconnected."""
 
 
 class ChunkWriter(io.RawIOBase):
-    """Where the thread writes to. `write` waits for room, and raises `Gone`."""
+    """The output of the thread. `write` waits for the client, and raises `ClientDisconnected`."""
 
     def __init__(self, stream: "Stream") -> None:
         super().__init__()
         self._stream = stream
 
     def writable(self) -> bool:
-        """Say that it can be written to."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:
-        """Hand on a piece; returns its length."""
+        """Send a chunk and return its length."""
         self._stream.put(bytes(data))
         return len(data)
 
     def check(self) -> None:
-        """Raise `Gone` when nobody takes what is written."""
+        """Raise `ClientDisconnected` if the client has disconnected."""
         self._stream.check()
 
     def gathered(self) -> io.BufferedWriter:
-        """Return a writer that hands on large pieces; flush it at the end."""
+        """Return a buffered writer, which must be flushed at the end."""
         return io.BufferedWriter(self, _PIECE)
 
 
 class Stream:
-    """What one function makes on a thread of its own."""
+    """The output of a function that runs on its own thread."""
 
     def __init__(self, make: Made) -> None:
-        """`make` writes into the sink that it is given, and may raise."""
+        """`make` writes into its argument, and may raise."""
         self._make = make
         self._loop = asyncio.get_running_loop()
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(_AHEAD)
@@ -55,7 +55,7 @@ class Stream:
         self._making: asyncio.Future[None] | None = None
 
     async def begin(self) -> None:
-        """Start, and wait for the first piece; raises what was raised before there was one."""
+        """Start, and wait for the first chunk. Raises the function's error before that chunk."""
         made: Future[None] = Future()
         self._making = asyncio.wrap_future(made)
         # A thread of its own: it may take as long as the client at the other end does.
@@ -67,7 +67,7 @@ class Stream:
             raise
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield all pieces; raises what the function raises. To be closed when nobody takes more."""
+        """Yield all chunks. Raises the function's error. Close the generator on disconnect."""
         try:
             piece: bytes | None = self._first
             while piece:
@@ -77,13 +77,13 @@ class Stream:
             await self._end()
 
     def put(self, piece: bytes) -> None:
-        """Hand on a piece, from the thread."""
+        """Send a chunk, from the thread."""
         self.check()
         if piece:
             asyncio.run_coroutine_threadsafe(self._pieces.put(piece), self._loop).result()
 
     def check(self) -> None:
-        """Raise `Gone` when nobody takes any more pieces."""
+        """Raise `ClientDisconnected` if the client has disconnected."""
         if self._gone:
             raise ClientDisconnected
 
@@ -98,7 +98,7 @@ class Stream:
             made.set_result(None)
 
     async def _next(self) -> bytes | None:
-        """Return the next piece, or None when all was made."""
+        """Return the next chunk, or None at the end."""
         assert self._making is not None
         if self._pieces.empty() and not self._making.done():
             getting = asyncio.ensure_future(self._pieces.get())
@@ -117,7 +117,7 @@ class Stream:
         return None
 
     async def _end(self) -> None:
-        """Have the thread stop at its next piece, and wait for that."""
+        """Stop the thread at its next chunk, and wait for it."""
         self._gone = True
         assert self._making is not None
         while not self._making.done():

@@ -1,7 +1,7 @@
-"""A range of a spreadsheet as programs put it on the clipboard: tabs between cells, a line a row.
+"""Parser of a spreadsheet range from the clipboard: tabs between cells, one line a row.
 
 A cell with a tab, a line end or a quote in it is in double quotes, with its own quotes doubled; a quote
-anywhere else is an ordinary character, since text that was typed has those too. An empty cell is no value.
+anywhere else is an ordinary character, since text that was typed has those too. An empty cell is null.
 """
 
 import re
@@ -74,6 +74,6 @@ def _rows(text: str) -> Iterator[Cells]:
 
 
 def _names(cells: Cells) -> bool:
-    """Say whether a row can only be one of names: all are there, no two alike, and none is a value."""
+    """Return whether a row can only be a header: no cell is empty, repeated, or a value."""
     names = [fold(cell) for cell in cells if cell]
     return len(set(names)) == len(cells) and all(is_plain_text(cell) for cell in cells if cell)

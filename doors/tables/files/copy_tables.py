@@ -1,7 +1,6 @@
-"""Tables from one database into another, row by row: how dumps and files come in, and the latter out.
+"""Copying of tables between databases, row by row, for dumps and database files.
 
-The source may be anybody's file: it is only ever read, table by table, and what it says of its schema is run
-as a script is, which may make tables and nothing else.
+The source is untrusted: it is only read, and its schema runs as a script that can only create tables.
 """
 
 from collections.abc import Iterator
@@ -85,7 +84,7 @@ def _rows(source: Connection, target: Connection, part: Part, what: str) -> Iter
 
 
 def _own(source: Connection, target: Connection, part: Part) -> None:
-    """Take notes along, and the record of migrations where the target has none of its own."""
+    """Copy notes, and the record of migrations if the target does not have one."""
     if part.name != NOTES and migrations.applied(target):
         return
     target.execute(notes.CREATE_NOTES if part.name == NOTES else migrations.TABLE)

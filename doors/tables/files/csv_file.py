@@ -1,7 +1,7 @@
-"""CSV, read and written: RFC 4180 with lines that end in LF or CRLF, in UTF-8, and a header.
+"""CSV reader and writer: RFC 4180 in UTF-8 with a header, and LF or CRLF line ends.
 
-An empty cell is no value, an empty cell in quotes an empty text. The standard library's reader cannot tell
-them apart before Python 3.12, and stops at a cell of 128 KiB.
+An empty cell is null, an empty cell in quotes an empty text. The standard library's reader cannot
+distinguish them before Python 3.12, and refuses cells beyond 128 KiB.
 """
 
 import re
@@ -116,7 +116,7 @@ def _cells(lines: Lines, text: str, pattern: re.Pattern[str], delimiter: str) ->
 
 
 def _whole(lines: Lines, text: str) -> str:
-    """Return a row whose quotes are closed: it may go on over several lines."""
+    """Return a row up to its last closed quote, which may be lines later."""
     line, parts, size = lines.line, [text], len(text)
     odd = text.count('"') % 2
     while odd:

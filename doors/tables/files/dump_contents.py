@@ -1,4 +1,4 @@
-"""All that tables consist of, in an order in which it can be made anew: what dumps and files hold."""
+"""The parts of tables, in the order in which an import recreates them."""
 
 import re
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ _NOTHING = ("''", '""')
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One table: how it is made, the columns that can be written, and in which order its rows are read.
+    """One table: its SQL, its writable columns, and the order of its rows.
 
-    `number` is SQL's name for the number of a row, where no column shows it. `last` is the highest number
-    ever given, where the table keeps it. `refill` fills an index that has its rows from another table.
+    `number` is the SQL name of a rowid that is not a column. `last` is the highest rowid ever assigned, for
+    AUTOINCREMENT. `refill` fills an index that has its rows from another table.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Tables, svc's own about them, virtual tables, and the SQL of what comes after all rows."""
+    """Tables of svc, tables, virtual tables, and the SQL that runs after all rows."""
 
     own: tuple[Part, ...]
     tables: tuple[Part, ...]
@@ -52,7 +52,7 @@ class Contents:
 
 
 def contents_of(connection: Connection, names: Sequence[str] = ()) -> Contents:
-    """Return what there is, or what belongs to some tables. Raises `TablesError` for names of none."""
+    """Return the parts of all tables, or of the named ones. Raises `TablesError` for unknown names."""
     catalog = read(connection)
     chosen = [find(catalog, name) for name in names] or list(catalog.values())
     chosen.sort(key=lambda table: table.name)
@@ -91,7 +91,7 @@ def _sql_type(connection: Connection, table: str, column: str) -> str:
 
 
 def _virtual(connection: Connection, tables: Sequence[Table]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Return the indexes for full text and the like, and the names of those whose rows nobody can read."""
+    """Return the indexes for full text and the like, and the names of those with unreadable rows."""
     parts, skipped = [], []
     for table in tables:
         sql, name = _sql(connection, table.name), quoted(table.name)

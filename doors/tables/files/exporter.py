@@ -38,7 +38,7 @@ def save(
     that this takes does not grow with the tables. The connection may be one that only reads; it is in no
     transaction. Raises `TablesError`, and what `output` raises.
     """
-    what = "the tables cannot be exported"
+    what = "cannot export the tables"
     with _moment(connection, what):
         if format in ("sql", "db"):
             whole = _save_dump if format == "sql" else _save_database
@@ -55,14 +55,14 @@ def save(
 def save_shown(
     connection: Connection, output: BinaryIO, format: RowsFormat, view: GridView
 ) -> Iterator[Progress]:
-    """Write what a view shows of a table, in its order, likewise; rows that are alike keep the table's."""
-    with _moment(connection, "the table cannot be exported"):
+    """Export the rows of a view in its order, which is a stable sort."""
+    with _moment(connection, "cannot export the table"):
         yield from _save_rows(connection, output, format, find(read(connection), view.table), view)
 
 
 @contextmanager
 def _moment(connection: Connection, what: str) -> Iterator[None]:
-    """Hold the tables as they are now, for as long as it takes; nobody waits for it."""
+    """Read from one snapshot of the database, without blocking writers."""
     if connection.in_transaction:
         raise ValueError("the connection is in a transaction already")
     try:
@@ -136,7 +136,7 @@ def _save_dump(connection: Connection, output: BinaryIO, tables: Sequence[str]) 
 def _save_database(connection: Connection, output: BinaryIO, tables: Sequence[str]) -> Iterator[Progress]:
     """Write a database file: made beside, where the same tables give the same bytes, and then copied."""
     contents = contents_of(connection, tables)
-    what = "the tables cannot be exported"
+    what = "cannot export the tables"
     with TemporaryDirectory(prefix="svc-export-") as folder:
         path = Path(folder) / "tables.db"
         target = open_file(path, make=True)

@@ -1,4 +1,4 @@
-"""What a file of rows or tables is, and what is told while it is read or written."""
+"""File formats, and the values that report previews and progress."""
 
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -46,7 +46,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a file of rows would become: columns with the types that all its rows fit, and the first rows.
+    """The table that a file would become: columns with inferred types, and the first rows.
 
     `rows` has as many texts a row as there are columns, None for no value. `header`: the names of the columns
     are the file's own.
@@ -62,7 +62,5 @@ def format_of(name: str) -> Format:
     """Return the format that the ending of a file's name stands for. Raises `TablesError`."""
     found = _ENDINGS.get(PurePath(name).suffix.lower())
     if found is None:
-        raise TablesError(
-            f"what is in {name} cannot be told by its name", f"Say the format: {', '.join(FORMATS)}."
-        )
+        raise TablesError(f"cannot determine the format of {name}", f"Pass a format: {', '.join(FORMATS)}.")
     return found

@@ -39,7 +39,7 @@ _SHELLS_OWN = (
     ("end",),
     ("pragma", "foreign_keys=off"),
 )
-"""What the sqlite3 shell writes around a dump; here it is said otherwise."""
+"""Statements that the sqlite3 shell writes around a dump. Imports skip them."""
 
 
 def load(
@@ -79,14 +79,14 @@ def load(
     elif columns:
         raise TablesError(f"there is a table {found.name} already", "Leave its columns out.", code="conflict")
     elif found.kind != "table":
-        raise TablesError(f"{found.name} is no table", "Import into a table.")
+        raise TablesError(f"{found.name} is not a table", "Import into a table.")
     else:
         there = found
     yield from table_rows.load(connection, source, format, there, make=found is None, replace=replace)
 
 
 def _dump(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[Progress]:
-    """Run a dump in a database of its own, where it does no harm and nobody waits, and copy its tables."""
+    """Run a dump in a temporary database, then copy its tables."""
     total = source.seek(0, 2)
     source.seek(0)
     with (
@@ -109,7 +109,7 @@ def _statements(source: BinaryIO) -> Iterator[Statement]:
 
 
 def _database(connection: Connection, source: BinaryIO, replace: bool) -> Iterator[Progress]:
-    """Read a database file from a copy of it, whose name and folder nobody else has."""
+    """Read a database file from a private copy."""
     what = "nothing was imported"
     with TemporaryDirectory(prefix="svc-import-") as folder:
         path = Path(folder) / "x.db"
@@ -145,6 +145,6 @@ def _into_place(connection: Connection, made: Connection, replace: bool) -> Iter
         notes.delete_orphans(connection)
         if sound and (now := find_broken(connection)):
             raise TablesError(
-                f"{what}: it would leave something broken: {now}", "Import what that needs, too."
+                f"{what}: a view or trigger would be broken: {now}", "Import the tables that it needs, too."
             )
     yield last

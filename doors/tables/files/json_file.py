@@ -1,6 +1,6 @@
 """JSON and JSON Lines, read and written one row at a time. Source: RFC 8259, https://jsonlines.org
 
-A value comes with the text that it was written as, so that columns of JSON keep every digit.
+Each value has its source text, so that json columns preserve every digit.
 """
 
 import json
@@ -148,7 +148,7 @@ def _object(text: str, at: int, line: int) -> tuple[list[Field], int]:
     fields: list[Field] = []
     seen: set[str] = set()
     if text[at : at + 1] != "{":
-        raise _mistake(line, "a row is no object", 'Each row is an object: {"name": "value"}.')
+        raise _mistake(line, "a row is not an object", 'Each row is an object: {"name": "value"}.')
     at = _blank(text, at + 1)
     if text[at : at + 1] == "}":
         return fields, at + 1

@@ -1,7 +1,6 @@
-"""Rows of a file into one table.
+"""Import of the rows of a file into one table.
 
-They are read into a table aside first, which nobody waits for; then all of them go into place in one short
-transaction, or none does.
+Rows are read into a staging table first, without blocking writers. One short transaction then moves them all.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -154,7 +153,7 @@ def _explaining(what: str) -> Iterator[None]:
 
 @contextmanager
 def _aside(connection: Connection, width: int, what: str) -> Iterator[None]:
-    """Hold a table for the rows, in a file that SQLite makes and removes; it locks nobody out."""
+    """Create a staging table in a temporary file of SQLite, without locking the database."""
     if connection.in_transaction:
         raise ValueError("the connection is in a transaction already")
     names = ", ".join(["line", *(f"c{index}" for index in range(width))])

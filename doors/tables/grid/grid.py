@@ -1,7 +1,7 @@
-"""One grid: a table, or what a view shows of it, read window by window over a connection of its own.
+"""A grid: a sorted and filtered table, read in windows over its own connection.
 
-Used by one thread at a time, but for `stop`. Between two calls it holds no transaction, so that it never
-keeps the write-ahead log from being written back.
+One thread at a time uses it, except for `stop`. It holds no transaction between calls, because that would
+block checkpoints of the write-ahead log.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ MAX_TEMPORARY_BYTES = 4 << 30
 MAX_CELL_BYTES = 64 << 20
 """Bytes of one whole cell."""
 _STEPS_PER_CHECK = 20_000
-_WHAT = "the table cannot be shown"
+_WHAT = "cannot show the table"
 Cells = list[Any]
 State = Literal["same", "changed", "gone"]
 
@@ -65,7 +65,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of a row: `at` is its place from 0 on, None where it is not among those shown."""
+    """The state of a row. `at` is its position from 0, None if the filters hide it."""
 
     state: State
     at: int | None
@@ -105,7 +105,7 @@ class Grid:
         return self._order.count
 
     def stale(self) -> bool:
-        """Say whether anybody committed anything since the order was put down."""
+        """Return whether the database has changed since the order was materialized."""
         with self._snapshot():
             return bool(self._version() != self._seen)
 
@@ -135,18 +135,19 @@ class Grid:
             size = self._by_key(f"octet_length({expression})", key)
             if size and (size[0] or 0) > MAX_CELL_BYTES:
                 raise TablesError(
-                    f"the cell has more than {MAX_CELL_BYTES >> 20} MiB", "Export the table to have it whole."
+                    f"the cell has more than {MAX_CELL_BYTES >> 20} MiB",
+                    "Export the table to get the complete cell.",
                 )
             found = size and self._by_key(selected(expression, cut=MAX_CELL_BYTES, as_bytes=True), key)
         if not found:
-            raise RowGone("the row is gone", "Refresh to see what there is now.")
+            raise RowGone("the row is gone", "Refresh the grid.")
         return cell(found, self.table.columns[at].type, cut=MAX_CELL_BYTES)
 
     def refresh(self, shown: Sequence[tuple[Cells, str]]) -> tuple[int | None, list[Row]]:
-        """Put the order down anew; return how many rows were added, and what became of rows.
+        """Materialize the order again; return the number of added rows, and the states of rows.
 
-        `shown` has the key and version of rows. How many were added is told by the greatest number of a row,
-        and None where rows have no numbers.
+        `shown` has the keys and versions of the rows. Added rows are counted by their rowids; None without
+        rowids.
         """
         if not self.stale():
             new: int | None = 0
@@ -160,15 +161,15 @@ class Grid:
             return new, self._row_states(shown)
 
     def stop(self) -> None:
-        """Have what is under way end at once; from any thread."""
+        """Interrupt the call in progress, from any thread."""
         self._stopped = True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         self._connection.close()
 
     def _materialize(self) -> tuple[Order, Any]:
-        """Return the order as it is put down now, and the version of the file that it is of."""
+        """Materialize the current order; return it and the version of the database."""
         wanted = clauses(self.table, self.view)
         return materialize(self._connection, self.table, self.identity, wanted), self._version()
 
@@ -250,7 +251,7 @@ class Grid:
 
     @contextmanager
     def _snapshot(self, *, check: bool = True) -> Iterator[None]:
-        """Hold one state of the file, whose schema is the one that was there when the grid was opened."""
+        """Read one snapshot, after a check that the table has the columns of when the grid was opened."""
         self._end = time.monotonic() + TIMEOUT_SECONDS
         try:
             self._connection.execute("BEGIN")

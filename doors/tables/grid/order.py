@@ -66,7 +66,7 @@ def materialize(connection: Connection, table: Table, identity: Identity, clause
 
 
 def _copied(connection: Connection, main: str, columns: tuple[str, ...], clauses: Clauses) -> Order:
-    """Rows that nothing finds again are kept as they are now."""
+    """Copy the rows of a table without a key, which cannot be read again by key."""
     parts = ", ".join(f"{column} AS c{number}" for number, column in enumerate(columns))
     connection.execute(
         f"CREATE TEMP TABLE {SHOWN} AS SELECT {parts} FROM {main}{clauses.where}{clauses.order}",

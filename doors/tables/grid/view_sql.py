@@ -1,7 +1,4 @@
-"""Which rows a grid has, and in which order: what a client asks for, as SQL.
-
-Owns the meaning of filters and sorts. Runs nothing.
-"""
+"""SQL clauses for the filters, the search and the sort order of a grid."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +35,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class GridView:
-    """What of a table is shown. All filters hold at once; `search` is a text that any column contains."""
+    """The rows to show: all filters apply, and some column contains the text `search`."""
 
     table: str
     sort: tuple[Sort, ...] = ()
@@ -56,7 +53,7 @@ class Clauses:
 
     @property
     def plain(self) -> bool:
-        """Whether all rows are shown, in their own order."""
+        """True if all rows are shown, in the order of the table."""
         return not (self.where or self.order)
 
 

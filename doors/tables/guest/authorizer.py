@@ -1,6 +1,6 @@
-"""What guests' SQL may do: an allow-list that SQLite asks for every action of every statement it compiles.
+"""The SQLite authorizer for guests' SQL: an allow-list of actions, checked when a statement is compiled.
 
-https://www.sqlite.org/c3ref/set_authorizer.html. What is refused is refused before it runs, with the reason.
+Source: https://www.sqlite.org/c3ref/set_authorizer.html
 """
 
 from doors.tables.guest.problem import Problem
@@ -45,7 +45,7 @@ class GuestAuthorizer:
     def __call__(
         self, action: int, first: str | None, second: str | None, database: str | None, inner: str | None
     ) -> int:
-        """Say whether an action is allowed: SQLite's code of it, and the names that belong to it."""
+        """Return SQLite's code for allowing or denying an action on the named objects."""
         if self.lifted:
             return apsw.SQLITE_OK
         self.seen += 1
@@ -100,7 +100,7 @@ def _hidden(table: str) -> Problem | None:
         return Problem(
             "not-allowed",
             f"the table {table} is not for guests",
-            "svc tables list and svc tables show tell what tables there are.",
+            "Use `svc tables list` and `svc tables show` to see the tables.",
         )
     return None
 
@@ -115,7 +115,7 @@ def _pragma() -> Problem:
     return Problem(
         "not-allowed",
         "PRAGMA is not for guests",
-        "How the file is kept is decided for all; svc tables show tells the columns of a table.",
+        "svc manages the settings of the database; `svc tables show` shows the columns of a table.",
     )
 
 

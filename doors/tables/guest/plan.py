@@ -1,7 +1,7 @@
-"""What a statement is, found out once a text: its parameters, its columns, and that it is one and allowed.
+"""Compilation of a statement into a cached plan: its parameters, columns and permissions.
 
-`$1`, `$2` … are numbers here, as PostgreSQL has them. SQLite takes them for names, numbered as they first
-appear, so that the values must be put in the statement's own order before they are bound.
+`$1`, `$2` … are positions, as in PostgreSQL. SQLite treats them as names in the order of first appearance,
+so values are reordered before they are bound.
 """
 
 import json
@@ -111,8 +111,8 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
         if name is None or not _NUMBER.fullmatch(name):
             raise Problem(
                 "bad-parameters",
-                f"{_written(name, sql)} is no parameter",
-                "Parameters are $1, $2 and so on; what is $1::text elsewhere is CAST($1 AS text).",
+                f"{_written(name, sql)} is not a parameter",
+                "Write parameters as $1, $2 and so on, and CAST($1 AS text) for $1::text.",
             )
     numbers = [int(name) for name in names if name]
     count = max(numbers, default=0)
@@ -128,7 +128,7 @@ def _parameters(names: Sequence[str | None], sql: str) -> tuple[int, tuple[int, 
 
 
 def _written(name: str | None, sql: str) -> str:
-    """Return a parameter as the SQL has it; SQLite tells its name without the sign in front of it."""
+    """Return a parameter as written in the SQL; SQLite omits the sign before its name."""
     if name is None:
         return "?"
     return next((sign + name for sign in "$:@" if sign + name in sql), name)

@@ -25,7 +25,7 @@ class Statement(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A parsed request. A query and an exec have one statement. `size` is the length of the body in bytes."""
+    """A parsed request. A query or exec has one statement. `size` is the length of the body in bytes."""
 
     kind: Kind
     statements: Sequence[Statement]

@@ -1,7 +1,7 @@
-"""Reads: at once where they are short, on a thread of a few where they are not. Nothing here can write.
+"""Execution of reads: short ones on the event loop, longer ones on a few threads, all read-only.
 
-A read begins on the event loop's thread, with a deadline of a millisecond or two; one that does not make it
-begins anew on a thread. Reads have no effect, so nobody can tell.
+A read starts on the event loop with a deadline of a few milliseconds. One that misses it is restarted on a
+thread, which is safe because reads have no side effects.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _AT_ONCE_SECONDS = 0.002
 _AT_ONCE_STEPS = 1000
 _AT_ONCE_VALUE = 64 << 10
 _AT_ONCE_RESULT = 256 << 10
-"""What is read on the event loop's thread: for how long, in bytes of a value, in bytes of a result."""
+"""Limits of a read on the event loop: time, bytes of a value, bytes of a result."""
 _STEPS_PER_CHECK = 20_000
 _ATTEMPTS = 5
 
@@ -62,9 +62,9 @@ class Reader:
         return session
 
     def answer(self, request: Request) -> "DoorResponse | asyncio.Future[DoorResponse]":
-        """Answer a query, or a batch of queries. Raises `Problem` and `Writes`, the future `Problem`.
+        """Answer a query, or a batch of queries. Raises `Problem` and `NotAQuery`, the future `Problem`.
 
-        A read ends when its future is cancelled: nobody waits for it any more.
+        Cancelling the future stops the read.
         """
         try:
             return _run(self._quick, request, _AT_ONCE_SECONDS, quick=True)

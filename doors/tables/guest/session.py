@@ -26,15 +26,15 @@ MAX_RESULT = 4 << 20
 """How many rows, and bytes of JSON, a request may be answered with."""
 PLANS = 512
 KEPT_SQL = 8192
-"""How many statements are kept planned, of at most how many characters each."""
+"""Maximum number of cached plans, and characters of a statement that is cached."""
 _CHUNK = 16
-"""Rows that are held before they are written: so many values of the largest size fit in memory."""
+"""Rows that are buffered before encoding. This many rows of the maximum size fit in memory."""
 
 
 class StepLimit:
     """SQLite's progress handler: stops a statement at a deadline, in seconds of `perf_counter`.
 
-    It stops one, too, when the one who asked has left; without a deadline, as for our own SQL, it stops none.
+    It also stops when the client has disconnected. Without a deadline, as for internal SQL, it never stops.
     """
 
     __slots__ = ("deadline", "left")
@@ -44,7 +44,7 @@ class StepLimit:
         self.left = threading.Event()
 
     def __call__(self) -> bool:
-        """Say whether to stop."""
+        """Return whether to stop."""
         if self.left.is_set():
             return self.deadline < math.inf
         return time.perf_counter() > self.deadline
@@ -54,7 +54,7 @@ class Session:
     """Use from one thread at a time. What its methods raise is always a `Problem`."""
 
     def __init__(self, connection: Connection, clock: Clock, *, writes: bool, steps: int) -> None:
-        """Take over a connection; its statements are looked at every so many `steps`."""
+        """Use a connection. The deadline is checked every `steps` steps of a statement."""
         self._connection = connection
         self._clock = clock
         self._sandbox = GuestAuthorizer(writes=writes)
@@ -98,7 +98,7 @@ class Session:
             raise problem from error
 
     def _counts_all(self, sql: str) -> bool:
-        """Say whether a statement counts a whole table in one step, which nothing can stop."""
+        """Return whether a statement counts a whole table in one step, which cannot be interrupted."""
         steps = self._connection.execute(sql, NO_VALUES, can_cache=False, explain=1)
         return any(opcode == "Count" for _, opcode, *_ in steps)
 
@@ -154,7 +154,7 @@ class Session:
             self._meter.deadline = deadline
 
     def current(self) -> bool:
-        """Say whether the schema is what it was when last asked; when it is not, forget what was planned.
+        """Return whether the schema is unchanged since the last call; clear the cached plans otherwise.
 
         SQLite's count of changes by others moves when a transaction of this connection begins; so, when it
         did not move while statements ran, they ran on the schema that was seen before.
@@ -185,7 +185,7 @@ class Session:
         return self._connection
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         self._connection.close(True)
 
 

@@ -24,7 +24,7 @@ GROUP = 64
 """How many requests share a transaction at most."""
 MAX_WAITING = 2048
 MAX_WAITING_BYTES = 64 << 20
-"""How many requests, and bytes of them, may wait; those that come then are told to try again."""
+"""Maximum queued requests, and bytes of them. Further requests are refused as busy."""
 _STEPS_PER_CHECK = 20_000
 
 Answer = DoorResponse | BaseException
@@ -48,9 +48,7 @@ class Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = open_writer(path, clock, max_bytes)
         except OSError as error:
-            raise Problem(
-                "storage", f"the tables of this Project cannot be kept: {error.strerror}"
-            ) from error
+            raise Problem("storage", f"cannot create the tables of this project: {error.strerror}") from error
         except GUEST_ERRORS as error:
             raise to_problem(error, "") from error
         self._session = Session(connection, clock, writes=True, steps=_STEPS_PER_CHECK)
@@ -62,7 +60,7 @@ class Writer:
         self._thread.start()
 
     def write(self, request: Request) -> "asyncio.Future[DoorResponse]":
-        """Have a request written; the future has the answer once it is on the disk. Raises `Problem`."""
+        """Queue a write. The future gets the response once the write is on disk. Raises `Problem`."""
         loop = asyncio.get_running_loop()
         work = _Work(request, loop, loop.create_future())
         with self._some:
@@ -189,7 +187,7 @@ def _deliver(group: Sequence[_Work]) -> None:
         try:
             loop.call_soon_threadsafe(_resolve, [work for work in group if work.loop is loop])
         except RuntimeError:
-            continue  # The loop is closed: nobody waits any more.
+            continue  # The loop is closed, so the future has no reader.
 
 
 def _resolve(group: Sequence[_Work]) -> None:

@@ -52,11 +52,11 @@ def _read(path: Path) -> Migration:
     name = f"{FOLDER}/{path.name}".encode(errors="replace").decode()
     try:
         if path.exists() and not path.is_file():
-            raise TablesError(f"{name} is no file", "Name what is not a migration without .sql at its end.")
+            raise TablesError(f"{name} is not a file", "Rename it so that it does not end in .sql.")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise TablesError(
                 f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB",
-                "Rows in such numbers are for `svc tables import`.",
+                "Use `svc tables import` for many rows.",
             )
         data = path.read_bytes()
     except OSError as error:
@@ -82,9 +82,9 @@ def applied(connection: Connection) -> dict[str, str]:
 
 
 def pending(connection: Connection, migrations: Sequence[Migration]) -> tuple[Migration, ...]:
-    """Return those that are still to apply. Raises `TablesError` for those that never can be.
+    """Return the pending migrations. Raises `TablesError` for those that cannot be applied.
 
-    A file that is gone is no mistake: an older deployment, to which one went back, does not have it.
+    A missing file is not an error: an older deployment does not have it after a rollback.
     """
     done = applied(connection)
     last = max(done, key=str.encode, default="")
@@ -117,16 +117,15 @@ def _edited(migration: Migration, last: str) -> TablesError:
     return TablesError(
         f"{migration.name} was edited after it was applied",
         f"Undo the edit, and put the change into a new file that comes after {last};"
-        " where the rows do not matter, remove the Project's tables and begin anew.",
+        " if the rows do not matter, drop the project's tables and migrate again.",
     )
 
 
 def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str, ...]:
-    """Apply those that are pending, and return their names.
+    """Apply the pending migrations and return their names.
 
-    All of them happen, or, when this raises `TablesError`, none. The connection is none of guests', may do
-    anything, and is in no transaction. Another process that applies the same ones at the same time is waited
-    for, and none is applied twice.
+    Applies all or none; raises `TablesError`. The connection is unrestricted and not in a transaction. If
+    another process applies the same migrations, this waits for it and applies none twice.
     """
     if not pending(connection, migrations):
         return ()
@@ -142,7 +141,7 @@ def apply(connection: Connection, migrations: Sequence[Migration]) -> tuple[str,
             if sound and (now := find_broken(connection)):
                 raise TablesError(
                     f"{migration.name} leaves something broken: {now}",
-                    "Drop that view or trigger in the migration, or make it anew there.",
+                    "Drop or recreate that view or trigger in the migration.",
                 )
         notes.delete_orphans(connection)
     return tuple(migration.name for migration in todo)

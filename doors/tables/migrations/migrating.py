@@ -11,11 +11,10 @@ _WHAT = "the migrations were not applied"
 
 
 def migrate(project: Path, data: Path, spare: Callable[[TablesError], None] | None = None) -> tuple[str, ...]:
-    """Apply the migrations in a Project's folder that are not applied yet; return their names.
+    """Apply the pending migrations of a project's folder, all or none; return their names.
 
-    `data` is the folder of the Project's data. Raises `TablesError`, and then nothing has changed. Those that
-    were edited after they were applied are an error too; where there is `spare`, it hears of each, and the
-    others are applied.
+    `data` is the data folder of the project. Raises `TablesError`, also for migrations that were edited
+    after they were applied; with `spare` these are passed to it and skipped.
     """
     migrations = find(project)
     if not migrations:

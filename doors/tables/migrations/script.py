@@ -1,7 +1,7 @@
-"""SQL that the owner of a Project wrote, run statement by statement: migrations, and dumps that are imported.
+"""Execution of an owner's SQL scripts: migrations and imported dumps.
 
-It may do what it likes to the Project's tables, and nothing beyond: no other file, no setting of the
-connection, no transaction of its own, nothing that svc keeps for itself. Every error names file and line.
+A script has full access to the project's tables. It cannot use other files, connection settings,
+transactions or svc's own tables. Every error names the file and line.
 """
 
 import time
@@ -152,7 +152,7 @@ def _lines_before(sql: str, offset: int) -> int:
 
 @contextmanager
 def _held(connection: Connection, own: tuple[str, ...]) -> Iterator[list[tuple[str, str]]]:
-    """Hold a connection to what scripts may do. What is refused, and what to do, is put into the list."""
+    """Restrict a connection to scripts. Yields the list of refusals: each a reason and a hint."""
     refusals: list[tuple[str, str]] = []
 
     def refuse(what: str, hint: str) -> int:
@@ -190,7 +190,7 @@ def _refuse_reserved(connection: Connection, name: str) -> None:
 
 
 def _shape(connection: Connection) -> dict[int, tuple[str, list[str]]]:
-    """Return name and columns of each table by its place in the file, which renaming keeps."""
+    """Return name and columns of each table by its root page, which a rename does not change."""
     sql = "SELECT rootpage, name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
     columns = "SELECT name FROM pragma_table_xinfo(?)"
     with _free(connection):
@@ -200,7 +200,7 @@ def _shape(connection: Connection) -> dict[int, tuple[str, list[str]]]:
 
 @contextmanager
 def _free(connection: Connection) -> Iterator[None]:
-    """Let svc's own statements do what scripts may not."""
+    """Lift the restrictions for svc's own statements."""
     held, connection.authorizer = connection.authorizer, None
     try:
         yield

@@ -1,7 +1,4 @@
-"""Changes of many rows at once, by somebody who saw them before: what they are, and what came of them.
-
-Values, and no more; `changeset.py` makes the changes.
-"""
+"""Row changes with optimistic concurrency control, and their outcome, as values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +22,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """New values of a row, if it still has those that somebody saw: `was`."""
+    """New values of a row, if it still has the values `was` that the client has read."""
 
     key: Key
     was: Mapping[str, Any]
@@ -34,7 +31,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The end of a row, if it still has the values that somebody saw."""
+    """Delete a row, if it still has the values that the client has read."""
 
     key: Key
     was: Mapping[str, Any]
@@ -45,9 +42,9 @@ Change = Insert | Update | Delete
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A change, by its place in the list, of a row that somebody else changed or took away meanwhile.
+    """The index of a change whose row others have changed or deleted.
 
-    `columns` are those that are not as they were; `now` is the row, None where it is gone.
+    `columns` are the changed ones; `now` is the current row, None if it is deleted.
     """
 
     index: int
@@ -58,10 +55,10 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A change that cannot be made, by its place in the list; None where all of them together cannot be.
+    """The index of an invalid change; None if the changes are invalid only together.
 
-    `constraint` is the kind of rule that it breaks, as the Door names them, or empty. `column` is the one to
-    look at, None where it is none, or more than one.
+    `constraint` is the violated constraint in the Door's terms, or empty. `column` is the one at fault,
+    None if it is not exactly one.
     """
 
     index: int | None
@@ -81,7 +78,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a list of changes. Where there are errors, nothing was changed.
+    """The outcome of a list of changes. With errors, nothing was changed.
 
     `applied` counts the changes that were made. `inserted` has the keys of new rows, in the order of their
     changes; `rows` has every row that was changed, after the last of them.

@@ -109,7 +109,7 @@ def test_a_malformed_document_is_refused_whole(telemetry: OpenTelemetry, body: b
     answer = telemetry.post(body)
     status = json.loads(answer.body)
     assert (answer.status, status["code"]) == (400, 3)
-    assert status["message"].startswith("the body is no ExportLogsServiceRequest: ")
+    assert status["message"].startswith("the body is not an ExportLogsServiceRequest: ")
     assert telemetry.logged == []
 
 
@@ -131,7 +131,7 @@ def test_a_malformed_protobuf_document_is_refused_whole(telemetry: OpenTelemetry
     answer = telemetry.post(body, PROTOBUF)
     status = Status.FromString(answer.body)
     assert (answer.status, status.code, dict(answer.headers)["content-type"]) == (400, 3, PROTOBUF.encode())
-    assert status.message.startswith("the body is no ExportLogsServiceRequest: ")
+    assert status.message.startswith("the body is not an ExportLogsServiceRequest: ")
     assert telemetry.logged == []
 
 

@@ -155,8 +155,8 @@ def test_in_a_table_of_one_column_an_empty_line_is_a_row(database: Connection) -
         ('{"name": }', "a value was expected"),
         ('{"name": "a\nb"}', ""),
         ("{'name': 1}", "a name in double quotes was expected"),
-        ("[1]", "a row is no object"),
-        ("5", "a row is no object"),
+        ("[1]", "a row is not an object"),
+        ("5", "a row is not an object"),
         ('{"extra": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
         ('{"id": 1}', "UNIQUE constraint failed: users.id"),
     ],
@@ -181,7 +181,7 @@ def test_json_that_can_not_be_is_named_by_its_line(
         ('[{"name": "a"},\n', "line 2: the file ends where a row was expected"),
         ('[{"name": "a"}', "the file ends where , or ] was expected"),
         ('[{"name": "a"}{', "'{' stands where , or ] was expected"),
-        ('[{"name": "a"},]', "a row is no object"),
+        ('[{"name": "a"},]', "a row is not an object"),
         ('[{"name": "a"}] x', "something stands after the array"),
         ("[{}\n,\n{]", "line 3: a name in double quotes was expected"),
         (b'[\n{"name": "\xff"}]', "line 2: the byte 0xff is not UTF-8"),
@@ -250,7 +250,7 @@ def test_what_can_not_be_imported_into_is_named(users: Connection) -> None:
     users.execute("create view v as select * from users")
     users.execute("create table c (a integer references users(id))")
     users.execute("create table g (a integer, b as (a + 1))")
-    assert "v is no table" in refused(users, "a\n1\n", "csv", table="v")
+    assert "v is not a table" in refused(users, "a\n1\n", "csv", table="v")
     assert "reserved" in refused(users, "a\n1\n", "csv", table="_svc_x")
     assert "reserved" in refused(users, "a\n1\n", "csv", table="sqlite_schema")
     assert "does not say which table" in refused(users, "a\n1\n", "csv", table="")
@@ -372,7 +372,7 @@ def test_names_with_other_delimiters_in_them_are_names(database: Connection) -> 
 def test_formats_are_told_by_names() -> None:
     names = ["a.csv", "b.JSON", "c.d.jsonl", "e.ndjson", "f.sql", "g.db", "h.sqlite3"]
     assert [format_of(name) for name in names] == ["csv", "json", "jsonl", "jsonl", "sql", "db", "db"]
-    with pytest.raises(TablesError, match="cannot be told"):
+    with pytest.raises(TablesError, match="cannot determine the format"):
         format_of("rows")
 
 
