@@ -34,8 +34,8 @@ class TablesScreen(PastedTable):
     TAB: ClassVar[Tab] = "tables"
     GROUP: ClassVar[str] = "Tables"
     HELP: ClassVar[str] = (
-        "A table as a grid. Changes wait, coloured, until ctrl+s applies all of them at once; what somebody\n"
-        "else wrote meanwhile is a conflict that you settle. Filters: name~an age>=30 mood=null, any text."
+        "A table as a grid. Edits are staged and highlighted; ctrl+s applies all of them in one transaction.\n"
+        "Rows that others have changed are conflicts. Filters: name~an age>=30 mood=null, any text."
     )
     AUTO_FOCUS = "VirtualRows"
     DEFAULT_CSS = """

@@ -198,13 +198,13 @@ class ShownTable(ConsoleScreen):
         grid, here, column = self._grid, self._current_row(), self._current_column()
         waiting = len(grid.draft) if grid is not None else 0
         elsewhere = next((name for name, draft in self._drafts.items() if len(draft)), "")
-        said = f"changes wait in {elsewhere}" if elsewhere else ""
+        said = f"staged edits in {elsewhere}" if elsewhere else ""
         if waiting:
             said = f"{waiting} row{'' if waiting == 1 else 's'} changed · ctrl+s applies"
         if grid is not None and isinstance(here, TableRow) and column and grid.has_conflict(here, column):
             theirs, _ = piece(here.cells[grid.names[column.name]])
             theirs = sanitize(theirs if len(theirs) <= THEIRS else f"{theirs[: THEIRS - 1]}…")
-            said = f"somebody else wrote {theirs} here · ctrl+s asks"
+            said = f"others wrote {theirs} here · ctrl+s asks"
         self.query_one("#waiting", Static).update(Content(said))
 
     def _redraw(self) -> None:

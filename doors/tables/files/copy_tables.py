@@ -47,8 +47,8 @@ def clear(target: Connection, contents: Contents, *, replace: bool) -> None:
             continue
         if not replace:
             raise TablesError(
-                f"there is a {table.kind} {table.name} already",
-                "Import with replace to have the file's in its place, or rename or drop it first.",
+                f"{table.kind} {table.name} already exists",
+                "Import with replace, or rename or drop it first.",
                 code="conflict",
             )
         target.execute(f"DROP {'VIEW' if table.kind == 'view' else 'TABLE'} {quoted(table.name)}")

@@ -77,7 +77,7 @@ def load(
             raise TablesError("the file has no rows, and says of no columns", "Create the table first.")
         there = Table(table, made)
     elif columns:
-        raise TablesError(f"there is a table {found.name} already", "Leave its columns out.", code="conflict")
+        raise TablesError(f"table {found.name} already exists", "Leave its columns out.", code="conflict")
     elif found.kind != "table":
         raise TablesError(f"{found.name} is not a table", "Import into a table.")
     else:

@@ -116,7 +116,7 @@ async def test_a_blob_is_what_is_in_a_file(shop: Shop, tmp_path: Path) -> None:
     async with tables(shop) as shown:
         await shown.press("l", "e")
         await shown.write(f"@{tmp_path}/none")
-        await shown.until(lambda: "cannot be read" in shown.told)
+        await shown.until(lambda: "cannot read" in shown.told)
         await shown.press("e")
         await shown.write(f"@{tmp_path}/picture")
         await shown.until(lambda: shown.screen.pending == 1)

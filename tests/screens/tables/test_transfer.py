@@ -80,7 +80,7 @@ def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(files: Path) -> No
 
 
 def test_a_file_that_can_not_be_read_is_told(files: Path) -> None:
-    with pytest.raises(SvcError, match="cannot be read"):
+    with pytest.raises(SvcError, match="cannot read"):
         list(pieces(files / "none.csv", lambda done, total: None, threading.Event()))
     with pytest.raises(SvcError, match="cannot determine the format"):
         format_of("people.xlsx")

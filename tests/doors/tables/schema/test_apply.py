@@ -101,7 +101,7 @@ def test_tables_that_can_not_be_made_are_refused(visits: Connection) -> None:
     assert "visits already" in refused(visits, CreateTable("VISITS", one))
     assert "0 columns" in refused(visits, CreateTable("t", ()))
     assert "two columns named A" in refused(visits, CreateTable("t", (*one, Column("A", "text"))))
-    assert "the number of a row" in refused(visits, CreateTable("t", (Column("ROWID", "text"),)))
+    assert "the rowid" in refused(visits, CreateTable("t", (Column("ROWID", "text"),)))
     assert "501 columns" in refused(
         visits, CreateTable("t", tuple(Column(f"c{at}", "text") for at in range(501)))
     )
@@ -146,7 +146,7 @@ def test_columns_are_added_with_what_their_rows_need(visits: Connection) -> None
     assert scalar(visits, "select count(distinct seen) from visits where seen is not null") == 1
     assert table(visits).column("CODE").unique
     assert table(visits).column("plain").note == "n"
-    assert "no value for the rows" in refused(
+    assert "no value for the existing rows" in refused(
         visits, AddColumn("visits", Column("x", "text", nullable=False))
     )
     assert "has a column ID already" in refused(visits, AddColumn("visits", Column("ID", "text")))

@@ -216,14 +216,14 @@ def test_files_that_are_no_text_are_named(tmp_path: Path, data: bytes, message: 
 
 def test_a_folder_with_the_name_of_a_migration_is_named(tmp_path: Path) -> None:
     (tmp_path / "tables" / "x.sql").mkdir(parents=True)
-    with pytest.raises(TablesError, match=r"tables/x\.sql is no file"):
+    with pytest.raises(TablesError, match=r"tables/x\.sql is not a file"):
         find(tmp_path)
 
 
 def test_a_pipe_with_the_name_of_a_migration_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     os.mkfifo(tmp_path / "tables" / "x.sql")
-    with pytest.raises(TablesError, match=r"tables/x\.sql is no file"):
+    with pytest.raises(TablesError, match=r"tables/x\.sql is not a file"):
         find(tmp_path)
 
 

@@ -176,8 +176,8 @@ def test_a_key_that_is_added_to_a_table_without_one_has_the_numbers_of_its_rows(
     assert (table(database, "t").key, table(database, "t").column("id").note) == (("id",), "its number")
     with pytest.raises(ConstraintError):
         database.execute("insert into t (name) values ('a')")
-    assert "have no values yet" in refused(
+    assert "has no values yet" in refused(
         database, AddColumn("t", Column("id2", "integer", primary_key=True))
     )
     apply(database, [CreateTable("u", (Column("name", "text"),))])
-    assert "have no values yet" in refused(database, AddColumn("u", Column("id", "text", primary_key=True)))
+    assert "has no values yet" in refused(database, AddColumn("u", Column("id", "text", primary_key=True)))

@@ -255,7 +255,7 @@ def test_what_can_not_be_imported_into_is_named(users: Connection) -> None:
     assert "reserved" in refused(users, "a\n1\n", "csv", table="sqlite_schema")
     assert "does not say which table" in refused(users, "a\n1\n", "csv", table="")
     assert "Leave its columns out" in refused(users, "a\n1\n", "csv", columns=(Column("a", "text"),))
-    assert "would refer to a row" in refused(users, "a\n5\n", "csv", table="c")
+    assert "would refer to a missing row" in refused(users, "a\n5\n", "csv", table="c")
     assert "column b of table g is computed" in refused(users, "a,b\n1,2\n", "csv", table="g")
     assert "a column cannot be named 'rowid'" in refused(users, "rowid\n1\n", "csv", table="new")
     assert "the file has no rows" in refused(users, "", "jsonl", table="new")

@@ -81,7 +81,10 @@ def test_what_the_sqlite3_shell_dumps_is_read(users: Connection) -> None:
         ("create table a (b); insert into users values (3, 'x');", "no such table: users"),
         ("create table _svc_a (b);", "uses _svc_a"),
         ("create table a (b);\ninsert into a values ('never closed);", "line 2:"),
-        ("create table a (b references users(id)); insert into a values (77);", "would refer to a row"),
+        (
+            "create table a (b references users(id)); insert into a values (77);",
+            "would refer to a missing row",
+        ),
         ("create table users (x); drop table users; create table a (b primary key, b)", "duplicate column"),
         ("create table a (b); insert into a values (zeroblob(2000000))", "has a value of 2000000"),
         (b"create table a (b);\n\xff", "line 2: the byte 0xff is not UTF-8"),
@@ -105,7 +108,9 @@ def test_a_dump_can_not_reach_the_tables_that_are_there(users: Connection) -> No
 
 def test_an_empty_or_foreign_file_is_no_database(users: Connection) -> None:
     assert "no tables in the file" in refused(users, b"", "db")
-    assert "damaged, or no SQLite database" in refused(users, b"not a database, but long enough" * 100, "db")
+    assert "damaged, or not an SQLite database" in refused(
+        users, b"not a database, but long enough" * 100, "db"
+    )
 
 
 def test_a_damaged_database_is_named(users: Connection, tmp_path: Path) -> None:
