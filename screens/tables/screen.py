@@ -34,7 +34,7 @@ class TablesScreen(PastedTable):
     TAB: ClassVar[Tab] = "tables"
     GROUP: ClassVar[str] = "Tables"
     HELP: ClassVar[str] = (
-        "A table as a grid. Edits are staged and highlighted; ctrl+s applies all of them in one transaction.\n"
+        "A table as a grid. Edits are staged and highlighted; ctrl+s applies them in one transaction.\n"
         "Rows that others have changed are conflicts. Filters: name~an age>=30 mood=null, any text."
     )
     AUTO_FOCUS = "VirtualRows"
