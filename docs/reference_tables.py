@@ -9,9 +9,9 @@ from doors.tables.api import file_routes, grid_routes, grid_sessions, query, row
 from doors.tables.door import TablesDoor
 from doors.tables.files.format import MAX_RECORD
 from doors.tables.guest import protocol, reader, session, writer
-from doors.tables.migrations import LARGEST as MAX_MIGRATION
+from doors.tables.migrations import MAX_FILE_BYTES as MAX_MIGRATION
 from doors.tables.migrations import script
-from doors.tables.schema.tables import MOST_COLUMNS
+from doors.tables.schema.tables import MAX_COLUMNS
 from doors.tables.sqlite.connections import MAX_BYTES, MAX_SQL, MAX_VALUE
 from doors.telemetry import record
 from doors.telemetry.http import PLAIN_BYTES
@@ -109,8 +109,8 @@ LIMITS: dict[str, list[Row]] = {
         ("one value, one row", size(MAX_VALUE), "", "413 `too-large`"),
         ("one statement", f"{MAX_SQL:,} bytes", "", "413 `too-large`"),
         ("statements of a batch", f"{protocol.MAX_STATEMENTS:,}", "", "413 `too-large`"),
-        ("time of a read", f"{reader.SECONDS:.0f} s", "", "504 `time-limit`"),
-        ("time of a request that writes", f"{writer.SECONDS:.0f} s", "", "504 `time-limit`"),
+        ("time of a read", f"{reader.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
+        ("time of a request that writes", f"{writer.TIMEOUT_SECONDS:.0f} s", "", "504 `time-limit`"),
         (
             "requests waiting to write",
             f"{writer.MAX_WAITING:,}, {size(writer.MAX_WAITING_BYTES)}",
@@ -118,37 +118,37 @@ LIMITS: dict[str, list[Row]] = {
             "503 `busy`",
         ),
         ("pattern of `like` and `glob`", "500 bytes", "", "400 `sql-error`"),
-        ("columns of a table", str(MOST_COLUMNS), "", "400 `sql-error`"),
+        ("columns of a table", str(MAX_COLUMNS), "", "400 `sql-error`"),
         ("depth of an expression", "250", "", "400 `sql-error`"),
         ("terms of a compound `select`", "100", "", "400 `sql-error`"),
         ("arguments of a function", "127", "", "400 `sql-error`"),
     ],
     "Tables, for owners": [
         ("migration file", size(MAX_MIGRATION), "", "error that names the file"),
-        ("one statement of a migration", f"{script.SECONDS:.0f} s", "", "`timeout`"),
-        ("statement of `svc tables query`", f"{query.SECONDS:.0f} s", "", "`timeout`"),
+        ("one statement of a migration", f"{script.TIMEOUT_SECONDS:.0f} s", "", "`timeout`"),
+        ("statement of `svc tables query`", f"{query.TIMEOUT_SECONDS:.0f} s", "", "`timeout`"),
         (
             "result of `svc tables query`",
-            f"{query.MOST_ROWS:,} rows, {size(query.MOST_BYTES)}",
+            f"{query.MAX_ROWS:,} rows, {size(query.MAX_BYTES)}",
             "`--limit`",
             "the rest is left out; stderr reports it",
         ),
         ("row of an import file", size(MAX_RECORD), "", "error with the line"),
         (
             "row changes in one request",
-            f"{row_routes.MOST_CHANGES:,}, {size(row_routes.MOST_BYTES)}",
+            f"{row_routes.MAX_CHANGES:,}, {size(row_routes.MAX_BYTES)}",
             "",
             "413 `body-too-large`",
         ),
         ("rows of a pasted range", f"{file_routes.MOST_PREVIEW_ROWS:,}", "", "use an import"),
         (
             "open grids",
-            f"{grid_sessions.MOST_OF_A_PROJECT} per project, {grid_sessions.MOST} per service",
+            f"{grid_sessions.MOST_OF_A_PROJECT} per project, {grid_sessions.MAX_OPEN} per service",
             "",
             "503 `unavailable`",
         ),
         ("idle time of a grid", f"{grid_sessions.IDLE_SECONDS / 60:.0f} min", "", "closed"),
-        ("rows of a grid window", f"{grid_routes.MOST_ROWS:,}", "", "422 `invalid`"),
+        ("rows of a grid window", f"{grid_routes.MAX_ROWS:,}", "", "422 `invalid`"),
     ],
     "Telemetry": [
         ("request, compressed and unpacked", size(PLAIN_BYTES), "", "413"),
