@@ -74,7 +74,7 @@ def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(files: Path) -> No
     assert kept("link.csv") == 4
     assert (files / "link.csv").is_symlink() and (files / "kept.csv").read_bytes() == b"rows"
     for name in ("pipe", "device", "."):
-        with pytest.raises(SvcError, match="is no file"):
+        with pytest.raises(SvcError, match="is not a regular file"):
             kept(name)
     assert (files / "pipe").is_fifo() and (files / "device").is_char_device()
 
