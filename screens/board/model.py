@@ -3,14 +3,16 @@
 Does not import Textual.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from screens.board import details
 from screens.board.cards import Line, Signs, door_card, resource_card
-from screens.board.diagram import Diagram, Use, door_of
-from screens.board.edits import DrawnMount
+from screens.board.diagram import Diagram, Use, build_diagram, door_key, door_of
+from screens.board.edits import DrawnMount, MountEdit
 from screens.board.project import Door, Health, Manifest, Mount, ProjectStatus
 from screens.board.render import Hit
+from screens.project_client import ProjectClient
 from screens.widgets.row_source import Tone
 
 _READ_ONLY = "This is the live version. Mounts are edited in svc.toml and change with the next deploy."
@@ -25,6 +27,37 @@ class BoardModel:
         self.manifest: Manifest | None = None
         self.status = ProjectStatus()
         self.diagram: Diagram | None = None
+        self._inputs: tuple[object, ...] = ()
+
+    async def fetch(self, client: ProjectClient) -> bool:
+        """Fetch manifest and status; return whether svc.toml has changed. Raises `SvcError`."""
+        manifest = Manifest.from_json(await client.call("GET", "/manifest"))
+        self.status = ProjectStatus.from_json(await client.call("GET", "/state"))
+        previous, self.manifest = self.manifest, manifest
+        return previous is not None and manifest.digest != previous.digest
+
+    async def layout(self, edits: Sequence[MountEdit], width: int, rows: int) -> bool:
+        """Compute the diagram with unsaved edits; return False if it is the same as before.
+
+        `width` is in cells. Nodes spread over at most `rows` rows.
+        """
+        if self.manifest is None:
+            return False
+        manifest = self.manifest
+        doors = {name: frozenset(door.users) for name, door in self.status.doors.items()}
+        inputs = (manifest.resources, manifest.mounts, edits, doors, width, rows)
+        if inputs == self._inputs:
+            return False
+        self._inputs = inputs
+        diagram = await asyncio.to_thread(build_diagram, manifest, edits, doors, width, rows)
+        if inputs == self._inputs:
+            self.diagram = diagram
+        return inputs == self._inputs
+
+    def node(self, name: str) -> str | None:
+        """Return the key of the resource or Door of this name."""
+        keys = self.diagram.layout.boxes if self.diagram is not None else {}
+        return next((key for key in (name, door_key(name)) if key in keys), None)
 
     # Queries about the selected node or edge
 

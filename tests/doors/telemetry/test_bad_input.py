@@ -237,7 +237,7 @@ def test_other_signals_are_taken_and_dropped_with_one_notice(telemetry: OpenTele
         for path in ("/v1/traces", "/v1/metrics"):
             answer = telemetry.post(b"anything", PROTOBUF, path=path)
             assert (answer.status, answer.body) == (200, b"")
-    assert [(entry.severity, entry.body.split()[0]) for entry in telemetry.logged] == [
+    assert [(entry.severity, entry.body.split()[1]) for entry in telemetry.logged] == [
         ("WARN", "traces"),
         ("WARN", "metrics"),
     ]

@@ -89,7 +89,7 @@ def test_the_log_hears_of_what_was_removed_and_of_what_went_wrong(tmp_path: Path
 
     async def scenario(bucket: FolderBucket) -> None:
         ((level, text),) = (await sweeps(bucket, Day(1), some))[1]
-        assert level == "info" and "2 contents of 1234 bytes, 1 unpacked packages" in text
+        assert level == "info" and "2 blobs of 1234 bytes, 1 unpacked packages" in text
         hours, told = await sweeps(bucket, Day(60, T0 + 24 * 3600 * 10**9), failing)
         assert hours == [25, 49, 73]
         assert told == [("warning", "nothing was removed (Deploy again.)")] * 3

@@ -105,7 +105,7 @@ def test_what_is_not_there_is_said_to_be_missing(users: Shop) -> None:
     with pytest.raises(ApiError) as refused:
         users.get("table", name="usres")
     assert refused.value.code == "not-found" and "Available: users." in refused.value.hint
-    with pytest.raises(ApiError, match="no Project blog"):
+    with pytest.raises(ApiError, match="project blog not found"):
         users.client.call("GET", "/v1/projects/blog/tables")
 
 
