@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from engine.timeline.record import LineRecord, PlatformRecord, Record, RequestRecord, StructuredRecord
 from svc_tui.terminal.stdout import Styled
+from svc_tui.terminal.units import duration
 
 TARGET_WIDTH = 24
 LIVE_AFTER_NS = 400_000_000
@@ -41,14 +42,6 @@ class _Open:
     lines: list[LogRecord] = field(default_factory=list)
     spans: list[RequestRecord] = field(default_factory=list)
     live: bool = False
-
-
-def duration(nanoseconds: int) -> str:
-    """Format a duration: `0.8 ms`, `12 ms`, `3.4 s`."""
-    milliseconds = nanoseconds / 1e6
-    if milliseconds < 10:
-        return f"{milliseconds:.1f} ms"
-    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
 def clock(time_ns: int) -> str:

@@ -39,7 +39,7 @@ from engine.workers.pool import WorkerPool
 from engine.workers.protocol import WorkerConfig
 from svc_tui.composition import doors, lanes
 from svc_tui.dev import migrations
-from svc_tui.dev.request_log import duration
+from svc_tui.terminal.units import duration
 
 DOMAIN = "localhost"
 GRACE_SECONDS = 1.0

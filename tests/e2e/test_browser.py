@@ -12,7 +12,7 @@ from tests.e2e.dev_server import DevServer, dev_server
 pytestmark = pytest.mark.slow
 
 
-def test_the_page_shows_numbers_that_move_and_asks_its_own_origin_only(pulse: DevServer) -> None:
+def test_page_updates_and_requests_its_own_origin_only(pulse: DevServer) -> None:
     async def visit() -> None:
         async with chromium() as page:
             await page.call("Network.enable")
@@ -55,7 +55,7 @@ def test_the_page_shows_numbers_that_move_and_asks_its_own_origin_only(pulse: De
     asyncio.run(visit())
 
 
-def test_a_page_opened_before_the_api_was_built_comes_alive_when_it_is(project: Path, home: Path) -> None:
+def test_page_opened_before_the_first_build_starts_to_update(project: Path, home: Path) -> None:
     script = project / "api" / "src" / "index.js"
     text = script.read_text()
     script.write_text("export default {\n")

@@ -29,9 +29,7 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
-def test_make_demo_serves_pulse_from_nothing_and_starts_quickly_after_that(
-    clone: Path, home: Path, path_without_node: str
-) -> None:
+def test_make_demo_serves_pulse_from_a_clean_clone(clone: Path, home: Path, path_without_node: str) -> None:
     command = ["make", "demo", "PORT=0"]
     environ = {"SVC_HOME": str(home), "MAKEFLAGS": "", "PATH": path_without_node}
     with serving(command, clone, environ) as server:
@@ -50,7 +48,7 @@ def test_make_demo_serves_pulse_from_nothing_and_starts_quickly_after_that(
         assert not any("installing" in line for line in server.lines)
 
 
-def test_an_old_python_is_refused_with_the_remedy(clone: Path) -> None:
+def test_make_with_an_old_python_fails_with_a_hint(clone: Path) -> None:
     old = clone / "old python"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.8.1\nexit 1\n')
     old.chmod(0o755)

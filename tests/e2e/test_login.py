@@ -70,7 +70,7 @@ def svc(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedPro
     )
 
 
-def test_an_owner_and_a_session_outlive_a_kill(tmp_path: Path) -> None:
+def test_owner_and_session_survive_a_kill(tmp_path: Path) -> None:
     with serving(tmp_path / "data") as service:
         arguments = ("login", service.url, "-u", "ann", "--claim", service.code, "--password-stdin")
         done = svc(tmp_path, *arguments, stdin=PASSWORD)
@@ -82,7 +82,7 @@ def test_an_owner_and_a_session_outlive_a_kill(tmp_path: Path) -> None:
         assert again.code == "" and client.call("GET", "/v1/whoami")["user"] == "ann"
 
 
-def test_a_service_that_is_killed_while_it_is_claimed_has_one_owner_or_none(tmp_path: Path) -> None:
+def test_service_killed_during_a_claim_has_at_most_one_owner(tmp_path: Path) -> None:
     chance = random.Random(7)
     for number in range(4):
         data = tmp_path / str(number) / "data"

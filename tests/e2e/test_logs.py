@@ -103,7 +103,7 @@ def shown(folder: Path, *options: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_request_is_followed_with_all_that_it_said_across_restarts(
+def test_logs_follow_prints_requests_across_restarts(
     shop: Path, home: Path, follower: Follower, workers: str
 ) -> None:
     asked = []
@@ -141,7 +141,7 @@ def test_a_request_is_followed_with_all_that_it_said_across_restarts(
     assert shown(shop, "--after", str(cursors[6])) == follower.seen[7:]
 
 
-def test_head_ends_a_follower(shop: Path, home: Path) -> None:
+def test_logs_follow_piped_to_head_ends(shop: Path, home: Path) -> None:
     with dev_server(shop, home) as server:
         assert server.get("/").status_code == 200
         assert server.stop() == 0
@@ -153,7 +153,7 @@ def test_head_ends_a_follower(shop: Path, home: Path) -> None:
     assert "GET" in request and status == "0" and done.stderr == ""
 
 
-def test_dev_serves_on_where_its_timeline_is_damaged(shop: Path, home: Path) -> None:
+def test_dev_continues_with_a_corrupt_timeline(shop: Path, home: Path) -> None:
     (shop / ".svc").mkdir()
     (shop / ".svc" / "timeline.db").write_bytes(b"rubbish" * 1000)
     with dev_server(shop, home) as server:
@@ -164,7 +164,7 @@ def test_dev_serves_on_where_its_timeline_is_damaged(shop: Path, home: Path) -> 
     assert [row["target"] for row in shown(shop) if row["kind"] == "request"] == ["/", "/"]
 
 
-def test_dev_serves_on_beside_a_timeline_of_a_newer_svc(shop: Path, home: Path) -> None:
+def test_dev_continues_with_a_timeline_of_a_newer_svc(shop: Path, home: Path) -> None:
     (shop / ".svc").mkdir()
     path = shop / ".svc" / "timeline.db"
     newer = apsw.Connection(str(path))
@@ -181,7 +181,7 @@ def test_dev_serves_on_beside_a_timeline_of_a_newer_svc(shop: Path, home: Path) 
     assert done.returncode == 1 and "newer svc" in done.stderr
 
 
-def test_two_dev_servers_of_one_project_write_one_timeline(shop: Path, home: Path) -> None:
+def test_two_dev_servers_write_to_one_timeline(shop: Path, home: Path) -> None:
     with dev_server(shop, home) as one, dev_server(shop, home) as two:
         asked = [(one, two)[number % 2].get("/").headers["x-request-id"] for number in range(20)]
         assert one.stop() == two.stop() == 0
@@ -189,7 +189,7 @@ def test_two_dev_servers_of_one_project_write_one_timeline(shop: Path, home: Pat
     assert sorted(kept) == sorted(asked)
 
 
-def test_builds_are_recorded_whether_they_succeed_or_not(shop: Path, home: Path) -> None:
+def test_successful_and_failed_builds_are_recorded(shop: Path, home: Path) -> None:
     (shop / "api.js").write_text("export default {\n")
     with dev_server(shop, home) as server:
         assert server.get("/api/").status_code == 503

@@ -30,7 +30,7 @@ def svc(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_a_mount_that_is_added_and_removed_is_served_and_gone(
+def test_mount_add_and_rm_take_effect_while_dev_runs(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for folder, text in (("front", "the page"), ("manual/manual", "the manual")):

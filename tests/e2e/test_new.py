@@ -9,7 +9,7 @@ from tests.e2e.dev_server import dev_server
 pytestmark = pytest.mark.slow
 
 
-def test_the_static_template_runs_as_it_is(tmp_path: Path, home: Path) -> None:
+def test_static_template_serves_its_page(tmp_path: Path, home: Path) -> None:
     project = tmp_path / "süß und weit" / "my-page"
     assert run(["new", str(project), "--template", "static"]) == 0
     with dev_server(project, home) as server:
@@ -19,7 +19,7 @@ def test_the_static_template_runs_as_it_is(tmp_path: Path, home: Path) -> None:
         assert not any("warning" in line for line in server.lines)
 
 
-def test_the_js_template_answers_text_json_and_events_as_it_is(tmp_path: Path, home: Path) -> None:
+def test_js_template_serves_text_json_and_events(tmp_path: Path, home: Path) -> None:
     project = tmp_path / "süß und weit" / "my-app"
     assert run(["new", str(project), "--template", "js"]) == 0
     with dev_server(project, home) as server:
@@ -32,7 +32,7 @@ def test_the_js_template_answers_text_json_and_events_as_it_is(tmp_path: Path, h
             assert [next(events), next(events)] == ['data: {"n":5}', 'data: {"n":4}']
 
 
-def test_the_go_template_answers_a_page_json_and_events_as_it_is(tmp_path: Path, home: Path) -> None:
+def test_go_template_serves_page_json_and_events(tmp_path: Path, home: Path) -> None:
     project = tmp_path / "süß und weit" / "my-app"
     assert run(["new", str(project), "--template", "go"]) == 0
     with dev_server(project, home) as server:

@@ -41,7 +41,7 @@ def until_counted(folder: Path, requests: int) -> dict[str, Any]:
     return rows
 
 
-def test_usage_is_there_while_dev_runs_and_after_it_whoever_wrote_it(shop: Path, home: Path) -> None:
+def test_usage_reports_counts_during_and_after_dev(shop: Path, home: Path) -> None:
     assert used(shop) == {}
     with dev_server(shop, home) as one, dev_server(shop, home) as two:
         for _ in range(5):

@@ -21,7 +21,7 @@ from tests.engine.control.service import quick
 MANIFEST = '[project]\nname = "shop"\n\n[resource.web]\nlane = "static"\npublic = true\noutput = "site"\n'
 PASSWORD = "correct horse battery"
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts nobody; reading those that are trusted takes longer than most requests."""
+"""An empty trust store; loading the real one takes longer than most requests."""
 
 
 def static_shop(root: Path) -> Path:

@@ -40,7 +40,7 @@ def names(text: str) -> list[str]:
     return [line.split()[0] for line in text.splitlines()]
 
 
-def test_lines_come_in_the_order_of_the_manifest_and_progress_has_names(
+def test_build_prints_results_in_manifest_order_and_names_progress_lines(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     resources(project, zebra="sleep 0.3; echo slow", ant="echo quick", bee="true")
@@ -53,14 +53,14 @@ def test_lines_come_in_the_order_of_the_manifest_and_progress_has_names(
 
 
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one processor builds one after the other")
-def test_resources_are_built_at_once(project: Path) -> None:
+def test_build_builds_resources_concurrently(project: Path) -> None:
     wait = "n=0; until test -e ../{1}.began; do sleep 0.05; n=$((n+1)); test $n -lt 200; done"
     meet = "touch ../{0}.began; " + wait
     resources(project, one=meet.format("one", "two"), two=meet.format("two", "one"))
     assert run(["build"]) == 0
 
 
-def test_what_did_not_change_is_not_built_unless_asked_for(
+def test_build_skips_unchanged_resources_unless_no_cache(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     resources(project, one="echo run >> ../one.log", two="echo run >> ../two.log")
@@ -81,7 +81,7 @@ def test_what_did_not_change_is_not_built_unless_asked_for(
     assert (project / "two.log").read_text().split() == ["run"] * 3
 
 
-def test_one_that_fails_does_not_keep_the_others_from_being_built(
+def test_build_failure_of_one_resource_leaves_the_others_built(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     resources(project, one="echo reason; false || exit 3", two="true", three="exit 4")
@@ -92,7 +92,7 @@ def test_one_that_fails_does_not_keep_the_others_from_being_built(
     assert "resource three failed with exit status 4" in told.err
 
 
-def test_imports_that_are_not_hosted_and_a_missing_handler_are_refused_by_name(
+def test_build_rejects_unsupported_imports_and_a_missing_handler_by_name(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("one", "two"):

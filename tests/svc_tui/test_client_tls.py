@@ -37,13 +37,13 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         yield f"https://127.0.0.1:{port}", file
 
 
-def test_a_certificate_that_nobody_vouches_for_is_said(server: tuple[str, Path]) -> None:
+def test_client_with_an_untrusted_certificate_raises_unreachable(server: tuple[str, Path]) -> None:
     with Client(server[0], "") as client, pytest.raises(Unreachable) as found:
         client.call("GET", "/v1/health")
     assert "certificate" in found.value.message and "SSL_CERT_FILE" in found.value.hint
 
 
-def test_a_certificate_of_ones_own_authority_counts(
+def test_client_trusts_the_authority_in_ssl_cert_file(
     server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(server[1]))
@@ -51,7 +51,9 @@ def test_a_certificate_of_ones_own_authority_counts(
         assert client.call("GET", "/v1/health")["status"] == "ok"
 
 
-def test_one_for_another_name_does_not(server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_rejects_a_certificate_for_another_name(
+    server: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(server[1]))
     with (
         Client(server[0].replace("127.0.0.1", "localhost"), "") as client,

@@ -1,4 +1,4 @@
-"""The data folder on this machine as a service: with nobody running, and with one that runs."""
+"""The data directory on this machine as a service, with and without a running `svc serve`."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def service(folder: Path, certificate: Certificate | None = None) -> Iterator[st
         yield hosted.control
 
 
-def test_whoever_may_write_the_folder_is_its_owner(tmp_path: Path) -> None:
+def test_write_permission_on_the_data_directory_makes_an_owner(tmp_path: Path) -> None:
     folder = tmp_path / "data ü"
     local_service.ensure_usable(folder)
     assert folder.stat().st_mode & 0o077 == 0
@@ -36,7 +36,7 @@ def test_whoever_may_write_the_folder_is_its_owner(tmp_path: Path) -> None:
     local_service.ensure_usable(folder)
 
 
-def test_the_service_that_runs_on_it_is_the_one(tmp_path: Path) -> None:
+def test_commands_use_the_service_that_runs_on_the_data_directory(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with service(folder) as url:
         local_service.ensure_usable(folder)
@@ -46,7 +46,7 @@ def test_the_service_that_runs_on_it_is_the_one(tmp_path: Path) -> None:
     assert find_endpoint(folder) is None
 
 
-def test_a_service_with_a_certificate_is_reached_without_it_from_its_folder(tmp_path: Path) -> None:
+def test_service_with_tls_is_reached_through_its_data_directory(tmp_path: Path) -> None:
     certificate = Certificate(*self_signed(tmp_path))
     with (
         service(tmp_path / "data", certificate) as url,
@@ -56,7 +56,7 @@ def test_a_service_with_a_certificate_is_reached_without_it_from_its_folder(tmp_
         assert client.call("GET", "/v1/whoami")["user"] == "developer"
 
 
-def test_what_a_killed_service_left_behind_is_seen_through(tmp_path: Path) -> None:
+def test_stale_discovery_file_of_a_killed_service_is_ignored(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     local_service.ensure_usable(folder)
     publish_endpoint(folder, Endpoint("http://127.0.0.1:1", "token", 1))
@@ -65,7 +65,7 @@ def test_what_a_killed_service_left_behind_is_seen_through(tmp_path: Path) -> No
         assert client.call("GET", "/v1/health")["status"] == "ok"
 
 
-def test_a_folder_that_somebody_has_open_is_said(tmp_path: Path) -> None:
+def test_data_directory_in_use_is_an_explained_error(tmp_path: Path) -> None:
     bucket = FolderBucket(tmp_path / "data", "another svc")
     try:
         with pytest.raises(SvcError, match="another svc"):
@@ -76,7 +76,7 @@ def test_a_folder_that_somebody_has_open_is_said(tmp_path: Path) -> None:
         asyncio.run(bucket.aclose())
 
 
-def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+def test_folder_that_is_not_a_data_directory_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").touch()
     with pytest.raises(SvcError, match="not empty"):
         local_service.ensure_usable(tmp_path)

@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
     return static_shop(tmp_path / "shop ü")
 
 
-def test_a_deploy_ends_with_addresses_and_what_it_serves(hosted: Hosted, project: Path) -> None:
+def test_deploy_returns_addresses_that_serve_the_project(hosted: Hosted, project: Path) -> None:
     heard = Heard()
     with hosted.claim() as client:
         done = deploy(client, project, heard, message="hello", commit="4f2a")
@@ -44,7 +44,7 @@ def test_a_deploy_ends_with_addresses_and_what_it_serves(hosted: Hosted, project
         ]
 
 
-def test_a_second_deploy_builds_and_uploads_nothing(hosted: Hosted, project: Path) -> None:
+def test_second_deploy_of_unchanged_files_uploads_nothing(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         assert deploy(client, project)["sent"] > 0
         heard = Heard()
@@ -52,7 +52,7 @@ def test_a_second_deploy_builds_and_uploads_nothing(hosted: Hosted, project: Pat
         assert (heard.unchanged, again["sent"], again["plan"]["changes"]) == ([True], 0, [])
 
 
-def test_what_somebody_else_deployed_meanwhile_is_a_conflict(hosted: Hosted, project: Path) -> None:
+def test_deploy_after_a_concurrent_deploy_is_a_conflict(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         deploy(client, project)
         with pytest.raises(ApiError, match="ann deployed") as refused:
@@ -60,7 +60,7 @@ def test_what_somebody_else_deployed_meanwhile_is_a_conflict(hosted: Hosted, pro
         assert refused.value.code == "conflict"
 
 
-def test_rollback_over_the_api(hosted: Hosted, project: Path) -> None:
+def test_rollback_over_the_api_activates_the_earlier_deployment(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         first = deploy(client, project)["deployment"]["id"]
         (project / "site" / "index.html").write_text("two")
@@ -75,7 +75,7 @@ def test_rollback_over_the_api(hosted: Hosted, project: Path) -> None:
         assert [flip["message"] for flip in flips] == ["two is bad", "", ""]
 
 
-def test_migrations_are_applied_before_the_flip(hosted: Hosted, project: Path) -> None:
+def test_deploy_applies_migrations_before_activation(hosted: Hosted, project: Path) -> None:
     (project / "tables").mkdir()
     (project / "tables" / "1.sql").write_text("create table note (id integer primary key, text text);")
     with hosted.claim() as client:
@@ -87,7 +87,7 @@ def test_migrations_are_applied_before_the_flip(hosted: Hosted, project: Path) -
     assert hosted.get().text == "one"
 
 
-def test_a_plan_has_the_migrations_that_are_new(hosted: Hosted, project: Path) -> None:
+def test_plan_lists_new_migrations(hosted: Hosted, project: Path) -> None:
     (project / "tables").mkdir()
     first = project / "tables" / "1.sql"
     first.write_bytes(b"\xef\xbb\xbfcreate table note (id integer primary key, text text);\r\n")
@@ -102,14 +102,14 @@ def test_a_plan_has_the_migrations_that_are_new(hosted: Hosted, project: Path) -
             deploy(client, project)
 
 
-def test_a_tampered_upload_is_refused(hosted: Hosted, project: Path) -> None:
+def test_tampered_upload_is_rejected(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client, pytest.raises(ApiError) as refused:
         path = f"/v1/projects/shop/blobs/{'0' * 64}"
         client.call("PUT", path, content=[b"tampered"], params={"size": 8, "offset": 0})
     assert refused.value.code == "digest-mismatch"
 
 
-def test_an_upload_goes_on_where_it_was_cut_off(hosted: Hosted, project: Path) -> None:
+def test_interrupted_upload_resumes_at_its_offset(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         bundle = asyncio.run(uploader.build(load(project), project.parent / "cache", Heard()))
         planned = uploader.plan(client, bundle)
@@ -122,7 +122,7 @@ def test_an_upload_goes_on_where_it_was_cut_off(hosted: Hosted, project: Path) -
         assert uploader.plan(client, bundle)["missing"] == []
 
 
-def test_secrets_over_the_api(hosted: Hosted, project: Path) -> None:
+def test_secrets_can_be_set_listed_and_removed_over_the_api(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         path = "/v1/projects/shop/secrets"
         assert client.call("PUT", f"{path}/KEY", {"value": "ü"}) == {"secrets": ["KEY"]}
@@ -133,7 +133,7 @@ def test_secrets_over_the_api(hosted: Hosted, project: Path) -> None:
         assert refused.value.code == "not-found"
 
 
-def test_nobody_deploys_without_a_session_and_viewers_do_not(hosted: Hosted, project: Path) -> None:
+def test_deploy_without_a_session_or_as_viewer_fails(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as owner, Client(hosted.control, "wrong") as nobody:
         with pytest.raises(ApiError) as refused:
             deploy(nobody, project)
@@ -145,7 +145,7 @@ def test_nobody_deploys_without_a_session_and_viewers_do_not(hosted: Hosted, pro
             assert refused.value.code == "forbidden"
 
 
-def test_it_all_survives_a_restart(tmp_path: Path, project: Path) -> None:
+def test_deployment_survives_a_restart(tmp_path: Path, project: Path) -> None:
     with Hosted(tmp_path / "data") as hosted, hosted.claim() as client:
         deploy(client, project)
     shutil.rmtree(tmp_path / "data" / "unpacked")
@@ -156,7 +156,7 @@ def test_it_all_survives_a_restart(tmp_path: Path, project: Path) -> None:
         hosted.stop()
 
 
-def test_a_manifest_that_takes_long_to_read_holds_nobody_up(hosted: Hosted) -> None:
+def test_slow_manifest_does_not_block_other_requests(hosted: Hosted) -> None:
     keys = "".join(f"key{number} = 1\n" for number in range(20_000))
     body = {"manifest": f'[project]\nname = "shop"\n[resource.web]\nlane = "js"\n{keys}', "parts": {}}
     with hosted.claim() as client, ThreadPoolExecutor(1) as other:
@@ -166,10 +166,10 @@ def test_a_manifest_that_takes_long_to_read_holds_nobody_up(hosted: Hosted) -> N
             answered += httpx.get(f"{hosted.control}/v1/health").status_code == 200
         with pytest.raises(ApiError, match="mistakes"):
             planning.result()
-    assert answered > 3  # it is read for a second, in which nobody answered
+    assert answered > 3  # reading it takes a second, during which other requests must be served
 
 
-def test_faults_of_the_service_are_in_its_own_log(hosted: Hosted) -> None:
+def test_service_errors_are_written_to_its_log(hosted: Hosted) -> None:
     hosted.said.clear()
     assert internal_error(ZeroDivisionError("nothing is that small")).code == "internal"
     assert len(hosted.said) == 1 and "nothing is that small" in hosted.said[0]
@@ -178,7 +178,7 @@ def test_faults_of_the_service_are_in_its_own_log(hosted: Hosted) -> None:
     assert full.code == "unavailable" and "/data/some/file" in hosted.said[1]
 
 
-def test_a_disk_that_fails_is_told_of_without_the_service_s_folders(hosted: Hosted, project: Path) -> None:
+def test_disk_error_is_reported_without_paths_of_the_service(hosted: Hosted, project: Path) -> None:
     other = hosted.data / "projects" / "other"
     with hosted.claim() as client:
         deploy(client, project)
@@ -203,7 +203,7 @@ def test_a_disk_that_fails_is_told_of_without_the_service_s_folders(hosted: Host
         assert all(str(hosted.data) in said for said in hosted.said)
 
 
-def test_clients_that_leave_are_no_fault(hosted: Hosted, project: Path) -> None:
+def test_client_disconnect_is_not_logged_as_an_error(hosted: Hosted, project: Path) -> None:
     with hosted.claim() as client:
         deploy(client, project)
         hosted.said.clear()

@@ -33,7 +33,7 @@ def shown(*records: Record) -> list[str]:
     return ["".join(text for text, _ in line) for line in lines]
 
 
-def test_a_structured_record_stands_below_its_request_with_its_attributes() -> None:
+def test_request_log_prints_records_below_their_request() -> None:
     record = StructuredRecord(
         time_ns=SECOND,
         request_id="id",
@@ -49,7 +49,7 @@ def test_a_structured_record_stands_below_its_request_with_its_attributes() -> N
     assert said == '    │ WARN   low left=3 of="a b" no=""'
 
 
-def test_further_lines_of_a_message_can_not_pass_for_lines_of_the_log() -> None:
+def test_request_log_indents_further_lines_of_a_message() -> None:
     body = "one\n12:00:00.000 GET    /forged"
     for record in (
         StructuredRecord(
@@ -68,7 +68,7 @@ def test_further_lines_of_a_message_can_not_pass_for_lines_of_the_log() -> None:
         assert all(part.startswith("    │ ") for part in line.split("\n")[1:])
 
 
-def test_what_is_said_after_a_request_ended_is_shown_at_once_and_holds_nothing() -> None:
+def test_request_log_prints_late_records_at_once() -> None:
     lines: list[Styled] = []
     log = RequestLog(lines.append)
     late = LineRecord(SECOND, "id", "web", "stdout", "late")

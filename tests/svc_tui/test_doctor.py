@@ -27,7 +27,7 @@ def checks(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> 
     return {check["name"]: check for check in document["checks"]}
 
 
-def test_it_looks_at_svc_and_at_every_lane(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_checks_svc_and_every_lane(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = checks(capsys)
     assert {"python", "pip", "wasmtime", "SVC_HOME", "node", "componentize-js", "esbuild"} <= set(found)
     assert found["wasmtime"]["state"] == "found" and found["wasmtime"]["version"].startswith("50.")
@@ -35,7 +35,7 @@ def test_it_looks_at_svc_and_at_every_lane(folder: Path, capsys: pytest.CaptureF
     assert not found["node"]["needed"] and found["python"]["needed"]
 
 
-def test_a_missing_node_can_be_installed_and_is_no_failure(
+def test_doctor_with_missing_node_reports_installable_and_succeeds(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, path_without_node: str
 ) -> None:
     (folder / "svc.toml").write_text(JS)
@@ -45,7 +45,7 @@ def test_a_missing_node_can_be_installed_and_is_no_failure(
     assert node["problem"] == "node is not on PATH" and node["remedy"] == "svc doctor --fix"
 
 
-def test_only_lanes_of_the_project_are_needed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_needs_only_lanes_of_the_project(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "svc.toml").write_text(STATIC)
     found = checks(capsys)
     assert found["static"]["needed"] and not found["node"]["needed"]
@@ -54,13 +54,13 @@ def test_only_lanes_of_the_project_are_needed(folder: Path, capsys: pytest.Captu
     assert "\x1b[1mjs\x1b[0m" in told and "(not used by this project)" in told
 
 
-def test_a_home_that_can_not_be_written_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_with_an_unwritable_home_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(os.environ["SVC_HOME"]).write_text("a file in the way")
     home = checks(capsys, code=1)["SVC_HOME"]
     assert home["state"] == "missing" and "cannot create" in home["problem"] and home["remedy"]
 
 
-def test_a_manifest_with_mistakes_is_no_reason_to_stop(
+def test_doctor_with_an_invalid_manifest_warns_and_checks_all_lanes(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "svc.toml").write_text("[project]\nnam = 1\n")
@@ -73,7 +73,7 @@ def test_a_manifest_with_mistakes_is_no_reason_to_stop(
 
 
 @pytest.mark.slow
-def test_fix_says_why_something_could_not_be_installed(
+def test_doctor_fix_reports_why_an_installation_failed(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, path_without_node: str
 ) -> None:
     (folder / "svc.toml").write_text(JS)
@@ -90,7 +90,7 @@ def test_fix_says_why_something_could_not_be_installed(
 
 
 @pytest.mark.slow
-def test_fix_installs_what_is_missing(
+def test_doctor_fix_installs_missing_toolchains(
     folder: Path,
     cache: Path,
     capsys: pytest.CaptureFixture[str],

@@ -55,7 +55,7 @@ def test_every_command_of_a_group_is_documented(name: str) -> None:
     assert [part for part in command(name).commands if f"`svc {name} {part}" not in page(name)] == []
 
 
-def test_each_command_has_a_page_in_the_list_and_no_other_does() -> None:
+def test_command_list_names_exactly_the_command_pages() -> None:
     assert set(COMMAND_PAGES) == set(COMMANDS)
     assert re.findall(r"^\| \[svc ([\w-]+)\]\(commands/\1\.md\)", PAGE, re.MULTILINE) == sorted(
         COMMANDS, key=lambda name: PAGE.index(f"(commands/{name}.md)")

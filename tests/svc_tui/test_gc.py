@@ -1,4 +1,4 @@
-"""`svc gc` on a data folder, as who may write it."""
+"""`svc gc` on a data directory with write permission."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return folder
 
 
-def test_a_plan_then_a_sweep_then_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gc_plan_then_gc_then_nothing_to_remove(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["gc", "--plan"]) == 0
     planned = capsys.readouterr().out
     assert "contents           1 would be removed, 7 bytes" in planned
@@ -50,7 +50,7 @@ def test_a_plan_then_a_sweep_then_nothing(data: Path, capsys: pytest.CaptureFixt
     assert printed.out == "" and "nothing" in printed.err
 
 
-def test_without_a_session_it_says_so(
+def test_gc_without_a_session_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SVC_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""`svc login` and its kin, against a real service; and how sessions are kept."""
+"""`svc login` and related commands against a real service, and stored sessions."""
 
 import http.server
 import io
@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SvcError
+from svc_tui import version
 from svc_tui.client.credentials import SESSIONS_FILE, Credentials, CredentialStore, NotLoggedIn
+from svc_tui.client.login import LoginClient
 from svc_tui.client.urls import InvalidUrl, check_encryption, service_url
 from svc_tui.console.start import LoginActions
 from svc_tui.main import run
@@ -66,7 +68,7 @@ def claimed(svc: Svc, service: Service) -> None:
     assert svc(*arguments, stdin=PASSWORD + "\n")[:2] == (0, f"logged in to {service.url} as ann\n")
 
 
-def test_the_first_owner_claims_and_logs_in_again(svc: Svc, service: Service) -> None:
+def test_login_claims_the_service_and_logs_in_again(svc: Svc, service: Service) -> None:
     claimed(svc, service)
     assert svc("whoami")[:2] == (0, f"ann at {service.url}\n  owner of all projects\n")
     assert (home() / SESSIONS_FILE).stat().st_mode & 0o077 == 0
@@ -80,7 +82,7 @@ def test_the_first_owner_claims_and_logs_in_again(svc: Svc, service: Service) ->
     assert shown["user"] == "ann" and shown["roles"] == {"*": "owner"}
 
 
-def test_mistakes_at_the_login(svc: Svc, service: Service) -> None:
+def test_login_with_invalid_input_fails(svc: Svc, service: Service) -> None:
     first = ("login", service.url, "-u", "ann", "--password-stdin")
     code, _, err = svc(*first, stdin=PASSWORD)
     assert code == 2 and "claim code" in err
@@ -99,7 +101,7 @@ def test_mistakes_at_the_login(svc: Svc, service: Service) -> None:
     assert svc("login", service.url, "--data", "x")[0] == 2
 
 
-def test_a_session_that_was_ended_elsewhere_is_over(svc: Svc, service: Service) -> None:
+def test_session_revoked_elsewhere_has_expired(svc: Svc, service: Service) -> None:
     claimed(svc, service)
     service.call(str(dict(kept()["services"])[service.url]["token"]), "POST", "/v1/logout")  # type: ignore[call-overload]
     for command in (("whoami",), ("token", "list")):
@@ -109,7 +111,7 @@ def test_a_session_that_was_ended_elsewhere_is_over(svc: Svc, service: Service) 
     assert svc("logout")[0] == 0 and kept()["services"] == {}
 
 
-def test_logout_of_a_service_that_is_gone(svc: Svc, tmp_path: Path) -> None:
+def test_logout_of_an_unreachable_service_deletes_the_session(svc: Svc, tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
         claimed(svc, service)
     assert svc("whoami")[0] == 3
@@ -118,7 +120,9 @@ def test_logout_of_a_service_that_is_gone(svc: Svc, tmp_path: Path) -> None:
     assert code == 0 and "cannot end the session" in err and kept()["services"] == {}
 
 
-def test_tokens_for_programs(svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_commands_create_list_and_revoke(
+    svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claimed(svc, service)
     code, token, err = svc("token", "create", "ci", "--project", "shop", "--days", "7")
     assert code == 0 and service.url in err and token.startswith("svct_")
@@ -136,7 +140,7 @@ def test_tokens_for_programs(svc: Svc, service: Service, monkeypatch: pytest.Mon
     assert svc("whoami")[0] == 3
 
 
-def test_users_and_their_roles(svc: Svc, service: Service) -> None:
+def test_user_commands_manage_users_and_roles(svc: Svc, service: Service) -> None:
     claimed(svc, service)
     assert svc("user", "add", "bob", "--role", "viewer", "--password-stdin", stdin=PASSWORD)[0] == 0
     assert svc("user", "add", "bob", "--password-stdin", stdin=PASSWORD)[0] == 5
@@ -153,7 +157,7 @@ def test_users_and_their_roles(svc: Svc, service: Service) -> None:
     assert svc("user", "list")[1] == "bob  owner of shop\n"
 
 
-def test_a_project_stays_with_its_service(svc: Svc, service: Service, tmp_path: Path) -> None:
+def test_project_stays_linked_to_its_service(svc: Svc, service: Service, tmp_path: Path) -> None:
     project = tmp_path / "shop"
     (project / "deep").mkdir(parents=True)
     (project / "svc.toml").touch()
@@ -186,7 +190,7 @@ def test_a_project_stays_with_its_service(svc: Svc, service: Service, tmp_path: 
         '{"version": 1, "current": "", "services": {"https://a": 1}}',
     ],
 )
-def test_a_damaged_file_is_said_and_put_aside_by_the_next_login(
+def test_corrupt_sessions_file_is_reported_and_renamed_by_login(
     svc: Svc, service: Service, text: str
 ) -> None:
     home().mkdir()
@@ -197,7 +201,7 @@ def test_a_damaged_file_is_said_and_put_aside_by_the_next_login(
     assert svc("whoami")[0] == 0 and (home() / f"{SESSIONS_FILE}.damaged").read_text() == text
 
 
-def test_a_home_that_can_not_be_written_is_said(
+def test_login_with_an_unwritable_home_fails(
     svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -222,16 +226,14 @@ def test_a_home_that_can_not_be_written_is_said(
         *("file:///etc/passwd", "https://a\x1b[2J.example", "https://" + "a" * 300 + ".example"),
     ],
 )
-def test_what_is_no_address(svc: Svc, typed: str) -> None:
+def test_service_url_of_invalid_text_raises(svc: Svc, typed: str) -> None:
     with pytest.raises(InvalidUrl):
         service_url(typed)
     if typed:
         assert svc("login", typed, "-u", "ann", "--password-stdin", stdin=PASSWORD)[0] == 2
 
 
-def test_a_password_does_not_travel_in_the_clear_unless_allowed(
-    svc: Svc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_login_over_http_fails_unless_insecure(svc: Svc, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = svc("login", "http://svc.example.com", "-u", "ann", "--password-stdin", stdin=PASSWORD)
     assert code == 2 and "unencrypted" in err and "--insecure" in err
     assert check_encryption("http://svc.example.com", insecure=True)
@@ -258,7 +260,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_a_server_that_is_not_ours_gets_no_password(svc: Svc, name: str) -> None:
+def test_login_sends_no_password_to_other_servers(svc: Svc, name: str) -> None:
     status, kind, content = ANSWERS[name]
     asked = []
 
@@ -290,18 +292,14 @@ def test_a_server_that_is_not_ours_gets_no_password(svc: Svc, name: str) -> None
 
 
 @pytest.mark.parametrize("token", ["a\nb", "ü", "\x1b[2J"])
-def test_a_token_of_the_environment_that_is_none(
-    svc: Svc, monkeypatch: pytest.MonkeyPatch, token: str
-) -> None:
+def test_invalid_svc_token_is_rejected(svc: Svc, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
     monkeypatch.setenv("SVC_URL", "https://svc.example.com")
     monkeypatch.setenv("SVC_TOKEN", token)
     code, _, err = svc("whoami")
     assert code == 3 and "SVC_TOKEN is not a valid token" in err and "unset it" in err
 
 
-def test_a_token_of_the_environment_that_is_over_says_what_helps(
-    svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expired_svc_token_has_a_hint(svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     claimed(svc, service)
     token = svc("token", "create", "ci", "--role", "owner")[1].strip()
     monkeypatch.setenv("SVC_URL", service.url)
@@ -321,9 +319,7 @@ def test_a_token_of_the_environment_that_is_over_says_what_helps(
     assert svc("whoami")[0] == 0
 
 
-def test_the_address_of_the_environment_serves_the_login_too(
-    svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_login_without_url_uses_svc_url(svc: Svc, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     claimed(svc, service)
     monkeypatch.setenv("SVC_URL", service.url)
     assert svc("login", "-u", "ann", "--password-stdin", stdin=PASSWORD)[0] == 0
@@ -332,12 +328,35 @@ def test_the_address_of_the_environment_serves_the_login_too(
     assert code == 3 and "https://other.example" in err
 
 
-def test_nobody_at_the_address(svc: Svc) -> None:
+@pytest.mark.parametrize(
+    ("health", "theirs"),
+    [
+        ({"status": "ok", "api": "1", "version": "9.9.9"}, "9.9.9"),
+        ({"status": "ok", "api": "2"}, "API 2"),
+    ],
+)
+def test_login_at_a_service_of_another_version_names_both_versions(
+    health: dict[str, str], theirs: str
+) -> None:
+    class Stub:
+        url = "https://svc.example.com"
+
+        def call(self, method: str, path: str) -> dict[str, str]:
+            assert path == "/v1/health"
+            return health
+
+    with pytest.raises(SvcError) as caught:
+        LoginClient(Stub()).is_claimed()  # type: ignore[arg-type]
+    expected = f"version mismatch: this is svc {version()}, https://svc.example.com runs {theirs}"
+    assert (caught.value.message, caught.value.hint) == (expected, "Install the same version on both.")
+
+
+def test_login_at_an_unused_address_fails(svc: Svc) -> None:
     code, _, err = svc("login", "127.0.0.1:1", "-u", "ann", "--password-stdin", stdin=PASSWORD)
     assert code == 3 and "cannot connect" in err
 
 
-def test_a_person_is_asked_on_the_terminal_and_the_password_is_not_shown(service: Service) -> None:
+def test_login_on_a_terminal_prompts_without_echo(service: Service) -> None:
     code = service.do(service.gate.accounts.new_claim_code)
     script = [("claim code: ", code), ("]: ", "ann"), ("characters: ", PASSWORD), ("again: ", PASSWORD)]
     terminal, theirs = pty.openpty()

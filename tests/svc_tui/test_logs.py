@@ -91,9 +91,7 @@ def documents(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[st
     return [json.loads(line) for line in lines(capsys, "--json", *options)]
 
 
-def test_json_has_a_document_for_each_record_with_its_own_fields(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_json_has_one_document_per_record(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(project, PRINTED, LOGGED, INNER, ROOT, BUILT)
     printed, logged, inner, root, built = documents(capsys)
     common = {"cursor", "kind", "time", "level", "resource", "request_id"}
@@ -118,7 +116,7 @@ def test_json_has_a_document_for_each_record_with_its_own_fields(
     assert printed["time"].endswith("Z") and abs(moment.timestamp() - NOW / 1e9) < 1e-3
 
 
-def test_a_request_is_one_line_with_its_path_through_the_resources(
+def test_logs_prints_one_line_per_request_with_its_spans(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(project, PRINTED, LOGGED, INNER, ROOT)
@@ -128,7 +126,7 @@ def test_a_request_is_one_line_with_its_path_through_the_resources(
     assert " ".join(request.split()[2:]) == ("GET /api/x?y=1 200 5.0 ms cpu 2.0 ms 1.0 MiB web → api 01id")
 
 
-def test_spans_stand_alone_where_a_filter_may_hide_the_others(
+def test_logs_with_a_filter_prints_one_line_per_span(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(project, replace(INNER, detail="boom", status=500, code="guest-failed"), replace(ROOT, status=500))
@@ -137,7 +135,7 @@ def test_spans_stand_alone_where_a_filter_may_hide_the_others(
     assert len(lines(capsys, "--resource", "web")) == 1
 
 
-def test_a_span_whose_request_did_not_end_is_shown_last(
+def test_logs_prints_spans_of_unfinished_requests_last(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(project, INNER, PRINTED)
@@ -145,9 +143,7 @@ def test_a_span_whose_request_did_not_end_is_shown_last(
     assert "hello" in printed and "api" in inner
 
 
-def test_a_hundred_are_shown_unless_another_number_is_asked_for(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_prints_100_records_by_default(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(project, *(replace(PRINTED, text=str(number)) for number in range(2500)))
     assert [row["body"] for row in documents(capsys)] == [str(n) for n in range(2400, 2500)]
     assert [row["body"] for row in documents(capsys, "--tail", "2")] == ["2498", "2499"]
@@ -160,7 +156,7 @@ def test_a_hundred_are_shown_unless_another_number_is_asked_for(
     assert [row["body"] for row in documents(capsys, "--grep", "^.$")] == list("0123456789")
 
 
-def test_filters_pick(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_filters_select_records(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(project, PRINTED, LOGGED, BUILT, now_ns=time.time_ns() - 20 * MINUTE)
     record(project, INNER, replace(ROOT, status=500), now_ns=time.time_ns())
     assert [row["kind"] for row in documents(capsys, "--since", "10m")] == ["request", "request"]
@@ -195,7 +191,7 @@ def test_filters_pick(project: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--after", str(1 << 63)], "--after"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused_with_what_does(
+def test_logs_with_invalid_options_fails_with_a_hint(
     project: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
 ) -> None:
     record(project, PRINTED)
@@ -203,7 +199,7 @@ def test_an_option_that_makes_no_sense_is_refused_with_what_does(
     assert told in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_resource_that_was_removed_can_still_be_asked_for(
+def test_logs_accepts_a_removed_resource_with_records(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(project, PRINTED)
@@ -212,9 +208,7 @@ def test_a_resource_that_was_removed_can_still_be_asked_for(
     assert lines(capsys, "--resource", "another") == []
 
 
-def test_where_nothing_is_recorded_it_says_what_records(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_without_records_prints_a_note(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logs"]) == 0
     told = capsys.readouterr()
     assert told.out == "" and "svc dev" in told.err
@@ -225,7 +219,7 @@ def test_where_nothing_is_recorded_it_says_what_records(
     assert "no matching records" in capsys.readouterr().err
 
 
-def test_a_damaged_file_is_told_with_what_becomes_of_it(
+def test_logs_of_a_corrupt_timeline_fails_with_a_hint(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     timeline_path(project).parent.mkdir()
@@ -236,9 +230,7 @@ def test_a_damaged_file_is_told_with_what_becomes_of_it(
         assert told.out == "" and "is corrupt" in told.err and "moves the file aside" in told.err
 
 
-def test_what_was_removed_before_the_cursor_given_is_told(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_after_a_removed_cursor_warns(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(project, *[PRINTED] * 10)
     cursor = documents(capsys)[0]["cursor"]
     store = TimelineStore(timeline_path(project), Retention(max_age_seconds=1))
@@ -253,9 +245,7 @@ def test_what_was_removed_before_the_cursor_given_is_told(
 NASTY = "\x1b[2J\x1b]0;title\x07\x9b31m\x00\r\x7f\u202eevil\u2028\ntwo"
 
 
-def test_no_command_of_a_guest_reaches_the_terminal(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_strips_control_codes_of_guests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(
         project,
         replace(PRINTED, text=NASTY),
@@ -272,15 +262,13 @@ def test_no_command_of_a_guest_reaches_the_terminal(
     assert [row.get("body", row.get("detail")) for row in documents(capsys)] == [NASTY] * 3
 
 
-def test_further_lines_of_what_a_guest_says_do_not_look_like_records(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_indents_further_lines_of_a_record(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(project, replace(LOGGED, body="one\n2026-01-01 00:00:00.000 ERROR  web  forged\nthree"))
     first, *rest = lines(capsys)
     assert "one" in first and [line.startswith("    │ ") for line in rest] == [True, True]
 
 
-def test_a_person_is_told_the_day_once(project: Path) -> None:
+def test_logs_on_a_terminal_prints_a_heading_per_day(project: Path) -> None:
     view = LogFormatter(dated=False, apart=False, today=lambda: date.fromtimestamp(NOW / 1e9))
     earlier = replace(PRINTED, time_ns=NOW - 3 * 24 * 60 * MINUTE)
     shown = [
@@ -303,7 +291,7 @@ class Following:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # What runs the tests in the background may have it ignored.
+            # A test runner in the background may ignore the signal.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         assert self.process.stdout is not None and self.process.stderr is not None
@@ -329,9 +317,7 @@ def followers() -> Iterator[list[Following]]:
         follower.err.close()
 
 
-def test_a_follower_waits_for_the_first_record_and_ends_with_ctrl_c(
-    project: Path, followers: list[Following]
-) -> None:
+def test_logs_follow_waits_for_records_until_interrupted(project: Path, followers: list[Following]) -> None:
     follower = Following(project, "--json")
     followers.append(follower)
     assert "waiting for `svc dev`" in follower.err.readline()
@@ -344,7 +330,7 @@ def test_a_follower_waits_for_the_first_record_and_ends_with_ctrl_c(
 
 
 @pytest.mark.slow
-def test_a_follower_takes_up_where_another_ended(project: Path, followers: list[Following]) -> None:
+def test_logs_follow_after_a_cursor_resumes(project: Path, followers: list[Following]) -> None:
     record(project, *(replace(PRINTED, text=str(number)) for number in range(5)))
     first = Following(project, "--json")
     followers.append(first)
@@ -356,9 +342,7 @@ def test_a_follower_takes_up_where_another_ended(project: Path, followers: list[
     assert [again.row()["body"] for _ in range(3)] == ["3", "4", "5"]
 
 
-def test_a_reader_that_has_enough_ends_the_follower_though_nothing_comes(
-    project: Path, followers: list[Following]
-) -> None:
+def test_logs_follow_ends_when_the_pipe_closes(project: Path, followers: list[Following]) -> None:
     record(project, PRINTED)
     follower = Following(project)
     followers.append(follower)
@@ -368,7 +352,7 @@ def test_a_reader_that_has_enough_ends_the_follower_though_nothing_comes(
     assert follower.err.read() == ""
 
 
-def test_a_terminal_gets_colours_and_clock_times(project: Path) -> None:
+def test_logs_on_a_terminal_uses_color_and_clock_times(project: Path) -> None:
     record(project, replace(LOGGED, severity="ERROR"))
     leader, follower = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
@@ -381,7 +365,7 @@ def test_a_terminal_gets_colours_and_clock_times(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_twenty_thousand_records_are_followed_in_order(project: Path, followers: list[Following]) -> None:
+def test_logs_follow_prints_20000_records_in_order(project: Path, followers: list[Following]) -> None:
     follower = Following(project, "--json", "--tail", "0")
     followers.append(follower)
     found: list[str] = []

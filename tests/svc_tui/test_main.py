@@ -29,7 +29,7 @@ def test_version_and_help_import_nothing_heavy(argument: str) -> None:
     assert done.stdout.startswith(("svc 0.", "Usage: svc"))
 
 
-def test_svc_alone_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_svc_without_a_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
     told = capsys.readouterr()
     assert all(command.summary in told.out for command in COMMANDS.values()) and told.err == ""
@@ -58,7 +58,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["new"], 2, "NAME"),
     ],
 )
-def test_mistakes_are_explained_and_have_their_exit_code(
+def test_usage_errors_have_a_message_and_exit_code(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -72,7 +72,7 @@ def test_mistakes_are_explained_and_have_their_exit_code(
     assert words in told.err and "Traceback" not in told.err and told.out == ""
 
 
-def test_c_works_in_another_folder(
+def test_option_c_changes_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -91,12 +91,12 @@ def test_a_closed_pipe_is_success() -> None:
 
 
 def broken() -> None:
-    """Fail in a way that nobody thought of."""
+    """Raise an unexpected error."""
     raise ZeroDivisionError("one by none")
 
 
 def interrupted() -> None:
-    """Be stopped by ctrl+c."""
+    """Raise the error of Ctrl+C."""
     raise KeyboardInterrupt
 
 
@@ -109,7 +109,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("command")
-def test_what_nobody_thought_of_is_one_line_unless_debugging(
+def test_unexpected_error_is_one_line_unless_svc_debug(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SVC_DEBUG", raising=False)
@@ -122,20 +122,20 @@ def test_what_nobody_thought_of_is_one_line_unless_debugging(
 
 
 @pytest.mark.usefixtures("command")
-def test_ctrl_c_has_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_keyboard_interrupt_exits_with_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["interrupted"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_completion_offers_commands_and_keeps_silent_about_what_is_none() -> None:
+def test_completion_offers_commands_and_ignores_unknown_ones() -> None:
     offered = svc(_SVC_COMPLETE="complete_bash", COMP_WORDS="svc de", COMP_CWORD="1")
     assert offered.returncode == 0, offered.stderr
     nothing = svc(_SVC_COMPLETE="complete_bash", COMP_WORDS="svc foo --x", COMP_CWORD="2")
     assert nothing.stderr == ""
 
 
-def test_a_terminal_that_lacks_a_character_gets_it_escaped(tmp_path: Path) -> None:
+def test_output_escapes_characters_that_the_encoding_lacks(tmp_path: Path) -> None:
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     made = svc("new", str(tmp_path / "süß" / "app"), "-t", "static", **environment)
     assert made.returncode == 0 and "\\xfc" in made.stdout

@@ -27,9 +27,7 @@ def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "svc.toml"
 
 
-def test_mounts_are_listed_in_the_order_of_the_file(
-    manifest: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mount_list_prints_mounts_in_file_order(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mount", "list"]) == 0
     assert capsys.readouterr().out == "front\t/api/*\tapi\n"
     assert run(["mount", "list", "--json"]) == 0
@@ -37,7 +35,7 @@ def test_mounts_are_listed_in_the_order_of_the_file(
     assert listed == {"mounts": [{"resource": "front", "pattern": "/api/*", "target": "api"}]}
 
 
-def test_an_added_mount_is_shown_as_a_difference_and_written(
+def test_mount_add_prints_a_diff_and_writes_the_manifest(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["mount", "add", "front", "/health", "api"]) == 0
@@ -47,12 +45,12 @@ def test_an_added_mount_is_shown_as_a_difference_and_written(
     assert manifest.read_text() == TEXT.replace('"api" }', '"api", "/health" = "api" }')
 
 
-def test_a_removed_mount_goes_and_comments_stay(manifest: Path) -> None:
+def test_mount_rm_removes_the_mount_and_leaves_comments(manifest: Path) -> None:
     assert run(["mount", "rm", "front", "/api/*"]) == 0
     assert manifest.read_text() == TEXT.replace('mounts = { "/api/*" = "api" }\n', "")
 
 
-def test_a_plan_writes_nothing(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mount_plan_writes_nothing(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mount", "add", "front", "/health", "api", "--plan"]) == 0
     told = capsys.readouterr()
     assert "+mounts" in told.out and "nothing was written" in told.err
@@ -62,7 +60,7 @@ def test_a_plan_writes_nothing(manifest: Path, capsys: pytest.CaptureFixture[str
     assert manifest.read_text() == TEXT
 
 
-def test_what_is_there_already_is_said_and_not_written_again(
+def test_mount_add_of_an_existing_mount_writes_nothing(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["mount", "add", "front", "/api/*", "api"]) == 0
@@ -72,7 +70,9 @@ def test_what_is_there_already_is_said_and_not_written_again(
     assert json.loads(capsys.readouterr().out) == {"written": False, "diff": ""}
 
 
-def test_another_target_needs_the_word_replace(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mount_add_with_another_target_needs_replace(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     manifest.write_text(TEXT + '\n[resource.new]\nlane = "go"\n')
     assert run(["mount", "add", "front", "/api/*", "new"]) == 5
     told = capsys.readouterr().err
@@ -93,7 +93,7 @@ def test_another_target_needs_the_word_replace(manifest: Path, capsys: pytest.Ca
         (["rm", "front", "/ap/*"], 'Did you mean "/api/*"?'),
     ],
 )
-def test_what_the_rules_forbid_is_an_error_and_the_file_stays(
+def test_mount_add_that_breaks_a_rule_fails_and_writes_nothing(
     manifest: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert run(["mount", *arguments]) == 2
@@ -102,7 +102,7 @@ def test_what_the_rules_forbid_is_an_error_and_the_file_stays(
     assert manifest.read_text() == TEXT
 
 
-def test_a_manifest_with_mistakes_is_told_and_left_as_it_is(
+def test_mount_with_an_invalid_manifest_fails_and_writes_nothing(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest.write_text(TEXT + "pubic = true\n")

@@ -158,6 +158,8 @@ def test_wheel_contains_every_package_and_template(tmp_path: Path) -> None:
     )
     named = [name for name in tracked.stdout.split("\0") if (root / name).is_file()]
     assert [name for name in named if not (site / name).is_file()] == []
+    schema = (root / "docs" / "reference" / "manifest.schema.json").read_bytes()
+    assert (site / "svc_tui" / "manifest.schema.json").read_bytes() == schema
     script = (
         "import sys, svc_tui; assert 'site packages' in svc_tui.__file__; import svc_tui.main as m; m.main()"
     )

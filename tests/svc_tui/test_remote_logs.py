@@ -47,7 +47,7 @@ def write(hosted: Hosted, *texts: str, ago_ns: int = 0) -> None:
 
 
 class Reader:
-    """What one sees who asks for logs; ends a follower at the text `enough`."""
+    """Return the output of `svc logs`; a follower ends at the text `enough`."""
 
     def __init__(self, hosted: Hosted, wish: LogQuery, enough: str = "") -> None:
         self.shown: list[StoredRecord] = []
@@ -71,7 +71,7 @@ class Reader:
         return self.texts
 
 
-def test_what_is_given_holds_together(hosted: Hosted) -> None:
+def test_remote_logs_with_contradicting_options_fails(hosted: Hosted) -> None:
     write(hosted, "1", "2", ago_ns=20 * MINUTE_NS)
     write(hosted, "3", "4")
     reader = Reader(hosted, ALL)
@@ -84,7 +84,7 @@ def test_what_is_given_holds_together(hosted: Hosted) -> None:
     assert Reader(hosted, replace(ALL, until=600, tail=1)).run() == ["2"]
 
 
-def test_a_follower_that_asks_for_nothing_old_gets_nothing_old(hosted: Hosted) -> None:
+def test_remote_follow_with_tail_0_prints_only_new_records(hosted: Hosted) -> None:
     write(hosted, "old", "old")
     reader, over = Reader(hosted, replace(ALL, tail=0, follow=True), "new"), threading.Event()
 
@@ -103,7 +103,7 @@ def test_a_follower_that_asks_for_nothing_old_gets_nothing_old(hosted: Hosted) -
     assert reader.texts == ["new"]
 
 
-def test_a_place_in_an_older_file_misses_nothing(hosted: Hosted) -> None:
+def test_remote_cursor_of_an_older_file_misses_nothing(hosted: Hosted) -> None:
     write(hosted, "1")
     reader = Reader(hosted, ALL)
     reader.run()
@@ -112,7 +112,7 @@ def test_a_place_in_an_older_file_misses_nothing(hosted: Hosted) -> None:
     assert reader.run() == ["1"] and reader.missed == []
 
 
-def test_a_service_that_is_not_there_is_told_to_a_follower_too(hosted: Hosted) -> None:
+def test_remote_follow_of_an_unreachable_service_fails(hosted: Hosted) -> None:
     hosted.stop()
     for wish in (ALL, replace(ALL, follow=True), replace(ALL, follow=True, tail=3)):
         with pytest.raises(Unreachable):
@@ -120,9 +120,7 @@ def test_a_service_that_is_not_there_is_told_to_a_follower_too(hosted: Hosted) -
 
 
 @pytest.mark.slow
-def test_a_reader_that_has_enough_ends_the_follower_though_nothing_comes(
-    hosted: Hosted, tmp_path: Path
-) -> None:
+def test_remote_follow_ends_when_the_pipe_closes(hosted: Hosted, tmp_path: Path) -> None:
     write(hosted, "hello")
     follower = subprocess.Popen(
         [sys.executable, "-m", "svc_tui", "logs", "-f", "--service"],

@@ -29,7 +29,7 @@ def trusting(certificate: Certificate, **options: bool) -> httpx.Client:
     return httpx.Client(verify=ssl.create_default_context(cafile=str(certificate.chain)), **options)
 
 
-def test_applications_and_control_api_answer_over_both_versions_of_http(
+def test_applications_and_control_api_serve_http_1_and_2_over_tls(
     hosted: Hosted, certificate: Certificate, tmp_path: Path
 ) -> None:
     root = static_shop(tmp_path / "shop")
@@ -43,7 +43,7 @@ def test_applications_and_control_api_answer_over_both_versions_of_http(
             assert (page.text, page.http_version) == ("one", version)
 
 
-def test_who_speaks_without_tls_is_not_answered(hosted: Hosted) -> None:
+def test_tls_port_does_not_serve_plain_http(hosted: Hosted) -> None:
     for address in (hosted.public, hosted.control):
         with pytest.raises(httpx.TransportError):
             httpx.get(address.replace("https:", "http:"))
@@ -51,7 +51,7 @@ def test_who_speaks_without_tls_is_not_answered(hosted: Hosted) -> None:
         assert client.call("GET", "/v1/health")["status"] == "ok"
 
 
-def test_old_versions_of_tls_are_not_spoken(hosted: Hosted) -> None:
+def test_tls_port_rejects_old_tls_versions(hosted: Hosted) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -62,7 +62,7 @@ def test_old_versions_of_tls_are_not_spoken(hosted: Hosted) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["another's", "none", "missing", "swapped"])
-def test_a_wrong_key_is_said(certificate: Certificate, tmp_path: Path, wrong: str) -> None:
+def test_serve_with_a_wrong_key_fails(certificate: Certificate, tmp_path: Path, wrong: str) -> None:
     (tmp_path / "other").mkdir()
     _, key = self_signed(tmp_path / "other")
     if wrong == "none":

@@ -1,4 +1,4 @@
-"""How sessions are kept: the file, the keyring where it works, and addresses in their one form."""
+"""Stored sessions: the file, the keyring, and normalized URLs."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def home() -> Path:
 @pytest.mark.parametrize(
     "known", [{}, {"token": 1}, {"token": "a\nb"}, {"token": "ü"}, {"keyring": True}, {"folder": 1}]
 )
-def test_a_session_without_a_token_is_none(known: dict[str, object]) -> None:
+def test_session_without_a_token_is_not_logged_in(known: dict[str, object]) -> None:
     home().mkdir()
     url = "https://a.example"
     (home() / SESSIONS_FILE).write_text(json.dumps({"version": 1, "current": url, "services": {url: known}}))
@@ -77,7 +77,7 @@ def test_a_session_without_a_token_is_none(known: dict[str, object]) -> None:
         CredentialStore.from_environment(os.environ).get()
 
 
-def test_a_file_that_others_may_read_is_closed_to_them() -> None:
+def test_sessions_file_readable_by_others_gets_mode_0600() -> None:
     logins = CredentialStore.from_environment(os.environ)
     logins.save(Credentials("https://a.example", "https://a.example", "secret"))
     (home() / SESSIONS_FILE).chmod(0o644)
@@ -92,7 +92,7 @@ def test_a_file_that_others_may_read_is_closed_to_them() -> None:
         *((name, False) for name in ("Plain", "Failing", "Odd", "Forgetful", "Hanging", "Missing")),
     ],
 )
-def test_the_keyring_keeps_the_token_where_it_works(tmp_path: Path, backend: str, in_keyring: bool) -> None:
+def test_token_is_stored_in_a_working_keyring(tmp_path: Path, backend: str, in_keyring: bool) -> None:
     (tmp_path / "backends.py").write_text(BACKENDS)
     program = (
         "import os, sys; from svc_tui.user_home import Home; from svc_tui.client.keyring import Keyring\n"
@@ -129,11 +129,11 @@ def test_the_keyring_keeps_the_token_where_it_works(tmp_path: Path, backend: str
         (" https://a.example. ", "https://a.example"),
     ],
 )
-def test_addresses_have_one_form(typed: str, url: str) -> None:
+def test_service_url_returns_the_normal_form(typed: str, url: str) -> None:
     assert service_url(typed) == url
 
 
-def test_two_logins_at_once_lose_none() -> None:
+def test_concurrent_logins_are_all_saved() -> None:
     def login(number: int) -> None:
         url = f"https://s{number}.example"
         CredentialStore(Home.from_environment(os.environ), os.environ, Keyring(0)).save(

@@ -38,7 +38,9 @@ def rows(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, An
     return document["rows"]  # type: ignore[no-any-return]
 
 
-def test_each_resource_is_one_row_of_the_last_day(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_prints_one_row_per_resource_of_the_last_day(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     minute = now()
     counted(
         project,
@@ -65,7 +67,7 @@ def test_each_resource_is_one_row_of_the_last_day(project: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("by", ["minute", "hour", "day"])
-def test_rows_begin_with_their_piece_of_local_time(
+def test_usage_rows_begin_at_periods_of_local_time(
     project: Path, capsys: pytest.CaptureFixture[str], by: str
 ) -> None:
     minutes = range(now() - 3 * 24 * 60, now(), 30)
@@ -81,7 +83,7 @@ def test_rows_begin_with_their_piece_of_local_time(
     assert {"minute": 144, "hour": 73, "day": 4}[by] - len(found) in (0, 1)
 
 
-def test_a_pipe_gets_one_line_a_row(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_on_a_pipe_prints_one_line_per_row(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counted(project, {(now(), "api"): UsageCount(3, 1, 400, 500, MIB, 10, 20)})
     assert run(["usage"]) == 0
     begin, *rest = capsys.readouterr().out.rstrip("\n").split("\t")
@@ -89,7 +91,7 @@ def test_a_pipe_gets_one_line_a_row(project: Path, capsys: pytest.CaptureFixture
     assert rest == ["api", "3", "1", "400", "500", str(MIB), "10", "20"]
 
 
-def test_a_person_gets_a_table(
+def test_usage_on_a_terminal_prints_a_table(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
@@ -118,9 +120,7 @@ def _uncoloured(text: str) -> str:
     return Text.from_ansi(text).plain
 
 
-def test_where_nothing_is_counted_it_says_what_counts(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_usage_without_counts_prints_a_note(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["usage", "--since", "30m", "--resource", "api"]) == 0
     told = capsys.readouterr()
     assert told.out == ""
@@ -130,12 +130,14 @@ def test_where_nothing_is_counted_it_says_what_counts(
 
 
 @pytest.mark.parametrize("text", ["1", "h", "0h", "-1h", "1w", "1.5h", "1h 2m", "٣h", ""])
-def test_a_time_that_is_none_is_refused(project: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_usage_with_an_invalid_time_fails(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     assert run(["usage", f"--since={text}"]) == 2
     assert "10m, 12h, 7d" in capsys.readouterr().err
 
 
-def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_of_a_corrupt_file_fails_with_a_hint(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     usage_path(project).parent.mkdir()
     usage_path(project).write_bytes(b"garbage " * 1000)
     assert run(["usage"]) == 1
@@ -143,7 +145,7 @@ def test_a_damaged_file_is_told_with_what_to_do(project: Path, capsys: pytest.Ca
     assert "usage.db" in told and "moves the file aside" in told and "Traceback" not in told
 
 
-def test_outside_of_a_project_it_says_so(
+def test_usage_outside_of_a_project_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -18,13 +18,13 @@ def told(capsys: pytest.CaptureFixture[str], error: SvcError) -> str:
     return written.err
 
 
-def test_an_error_says_what_happened_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_render_writes_message_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, SvcError("the thing broke", "Mend it.")) == (
         "error: the thing broke\n  hint: Mend it.\n"
     )
 
 
-def test_a_manifest_error_shows_line_key_message_and_remedy_of_each_mistake(
+def test_render_of_a_manifest_error_writes_line_key_message_and_hint(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     error = ManifestError(
@@ -40,7 +40,7 @@ def test_a_manifest_error_shows_line_key_message_and_remedy_of_each_mistake(
     )
 
 
-def test_a_failed_build_shows_the_place_and_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_render_of_a_failed_build_writes_positions_and_code(capsys: pytest.CaptureFixture[str]) -> None:
     found = Diagnostic("Expected ;", "api/src/index.js", 3, 9, "  3 | let x = = 1;\n    |         ^")
     error = BuildFailed("Resource api does not build", diagnostics=(found,), output="not shown")
     assert told(capsys, error) == (
@@ -51,22 +51,22 @@ def test_a_failed_build_shows_the_place_and_the_code(capsys: pytest.CaptureFixtu
     )
 
 
-def test_a_failed_build_without_places_shows_what_the_tool_printed(
+def test_render_of_a_failed_build_without_positions_writes_the_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     error = BuildFailed("the command failed", output="\x1b[31mline one\x1b[0m\nline\x07two\n")
     assert told(capsys, error) == "error: the command failed\n    line one\n    line�two\n"
 
 
-def test_a_wide_message_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_render_does_not_wrap_long_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, SvcError("word " * 200)).count("\n") == 1
 
 
-def test_what_looks_like_markup_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_render_writes_markup_literally(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[resource.web] [/] [bold]" in told(capsys, SvcError("[resource.web] [/] [bold] :smile:"))
 
 
-def test_no_colour_means_not_one_escape_sequence(
+def test_render_without_color_writes_no_escape_sequences(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -79,13 +79,13 @@ def test_no_colour_means_not_one_escape_sequence(
     assert "\x1b[" in capsys.readouterr().err
 
 
-def test_exit_codes_tell_the_users_mistakes_from_failures() -> None:
+def test_exit_code_of_each_error_code() -> None:
     assert stderr.exit_code(ManifestError(Path("svc.toml"), [])) == ExitCode.USAGE
     assert stderr.exit_code(SvcError("x", code="usage")) == ExitCode.USAGE
     assert stderr.exit_code(BuildFailed("x")) == ExitCode.FAILED
 
 
-def test_a_line_that_was_laid_out_does_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_strips_control_codes(capsys: pytest.CaptureFixture[str]) -> None:
     stderr.set_color("never")
     stderr.line(Text.assemble("a\x1b[2J", ("b", "bold"), "\x9b2J\u202e"))
     assert capsys.readouterr().err == "a�[2Jb�2J�\n"

@@ -12,7 +12,7 @@ def lines(heads: list[str], rows: list[list[str]], width: int, right: set[int] |
     return ["".join(text for text, _ in line) for line in made]
 
 
-def test_columns_are_aligned_by_cells_and_numbers_set_to_the_right() -> None:
+def test_table_aligns_columns_by_cell_width() -> None:
     assert lines(["n", "name", "x"], [["1", "表表", "a"], ["100", "é", "b"]], 80, {0}) == [
         "  n  name  x",
         "  1  表表  a",
@@ -21,28 +21,28 @@ def test_columns_are_aligned_by_cells_and_numbers_set_to_the_right() -> None:
 
 
 @pytest.mark.parametrize("width", range(20, 60))
-def test_what_is_too_wide_is_cut_and_marked(width: int) -> None:
+def test_table_cuts_wide_cells_with_an_ellipsis(width: int) -> None:
     found = lines(["a", "long"], [["7", "表" * 100], ["8", "x" * (5 << 20)]], width)
     assert all(cell_len(line) <= width for line in found)
     assert all(line.endswith("…") for line in found[1:])
 
 
-def test_short_columns_stay_whole_beside_a_long_one() -> None:
+def test_table_narrows_the_widest_column_first() -> None:
     found = lines(["id", "name", "text"], [["12345", "somebody", "y" * 500]], 40)
     assert found[1].startswith("12345  somebody  yyy") and cell_len(found[1]) == 40
 
 
-def test_where_nothing_fits_each_row_is_lines_of_its_own() -> None:
+def test_table_without_room_prints_rows_as_blocks() -> None:
     names = [f"column{number}" for number in range(10)]
     found = lines(names, [[f"value number {number}" for number in range(10)]] * 2, 40)
     assert found[0] == "── 1 ──" and found[1] == "column0  value number 0" and len(found) == 22
 
 
-def test_nothing_commands_the_terminal() -> None:
+def test_table_strips_control_codes() -> None:
     assert one_line("a\x1b[31m\n\tb\r\n\u202e\x9b") == "a�[31m↵⇥b↵��"
     assert len(one_line("x" * (5 << 20))) < 11_000
 
 
-def test_there_may_be_no_rows_and_no_room() -> None:
+def test_table_without_rows_or_room_is_valid() -> None:
     assert lines(["a", "b"], [], 80) == ["a  b"]
     assert lines(["a"], [["xyz"]], 1)

@@ -16,7 +16,7 @@ def script(body: str, mode: str = "auto") -> list[str]:
     return [sys.executable, "-c", PRINT.format(mode=mode, body=body)]
 
 
-def test_data_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_writes_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     stdout.set_color("never")
     stdout.data({"name": "süß", "text": "a\nb " * 100})
     written = capsys.readouterr().out
@@ -24,7 +24,7 @@ def test_data_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(written)["name"] == "süß"
 
 
-def test_a_reader_that_has_enough_ends_the_program_with_success() -> None:
+def test_closed_pipe_exits_with_success() -> None:
     body = "[stdout.styled([('line', 'bold')]) for _ in range(100_000)]"
     reading = subprocess.Popen(script(body), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert reading.stdout is not None and reading.stderr is not None
@@ -35,7 +35,7 @@ def test_a_reader_that_has_enough_ends_the_program_with_success() -> None:
     reading.stderr.close()
 
 
-def test_an_output_that_takes_nothing_is_an_explained_error(tmp_path: Path) -> None:
+def test_unwritable_stdout_is_an_explained_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (tmp_path / "file").open("rb") as only_for_reading:
         command = [sys.executable, "-m", "svc_tui", "--version"]
@@ -58,7 +58,7 @@ def on_a_terminal(command: list[str], **environ: str) -> str:
     return written
 
 
-def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
+def test_color_mode_selects_escape_sequences() -> None:
     body = "stdout.styled([('hello', 'bold red')])"
     assert "\x1b[" in on_a_terminal(script(body))
     assert "\x1b[" not in on_a_terminal(script(body), NO_COLOR="1")
@@ -69,7 +69,7 @@ def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
     assert b"\x1b[" in asked.stdout
 
 
-def test_what_others_wrote_does_not_move_the_cursor() -> None:
+def test_line_strips_control_codes() -> None:
     body = "stdout.styled([('a\\x1b[2Jb\\rc', '')])"
     assert subprocess.run(script(body), capture_output=True, check=True).stdout.decode() == "ab�c\n"
     for body in (
