@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A data folder that one is logged in to, with a blob and an unpacked package that nobody needs."""
+    """A data directory with a login, an unreferenced blob and an unreferenced unpacked package."""
     monkeypatch.setenv("SVC_HOME", str(tmp_path / "home ü"))
     for name in ("SVC_URL", "SVC_TOKEN"):
         monkeypatch.delenv(name, raising=False)
