@@ -42,7 +42,7 @@ def doors() -> "tuple[Door, ...]":
 def migrate(
     project: Path, data: Path, on_edited: Callable[[SvcError], None] | None = None
 ) -> tuple[str, ...]:
-    """Apply a Project's new `tables/*.sql` to its tables; return their names. Raises `SvcError`.
+    """Apply a project's new `tables/*.sql` to its tables; return their names. Raises `SvcError`.
 
     `on_edited` receives an error for each file that was edited after it was applied. Without it, such a file
     is raised as an error.

@@ -13,6 +13,7 @@ from svc_tui.console import connect
 from svc_tui.console.deployer import ConsoleDeployer, deployer_for_folder
 from svc_tui.console.preferences import read_keymap
 from svc_tui.console.start import LoginActions, StartActions
+from svc_tui.project.scaffold import write_schema
 from svc_tui.user_home import Home
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def console(
             credentials, engine = connect.connect_service(project)
         deployer = ConsoleDeployer(engine.info.project, lambda: credentials, None)
     else:
+        write_schema(folder)
         engine = connect.connect_folder(folder, port)
         deployer = deployer_for_folder(folder, engine.info.project, os.environ)
     app.run(engine, login_actions, keys, deployer, home)

@@ -1,1 +1,1 @@
-"""The deploy client: build a Project, upload it and report progress."""
+"""The deploy client: build a project, upload it and report progress."""

@@ -196,7 +196,7 @@ def test_corrupt_sessions_file_is_reported_and_renamed_by_login(
     home().mkdir()
     (home() / SESSIONS_FILE).write_text(text)
     code, _, err = svc("whoami")
-    assert code == 3 and "damaged" in err and "svc login" in err
+    assert code == 3 and "is corrupt" in err and "svc login" in err
     claimed(svc, service)
     assert svc("whoami")[0] == 0 and (home() / f"{SESSIONS_FILE}.damaged").read_text() == text
 

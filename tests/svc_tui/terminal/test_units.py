@@ -1,7 +1,7 @@
 import pytest
 
 from engine.errors import SvcError
-from svc_tui.logs.since import parse_age
+from svc_tui.logs.since import MAX_SECONDS, parse_age
 from svc_tui.terminal.units import duration, size
 
 
@@ -28,7 +28,10 @@ def test_duration_uses_milliseconds_and_seconds(nanoseconds: int, text: str) -> 
     assert duration(nanoseconds) == text
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("10m", 600), ("12h", 43_200), ("7d", 604_800)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("10m", 600), ("12h", 43_200), ("7d", 604_800), ("999999999d", MAX_SECONDS)],
+)
 def test_parse_age_returns_seconds(text: str, seconds: int) -> None:
     assert parse_age(text) == seconds
 
