@@ -1,5 +1,6 @@
 """An exchange without a connection, whose response tests read."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ from engine.wasm.execution.request import GuestRequest
 class CollectingExchange(MemoryExchange):
     """Collects a response: its head, the parts of its body, and of each whether it was the last.
 
-    `before_send` is awaited before each message, `on_part` called with each part of the body.
+    `before_send` is awaited before each message, `on_part` called with each part of the body. The client
+    disconnects after `leave_after` non-empty parts.
     """
 
     def __init__(
@@ -23,6 +25,7 @@ class CollectingExchange(MemoryExchange):
         disconnected: Disconnected | None = None,
         before_send: Callable[[], Awaitable[None]] | None = None,
         on_part: Callable[[bytes], None] = lambda data: None,
+        leave_after: int | None = None,
     ) -> None:
         super().__init__(Request(method=method, scheme="http", path=path, query=query, headers=list(headers)))
         self.body = body or self.body
@@ -32,6 +35,7 @@ class CollectingExchange(MemoryExchange):
         self.ends: list[bool] = []
         self._before_send = before_send
         self._on_part = on_part
+        self._leave_after = leave_after
 
     async def send_head(self, status: int, headers: Headers) -> None:
         if self._before_send is not None:
@@ -44,6 +48,8 @@ class CollectingExchange(MemoryExchange):
         self.parts.append(data)
         self.ends.append(end)
         self._on_part(data)
+        if self._leave_after is not None and sum(map(bool, self.parts)) >= self._leave_after:
+            asyncio.get_running_loop().call_soon(self.leave)  # as a connection reports it, not within a send
 
     def leave(self) -> None:
         """Disconnect the client."""

@@ -56,14 +56,7 @@ class Client:
         if self.body:
             headers.append((b"transfer-encoding", b"chunked"))
 
-        def check_leave(part: bytes) -> None:
-            if (
-                self.leave_after is not None
-                and len([part for part in exchange.parts if part]) >= self.leave_after
-            ):
-                exchange.leave()
-
-        exchange = CollectingExchange(target, body=body, before_send=self.pause, on_part=check_leave)
+        exchange = CollectingExchange(target, body=body, before_send=self.pause, leave_after=self.leave_after)
         lines: list[tuple[str, str]] = []
         request = GuestRequest(
             exchange=exchange,

@@ -346,7 +346,7 @@ def test_a_place_that_cannot_be_written(module: Module, tmp_path: Path, go: Go) 
     module.program(LITE)
     with pytest.raises(BuildFailed) as caught:
         asyncio.run(GoLane().build(replace(module.request(), cache=cache)))
-    assert "could not be built" in caught.value.message and "room" in caught.value.hint
+    assert "could not be built" in caught.value.message and "free disk space" in caught.value.hint
     with pytest.raises(ToolchainMissing) as told:
         asyncio.run(GoLane().install(cache, lambda line: None))
     assert "cannot prepare its builds" in told.value.message and "SVC_HOME" in told.value.hint
